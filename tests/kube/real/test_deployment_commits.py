@@ -12,12 +12,12 @@ import pytest
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.unit_state import State
-from gitkruise.model.planning.canary_lock import unlocked
+from gitkruise.model.planning.canary_lock import lock_of, unlocked
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.kube.real.apiserver import Apiserver, talking
 from tests.kube.real.commits import Commits, web
-from tests.kube.real.deployments import DEPLOYMENTS, PODS, manager
+from tests.kube.real.deployments import DEPLOYMENTS, HANG_S, PODS, manager
 from tests.kube.real.shop import install_crds, listed, pods_run
 
 pytestmark = [
@@ -42,6 +42,18 @@ async def versions(transport: Transport) -> dict[str, int]:
 async def live(transport: Transport) -> Any:
     request = ApiRequest(verb="get", resource=DEPLOYMENTS, namespace=SPACE, name="web")
     return thaw((await transport.send(request)).body)
+
+
+async def unlocked_again(transport: Transport) -> Any:
+    """The Deployment once it has no lock any more: all its pods may be the right ones before."""
+    request = ApiRequest(
+        verb="watch", resource=DEPLOYMENTS, namespace=SPACE, params={"resourceVersion": "0"}
+    )
+    async with asyncio.timeout(HANG_S):
+        while True:
+            async for event in transport.watch(request):
+                if event.type in {"ADDED", "MODIFIED"} and lock_of(thaw(event.object)) is None:
+                    return thaw(event.object)
 
 
 def test_commits_lead_a_deployment_over_its_canary_and_back(
@@ -91,7 +103,8 @@ def test_commits_lead_a_deployment_over_its_canary_and_back(
                 assert found["app:v2"] >= 9
                 await news.settled(git.write(app("v2", "3"), "Back"))
                 assert await versions(real) == {"app:v2": 10}
-                assert unlocked(await live(real)) == await live(real)
+                freed = await unlocked_again(real)
+                assert unlocked(freed) == freed
 
     with manager(server):
         asyncio.run(play())
