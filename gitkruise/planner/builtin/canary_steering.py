@@ -170,6 +170,8 @@ class _Turn:
             state = replace(state, gate=ARMED, stable=state.stable or self._most())
         if not state.gate or state.canary is None or self._never_gated(state):
             return self._release(lock)
+        if self._scaling():
+            return self._refreshed()
         if state.limit == 0 and self.new is None and self.paused:
             return [self._create(state)] if self._at_rest() else []
         if marks := self._mark(state) or self._counted(lock):
@@ -325,6 +327,8 @@ class _Turn:
             held = held and self.raw["spec"].get("minReadySeconds") == NEVER_S
             spec = {**locked_spec(*self._full()), "paused": True}
             return [] if held else [self._patch({LOCK: waits.text, PAUSED: None}, spec)]
+        if self._scaling():
+            return self._refreshed()
         if not (self._at_rest() if self.paused else self._settled()):
             return []
         surge, unavailable = self._target(state.limit)

@@ -377,3 +377,16 @@ def test_can_113_pods_count_as_available_again_before_a_lock_ends() -> None:
     assert lock_of(one.raw) is not None
     v1 = next(s for s in one.sets if version_of(s) == "v1")
     assert v1["spec"]["minReadySeconds"] == 0
+
+
+def test_can_114_no_step_is_chosen_before_the_replica_sets_are_scaled() -> None:
+    """The old version would lose its last pods, 1,1 to 0,1, by a step for the size before."""
+    one = started(5, "25%", "25%", "2")
+    one.commit("v2")
+    assert one.settle()[-1] == "3,2 paused"
+    one.edit(replicas=2)
+    one.edit(paused=False, canary="1")
+    assert not one.steer()
+    lines = one.settle()
+    assert lines[-1] == "1,1 paused"
+    assert "0,1" not in lines
