@@ -33,7 +33,7 @@ from tests.worlds import deployment
 DEPLOYMENTS: Final = ResourceRef("apps", "v1", "deployments")
 SETS: Final = ResourceRef("apps", "v1", "replicasets")
 PODS: Final = ResourceRef("", "v1", "pods")
-HANG_S: Final = 90.0  # a guard against hanging for ever, not a measurement
+HANG_S: Final = 300.0  # a guard against hanging for ever, not a measurement
 QUIET_S: Final = 1.0  # without a write, after which a rollout has come to rest
 
 
@@ -102,12 +102,14 @@ class Watched:
 
     @property
     def _may_lose_one(self) -> bool:
-        """CAN-126: kubectl ends the pause of a canary without pods, old versions have some, and
-        maxUnavailable is 0."""
+        """CAN-126: kubectl ends the pause of a canary without pods while the lock's maxUnavailable
+        is 1, and the user's is 0."""
         running = {version_of(one) for one in self.sets.values() if one["spec"]["replicas"]}
         wanted = self.raw["spec"]["replicas"]
-        alone = version_of(self.raw) not in running and len(running) > 1
-        return alone and lock_of(self.raw) is not None and limits(self.raw, wanted)[1] == wanted
+        rolling = self.raw["spec"]["strategy"]["rollingUpdate"]
+        none_may_go = limits(self.raw, wanted)[1] == wanted
+        empty = version_of(self.raw) not in running
+        return self.lock() is not None and empty and none_may_go and rolling["maxUnavailable"] == 1
 
     async def commit(self, **changes: Any) -> None:
         """Change its template, and more, as gitkruise applies a commit: it waits for its canary."""
