@@ -111,7 +111,7 @@ def waiting_amounts(lock: CanaryLock, live: Obj, replicas: int) -> dict[tuple[st
     """maxSurge and maxUnavailable with which a new template waits on `live`, which has `lock`.
 
     On its way to the canary a Deployment may have all of the surge, and the other controller would
-    take pods away from a paused one with less. At the pause there is none of it, and that stays,
+    take pods away from a paused one with less. At the pause there is no surge, and that stays,
     unless no pod may be unavailable: the other controller replaces one pod if the pause ends before
     gitkruise has looked.
     """

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gitkruise.model.planning.amounts import bounds
 from gitkruise.model.planning.canary import (
     ARMED,
     GATE,
@@ -18,6 +19,7 @@ from gitkruise.model.planning.canary import (
     canary_of,
     pause_of,
 )
+from gitkruise.model.planning.canary_lock import NEVER_S
 from gitkruise.planner.builtin.proportional_scaling import Size, proportional
 from gitkruise.planner.builtin.replicasets import SetFacts
 from gitkruise.wire.primitives.names import Obj
@@ -191,3 +193,42 @@ def _canary_share(state: CanaryState, canary: int, stable: int) -> int:
 
 def _pods(sets: Sequence[SetFacts]) -> int:
     return sum(one.size.replicas for one in sets)
+
+
+# The other controller, next to which gitkruise steers -------------------------------------------
+
+
+def unscaled(sets: Sequence[SetFacts], wanted: int) -> list[SetFacts]:
+    """Return the ReplicaSets with pods that the other controller has yet to scale."""
+    sizes = [(one, one.size) for one in sets if one.size.replicas]
+    return [one for one, size in sizes if size.desired not in {None, wanted}]
+
+
+def settled(sets: Sequence[SetFacts]) -> bool:
+    """Return whether the statuses of ReplicaSets count no pod that these no longer have.
+
+    The other controller takes old pods by those counts (CAN-127).
+    """
+    return all(one.observed and one.size.observed <= one.size.replicas for one in sets)
+
+
+def at_rest(raw: Obj, sets: Sequence[SetFacts], wanted: int) -> bool:
+    """Return whether the other controller has brought a paused Deployment to rest.
+
+    Several ReplicaSets with pods then have all of the surge, and a single one has none.
+    """
+    status = raw.get("status") or {}
+    seen = (status.get("observedGeneration") or 0) >= raw["metadata"]["generation"]
+    running = [one for one in sets if one.size.replicas]
+    surge = bounds(raw["spec"].get("strategy") or {}, wanted).surge
+    size = wanted + (surge if len(running) > 1 else 0)
+    there = _pods(running) == size or not sets
+    return seen and there and not unscaled(sets, wanted) and settled(sets)
+
+
+def serving(sets: Sequence[SetFacts]) -> int:
+    """Return the pods that serve; those of a lock's ReplicaSets do not count as available."""
+    return sum(
+        one.ready if one.raw["spec"].get("minReadySeconds") == NEVER_S else one.size.available
+        for one in sets
+    )

@@ -41,7 +41,16 @@ from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import POD
 from gitkruise.planner.builtin import replicasets as rs
-from gitkruise.planner.builtin.canary import CanaryState, approval, canary_state, gate_of
+from gitkruise.planner.builtin.canary import (
+    CanaryState,
+    approval,
+    at_rest,
+    canary_state,
+    gate_of,
+    serving,
+    settled,
+    unscaled,
+)
 from gitkruise.planner.builtin.deployment import (
     DeploymentSnapshot,
     newest_set,
@@ -170,14 +179,16 @@ class _Turn:
             state = replace(state, gate=ARMED, stable=state.stable or self._most())
         if not state.gate or state.canary is None or self._never_gated(state):
             return self._release(lock)
-        if self._scaling():
+        if unscaled(self.sets, self.wanted):
             return self._refreshed()
         if state.limit == 0 and self.new is None and self.paused:
-            return [self._create(state)] if self._at_rest() else []
+            return [self._create(state)] if at_rest(self.raw, self.sets, self.wanted) else []
         if marks := self._mark(state) or self._counted(lock):
             return marks
         if state.limit == 0 and self.paused and self.new is not None and not self.pods:
-            pausable = self._at_rest() and self._spares(self.old_pods - self.wanted)
+            surplus = self.old_pods - self.wanted
+            left = serving(self.sets) - surplus >= self.wanted - self.limits().unavailable
+            pausable = at_rest(self.raw, self.sets, self.wanted) and (surplus <= 0 or left)
             return self._pause(state.canary, state.stable, lock, self.new) if pausable else []
         return self._begin(state, lock)
 
@@ -233,7 +244,7 @@ class _Turn:
         if state.canary is None or not state.gate or state.gate == state.canary.passed:
             return self._release(lock)
         limit = state.limit
-        if limit is not None and self._reached(limit) and not self._scaling():
+        if limit is not None and self._reached(limit) and not unscaled(self.sets, self.wanted):
             return self._pause(state.canary, state.stable, lock, self.new)
         return self._step(limit, lock)
 
@@ -245,9 +256,9 @@ class _Turn:
 
     def _step(self, limit: int | None, lock: CanaryLock) -> list[Action]:
         """CAN-114: the next sizes, as real availability allows; the pause once they are reached."""
-        if self._scaling():
+        if unscaled(self.sets, self.wanted):
             return self._refreshed()
-        if not self._settled():
+        if not settled(self.sets):
             return []
         surge, unavailable = self._target(limit)
         there = self.old_pods == self.wanted - unavailable and self.pods >= surge + unavailable
@@ -257,11 +268,6 @@ class _Turn:
         if self._has(surge, unavailable):
             return []
         return [self._locked(self._now(lock), surge, unavailable)]
-
-    def _scaling(self) -> list[SetFacts]:
-        """Return the ReplicaSets with pods that the other controller has yet to scale."""
-        sizes = [(one, one.size) for one in self.sets if one.size.replicas]
-        return [one for one, size in sizes if size.desired not in {None, self.wanted}]
 
     def _refreshed(self) -> list[Action]:
         """Annotate the only ReplicaSet with pods, which has as many as it is to have already.
@@ -327,9 +333,9 @@ class _Turn:
             held = held and self.raw["spec"].get("minReadySeconds") == NEVER_S
             spec = {**locked_spec(*self._full()), "paused": True}
             return [] if held else [self._patch({LOCK: waits.text, PAUSED: None}, spec)]
-        if self._scaling():
+        if unscaled(self.sets, self.wanted):
             return self._refreshed()
-        if not (self._at_rest() if self.paused else self._settled()):
+        if not (at_rest(self.raw, self.sets, self.wanted) if self.paused else settled(self.sets)):
             return []
         surge, unavailable = self._target(state.limit)
         if not surge and not unavailable:
@@ -348,34 +354,6 @@ class _Turn:
             return True
         locked = self.new.raw["spec"].get("minReadySeconds") == NEVER_S
         return locked and self.new.observed and not self.new.size.available
-
-    def _settled(self) -> bool:
-        """Return whether the statuses of ReplicaSets count no pod that these no longer have.
-
-        The other controller takes old pods by those counts (CAN-127).
-        """
-        return all(one.observed and one.size.observed <= one.size.replicas for one in self.sets)
-
-    def _at_rest(self) -> bool:
-        """Return whether the other controller has brought a paused Deployment to rest.
-
-        Several ReplicaSets with pods then have all of the surge, and a single one has none.
-        """
-        status = self.raw.get("status") or {}
-        seen = (status.get("observedGeneration") or 0) >= self.raw["metadata"]["generation"]
-        running = [one for one in self.sets if one.size.replicas]
-        surge = bounds(self.raw["spec"].get("strategy") or {}, self.wanted).surge
-        size = self.wanted + (surge if len(running) > 1 else 0)
-        there = sum(one.size.replicas for one in running) == size or not self.sets
-        return seen and there and not self._scaling() and self._settled()
-
-    def _spares(self, pods: int) -> bool:
-        """Return whether as many pods may go, whichever they are."""
-        serving = sum(
-            one.ready if one.raw["spec"].get("minReadySeconds") == NEVER_S else one.size.available
-            for one in self.sets
-        )
-        return pods <= 0 or serving - pods >= self.wanted - self.limits().unavailable
 
     def _now(self, lock: CanaryLock) -> CanaryLock:
         return replace(lock, since=format_time(self.now))
@@ -467,9 +445,9 @@ class _Turn:
         Not before it has scaled all ReplicaSets, and their statuses count no pod that is gone: it
         would take pods for those (CAN-127).
         """
-        if self._scaling():
+        if unscaled(self.sets, self.wanted):
             return self._refreshed()
-        if not self._settled():
+        if not settled(self.sets):
             return []
         if counted := self._counted(lock):
             return counted
