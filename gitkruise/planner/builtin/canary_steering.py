@@ -311,7 +311,7 @@ class _Turn:
         """Numbers at which a paused rollout rests, and goes no further when it is unpaused than
         the user allows: without pods of the canary, the other controller then moves one."""
         if self.pods:
-            return self._rest(0, self.pods)
+            return 0, 1  # also right for any number that it is scaled to
         running = sum(one.size.replicas > 0 for one in self.olds)
         return (0, 1) if self.limits().unavailable or running > 1 else (1, 0)
 

@@ -390,3 +390,15 @@ def test_can_114_no_step_is_chosen_before_the_replica_sets_are_scaled() -> None:
     lines = one.settle()
     assert lines[-1] == "1,1 paused"
     assert "0,1" not in lines
+
+
+def test_a_pause_that_is_scaled_in_and_ended_takes_no_pod_that_must_serve() -> None:
+    """w37: the amounts of the pause were those of the size before, 1,1 went to 0,1."""
+    one = started(8, "25%", "25%", "50%")
+    one.commit("v2")
+    assert one.settle()[-1] == "4,4 paused"
+    one.idle = True
+    one.edit(replicas=2)
+    one.settle()
+    one.edit(paused=False)
+    assert one.settle()[-1] == "1,1"
