@@ -106,6 +106,8 @@ class Play:
                 wanted = found["spec"]["replicas"]
                 status = found["status"]
                 settled = status["availableReplicas"] == status["replicas"] == wanted == len(pods)
+                hashes = [pod["metadata"]["labels"]["controller-revision-hash"] for pod in pods]
+                settled &= status["updatedReplicas"] == hashes.count(status["updateRevision"])
                 if settled and claims == {f"data-{pod['metadata']['name']}" for pod in pods}:
                     return found, pods
                 await asyncio.sleep(0.1)
