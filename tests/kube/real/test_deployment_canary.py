@@ -226,16 +226,6 @@ class Stand:
         await one.edit(replicas=4)
         await one.until("2,2 paused")
 
-    async def scaled_in_and_let_go_at_another_value(self, name: str) -> None:
-        one = await self.settle(name, (5, "25%", "25%", "2"), "3,2 paused")
-        one.promises(2)
-        await one.edit(replicas=2)
-        await one.edit(**GO, canary="1")
-        await one.until("1,1 paused")
-        await one.edit(**GO)
-        await one.until("0,2")
-        assert not one.broken
-
     async def a_user_pauses_on_the_way(self, name: str) -> None:
         self.unready.add(name)
         one = await self.settle(name, FIRST, "9,3")
@@ -262,8 +252,7 @@ STORIES = (
     Stand.can_81_a_third_template_after_the_approval, Stand.can_83_crashes_of_the_canary,
     Stand.can_84_a_resized_replica_set, Stand.can_98_a_percentage_follows_the_scale,
     Stand.can_99_scaling_on_the_way, Stand.can_100_scaling_in_on_the_way,
-    Stand.can_101_scaling_in_just_before_the_pause, Stand.scaled_in_and_let_go_at_another_value,
-    Stand.a_user_pauses_on_the_way,
+    Stand.can_101_scaling_in_just_before_the_pause, Stand.a_user_pauses_on_the_way,
     Stand.somebody_edits_a_locked_field,
 )  # fmt: skip
 
