@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
+from weakref import WeakValueDictionary
 
 from gitkruise.admission.rules.request import CREATE
 from gitkruise.errors import ApiError, Conflict, NotFound
@@ -58,7 +58,10 @@ class SpreadRecords:
     transport: Transport
     clock: Clock
     gates: Gates
-    _locks: dict[ObjectKey, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    # Names come from pods: a lock goes with the last review that holds it.
+    _locks: WeakValueDictionary[ObjectKey, asyncio.Lock] = field(
+        default_factory=WeakValueDictionary
+    )
 
     async def view_for(self, review: Review, view: ClusterView) -> ClusterView:
         """Record the subset of a new pod, and return the view from which it was chosen.
@@ -105,7 +108,7 @@ class SpreadRecords:
         self, key: ObjectKey, view: ClusterView, status: Status, *, dry_run: bool
     ) -> ClusterView:
         """Write what `status` makes of the WorkloadSpread as it is now; the view before that."""
-        async with self._locks[key]:
+        async with self._locks.setdefault(key, asyncio.Lock()):
             for _ in range(ATTEMPTS):
                 try:
                     raw = await self._read(SPREADS, SPREAD, key)
