@@ -71,7 +71,7 @@ async def _serve(
     environment, stop = read_environment(), stop_event()
     async with connected(choice, environment) as chosen:
         source = await _source(chosen, repository, path)
-        token = await asyncio.to_thread(_token, environment)
+        token = await asyncio.to_thread(dashboard_token, environment)
         async with serve_dashboard(source, listen, token, SystemClock()) as url:
             say([url], Style.of(environment))
             if opens:
@@ -125,7 +125,7 @@ async def _read_records(source: ClusterSource, path: str) -> None:
         await asyncio.sleep(_RECORDS_S)
 
 
-def _token(environment: Environment) -> str:
+def dashboard_token(environment: Environment) -> str:
     """Return the token of this user, which stays the same, so that open pages stay usable."""
     from gitkruise.kube.system.private_files import read_state, write_private  # noqa: PLC0415
 
