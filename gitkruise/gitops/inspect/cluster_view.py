@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from gitkruise.errors import Forbidden, NotFound
+from gitkruise.errors import ApiError, Forbidden, NotFound
 from gitkruise.gitops.status.observer import STATE_OF
 from gitkruise.kube.cache.informer import Informer
 from gitkruise.kube.cache.list_watch import (
@@ -157,10 +157,8 @@ class Survey:
         while not isinstance(state, Watching):
             try:
                 reply = await self._transport.send(wanted(state, feed))
-            except NotFound:
-                return  # not served here
-            except Forbidden:
-                if feed.group_kind in _OPTIONAL:
+            except ApiError as error:
+                if _dispensable(error, feed.group_kind):
                     return
                 raise
             state, events = step(state, ListPage(reply.body), feed)
@@ -178,12 +176,9 @@ class Survey:
 
     @property
     def problem(self) -> str:
-        """Return the error that holds up what is followed; "" while all of it is up to date.
-
-        A kind that the cluster does not serve holds up nothing.
-        """
-        errors = (i.error for i in self._informers)
-        return next((str(e) for e in errors if e and not isinstance(e, NotFound)), "")
+        """Return the error that holds up what is followed; "" while all of it is up to date."""
+        held_up = ((i.error, i.feed.group_kind) for i in self._informers if i.error)
+        return next((str(error) for error, kind in held_up if not _dispensable(error, kind)), "")
 
     def _note(self, _: StoreChange) -> None:
         self.changed.set()
@@ -265,6 +260,11 @@ class Survey:
                 own, foreign = failure(pod, images)
                 if own or foreign:
                     yield pod.name, own or foreign
+
+
+def _dispensable(error: ApiError, kind: GroupKind) -> bool:
+    """Return whether a reader goes on without a kind: it is not served, or need not be listed."""
+    return isinstance(error, NotFound) or (isinstance(error, Forbidden) and kind in _OPTIONAL)
 
 
 def pods_and_images(survey: Survey, m: Managed) -> tuple[tuple[PodFacts, ...], frozenset[str]]:
