@@ -76,11 +76,12 @@ async def _read(
 ) -> ClusterFacts:
     definitions = await listed(transport, CRDS)
     keys = {d.key for d in (*(base.objects if base else ()), *target.objects)}
-    seen = await read_live(transport, served_by(catalog, definitions), keys)
+    served = served_by(catalog, definitions)
+    seen = await read_live(transport, served, keys)
     kinds = {d.key.group_kind for d in target.objects}
     spaces = {d.key.namespace for d in target.objects if d.key.group_kind in BEARERS}
     spaces |= {""} if SIDECARSET in kinds else set()  # their pods may be anywhere
-    rollouts = rollout_objects(transport, catalog, spaces, kinds=kinds)
+    rollouts = rollout_objects(transport, catalog, spaces, kinds=kinds, served=served)
     return ClusterFacts(
         cluster=cluster,
         now=now,

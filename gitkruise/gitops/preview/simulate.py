@@ -124,10 +124,12 @@ async def rollout_objects(
     namespaces: Iterable[str],
     *,
     kinds: Collection[GroupKind],
+    served: Catalog,
 ) -> tuple[Obj, ...]:
     """The objects of the rollouts in `namespaces` ("" for all) and those that they can depend on,
     revisions that SidecarSets inject included. Deployments and StatefulSets are read where they
-    are among `kinds`, those of the plan. Raises ApiError.
+    are among `kinds`, those of the plan; kinds that the cluster does not serve have no objects.
+    Raises ApiError.
     """
     import asyncio  # noqa: PLC0415  slow to import, and not needed offline
 
@@ -137,7 +139,7 @@ async def rollout_objects(
         lists = [
             tasks.create_task(_read(transport, kind, ns))
             for gk in (*_STAGE, *(more for kind in _ALSO if kind in kinds for more in _ALSO[kind]))
-            if (kind := catalog.stored(gk)) is not None
+            if (kind := catalog.stored(gk)) is not None and served.stored(gk) is not None
             for ns in (spaces if kind.namespaced else [""])
         ]
     return tuple(obj for task in lists for obj in task.result())

@@ -89,7 +89,7 @@ def test_budgets_of_a_live_cluster() -> None:
     lab.apply(budget(maxUnavailable=0))
     lab.run(60)
     transport = WorldTransport(Cluster(lab.world, lambda: lab.now))
-    found = asyncio.run(rollout_objects(transport, CATALOG, [SPACE], kinds=()))
+    found = asyncio.run(rollout_objects(transport, CATALOG, [SPACE], kinds=(), served=CATALOG))
     told, _ = foreseen(live_world(found, CATALOG, Gates()), [web()], [web("app:v2")], lab.now)
     assert (told.hold, told.budgets) == (STUCK, ("keep",))
 

@@ -60,7 +60,7 @@ def test_a_live_preview_names_the_pods_that_then_move(pair: tuple[Obj, Obj]) -> 
     lab.apply(before)
     lab.run()
     transport = WorldTransport(Cluster(lab.world, lambda: lab.now))
-    found = asyncio.run(rollout_objects(transport, CATALOG, [SPACE], kinds=()))
+    found = asyncio.run(rollout_objects(transport, CATALOG, [SPACE], kinds=(), served=CATALOG))
     twin = live_world(found, CATALOG, Gates())
     version = lab.world.version
     forecast = preview_of(twin, before, after, lab.now)

@@ -128,7 +128,9 @@ def test_ws_70_a_live_cluster() -> None:
     lab.apply(base.obj)
     lab.run(60)
     transport = WorldTransport(Cluster(lab.world, lambda: lab.now))
-    found = asyncio.run(rollout_objects(transport, CATALOG, [SPACE], kinds=[base.key.group_kind]))
+    found = asyncio.run(
+        rollout_objects(transport, CATALOG, [SPACE], kinds=[base.key.group_kind], served=CATALOG)
+    )
     target = [placed(cloneset(replicas=12))]
     told, _ = foreseen(live_world(found, CATALOG, Gates()), [base], target, lab.now, Gates())
     assert counts(told) == {"zone-a": 8, "zone-b": 4}

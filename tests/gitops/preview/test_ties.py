@@ -51,7 +51,7 @@ AROUND = (NAMESPACE, GroupKind("", "Node"), REVISION, CLONESET)
 def stand_in(world: World) -> World:
     """A model cluster that holds what `world` does."""
     transport = WorldTransport(Cluster(world, lambda: START))
-    found = asyncio.run(rollout_objects(transport, CATALOG, [SPACE], kinds=()))
+    found = asyncio.run(rollout_objects(transport, CATALOG, [SPACE], kinds=(), served=CATALOG))
     return live_world(found, CATALOG, Gates())
 
 
