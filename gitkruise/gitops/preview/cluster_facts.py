@@ -11,7 +11,7 @@ from gitkruise.gitops.cluster.engine import delegated_by, heeds_canaries
 from gitkruise.gitops.preview.inputs import PlanSide
 from gitkruise.gitops.preview.live_diff import read_live
 from gitkruise.gitops.preview.simulate import rollout_objects
-from gitkruise.gitops.reconcile.preflight import ignored_canaries
+from gitkruise.gitops.reconcile.preflight import ignored_canaries, unserved
 from gitkruise.kube.client.discovery import CRDS, listed, served_by
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
@@ -25,10 +25,10 @@ from gitkruise.wire.primitives.names import Obj, ObjectKey
 class ClusterFacts:
     """The live state that a plan starts from.
 
-    `objects` are those of the plan that exist, `findings` say which could not be read, and what
-    the cluster would ignore. `rollouts` is what the rollouts of the plan can depend on, pods
-    included; `delegated` names the objects whose pods OpenKruise drives. `heeds_canaries`: its
-    Deployment controller pauses at them. `cluster` is its name in the report.
+    `objects` are those of the plan that exist, `findings` say which could not be read, of which
+    kind the cluster knows none, and what it would ignore. `rollouts` is what the rollouts of the
+    plan can depend on, pods included; `delegated` names the objects whose pods OpenKruise drives.
+    `heeds_canaries`: its Deployment controller pauses at them. `cluster` is its name in the report.
     """
 
     cluster: str
@@ -87,7 +87,11 @@ async def _read(
         now=now,
         definitions=tuple(map(thaw, definitions)),
         objects={key: thaw(obj) for key, obj in seen.objects.items()},
-        findings=(*seen.findings, *await ignored_canaries(target.objects, transport)),
+        findings=(
+            *seen.findings,
+            *unserved(target.objects, served),
+            *await ignored_canaries(target.objects, transport),
+        ),
         rollouts=await rollouts,
         heeds_canaries=DEPLOYMENT not in kinds or await heeds_canaries(transport),
         delegated=await delegated_by(transport, target.units, now),

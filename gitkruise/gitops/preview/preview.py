@@ -102,7 +102,8 @@ async def live_preview(
         ours = tuple(d for d in target.objects if d.key not in owned.withheld)
         changes, refused = await trial.try_out(owned.changes, replace(target, objects=ours))
         owned = replace(owned, changes=changes)
-    told = replace(owned, findings=(*owned.findings, *refused))
+    new = (finding for finding in refused if finding not in facts.findings)
+    told = replace(owned, findings=(*owned.findings, *new))
     return await asyncio.to_thread(live_outcome, told, target, catalog, gates, facts)
 
 

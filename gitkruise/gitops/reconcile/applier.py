@@ -150,7 +150,7 @@ class Applier:
     ) -> Sent:
         dialect = dialect_of(d, catalog)
         if dialect is None:
-            return Sent(desired=d, finding=_not_served(d, catalog), retry=True, unserved=True)
+            return Sent(desired=d, finding=not_served(d, catalog), retry=True, unserved=True)
         asked = sized_as(d, live) if live is not None and d.key in self._autoscaled else d
         if live is not None and by_canary(asked, live, steered=self._steered):
             asked, refused = await self._paused(asked, live, dialect, dry_run=dry_run)
@@ -344,7 +344,8 @@ def _conflict(d: Desired, error: ApplyConflict) -> Finding:
     )
 
 
-def _not_served(d: Desired, catalog: Catalog) -> Finding:
+def not_served(d: Desired, catalog: Catalog) -> Finding:
+    """Return GK4201 for an object whose kind the cluster does not know."""
     others = sorted(
         {k.version for k in catalog.kinds() if k.group == d.key.group and k.kind == d.key.kind}
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from gitkruise.errors import Concern, Finding, Forbidden
+from gitkruise.gitops.build.kruise_defaulting import dialect_of
 from gitkruise.gitops.build.validate import check_object
 from gitkruise.gitops.cluster.engine import heeds_canaries
-from gitkruise.gitops.reconcile.applier import Sent
+from gitkruise.gitops.reconcile.applier import Sent, not_served
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.change import Desired, DesiredSet
@@ -100,8 +101,19 @@ def unreachable(sent: Sequence[Sent]) -> Finding | None:
 
 def refusals(desired: DesiredSet, sent: Sequence[Sent]) -> Iterator[Finding]:
     """Return the final rejections: kinds that the commit itself creates cannot be tried before."""
-    bring_kinds = any(d.key.kind == "CustomResourceDefinition" for d in desired.objects)
+    known = brings_kinds(desired.objects)
     for item in sent:
         finding = item.finding
-        if finding is not None and not (bring_kinds and item.unserved):
+        if finding is not None and not (known and item.unserved):
             yield finding
+
+
+def brings_kinds(objects: Iterable[Desired]) -> bool:
+    """Return whether a commit has definitions: it may define the kinds of its other objects."""
+    return any(d.key.kind == "CustomResourceDefinition" for d in objects)
+
+
+def unserved(objects: Sequence[Desired], catalog: Catalog) -> Iterator[Finding]:
+    """Yield GK4201 for each object whose kind neither the cluster nor its commit knows."""
+    if not brings_kinds(objects):
+        yield from (not_served(d, catalog) for d in objects if dialect_of(d, catalog) is None)

@@ -162,3 +162,38 @@ def test_a_dry_run_wants_a_cluster(gk: Caller, checkout: Checkout) -> None:
         ended = gk("plan", *words, cwd=checkout.folder)
         assert (ended.code, ended.out) == (2, "")
         assert "error[GK7010]" in ended.err
+
+
+def test_a_kind_that_the_cluster_does_not_know_rejects_the_commit(
+    gk: Caller, checkout: Checkout, cluster: Path
+) -> None:
+    """As `sync` does; with its definition in the same commit it may follow later."""
+    job = dedent("""\
+        apiVersion: apps.kruise.io/v1beta1
+        kind: BroadcastJob
+        metadata: {name: everywhere, namespace: live}
+        """)
+    definition = dedent("""\
+        apiVersion: apiextensions.k8s.io/v1
+        kind: CustomResourceDefinition
+        metadata: {name: broadcastjobs.apps.kruise.io}
+        spec:
+          group: apps.kruise.io
+          names: {kind: BroadcastJob, plural: broadcastjobs, singular: broadcastjob}
+          scope: Namespaced
+          versions:
+            - name: v1beta1
+              served: true
+              storage: true
+              schema:
+                openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}
+        """)
+    space(cluster)  # else --server tries out nothing in it
+    checkout.commit("job", {"space.yaml": SPACE, "job.yaml": job})
+    for words in ((), ("--server",)):
+        ended = gk("plan", "--kubeconfig", str(cluster), *words, cwd=checkout.folder)
+        assert ended.code == 3, words
+        assert (ended.out + ended.err).count("does not know kind BroadcastJob") == 1, words
+    checkout.commit("definition", {"crd.yaml": definition})
+    ended = gk("plan", "--kubeconfig", str(cluster), cwd=checkout.folder)
+    assert (ended.code, "does not know" in ended.out + ended.err) == (0, False)
