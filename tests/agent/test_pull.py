@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gitkruise.agent.pull import SECRETS
 from gitkruise.agent.removal import NODE_IMAGES
 from gitkruise.kube.client.rawobject import thaw
@@ -191,6 +193,7 @@ async def noted(here: Scene, *tags: str) -> None:
             found = sorted(notes.get("gitkruise.io/pulled-images", "").split())
 
 
+@pytest.mark.slow
 def test_images_go_with_the_jobs_that_asked_for_it(tmp_path: Path) -> None:
     """IMG-40 to IMG-42: what was present, is in use or has another tag stays."""
 
@@ -219,6 +222,7 @@ def test_images_go_with_the_jobs_that_asked_for_it(tmp_path: Path) -> None:
     play(body)
 
 
+@pytest.mark.slow
 def test_an_image_that_a_job_does_not_ask_to_remove_stays(tmp_path: Path) -> None:
     async def body() -> None:
         memory = MemoryRuntime(registry={f"{APP}:v1": ""})

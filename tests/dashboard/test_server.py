@@ -101,6 +101,7 @@ def test_data_needs_a_session_and_pages_do_not() -> None:
     play(body)
 
 
+@pytest.mark.slow
 def test_every_answer_carries_the_headers_of_pages() -> None:
     async def body(browser: Browser) -> None:
         paths = ("/", "/nothing/of/that/kind/here", *DATA)
@@ -144,6 +145,7 @@ def test_only_assets_are_files() -> None:
     play(body)
 
 
+@pytest.mark.slow
 def test_a_stream_tells_what_changes_and_takes_new_topics() -> None:
     async def body(browser: Browser) -> None:
         await browser.enter()
@@ -207,6 +209,7 @@ def test_an_explanation_that_fails_says_why() -> None:
     play(body)
 
 
+@pytest.mark.slow
 def test_a_browser_that_does_not_read_holds_up_nobody() -> None:
     """Its connection holds one frame; others get theirs."""
 
