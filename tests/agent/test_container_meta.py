@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.system.clock import SystemClock
 from gitkruise.planner.pods.container_hashes import environment_hash, plain_hash
@@ -92,6 +94,7 @@ def test_a_container_is_reported(tmp_path: Path) -> None:
     play(body)
 
 
+@pytest.mark.slow
 def test_an_environment_of_old_metadata_is_restarted_during_an_update(tmp_path: Path) -> None:
     """Not before the pod is out of service for it; once; and the new container is reported."""
 

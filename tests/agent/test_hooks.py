@@ -68,6 +68,7 @@ def test_a_hook_that_fails_says_why(hook: dict[str, Any], text: str, tmp_path: P
     assert str(caught.value).startswith(text)
 
 
+@pytest.mark.slow
 def test_a_hook_ends_with_the_grace(tmp_path: Path) -> None:
     async def body() -> None:
         async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -145,6 +145,7 @@ def test_an_image_that_is_present_is_not_pulled(tmp_path: Path) -> None:
     play(body)
 
 
+@pytest.mark.slow
 def test_a_new_version_pulls_again_and_a_dropped_tag_is_forgotten(tmp_path: Path) -> None:
     async def body() -> None:
         memory = MemoryRuntime(registry={f"{APP}:v1": "", f"{APP}:v2": ""})
@@ -160,6 +161,7 @@ def test_a_new_version_pulls_again_and_a_dropped_tag_is_forgotten(tmp_path: Path
     play(body)
 
 
+@pytest.mark.slow
 def test_an_agent_that_starts_again_reports_what_is_there(tmp_path: Path) -> None:
     """A final status is kept; a pull that was not reported is repeated."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import grpc
+import pytest
 
 from tests.agent.cri_server import MemoryRuntime
 from tests.agent.scenes import play, scene
@@ -79,6 +80,7 @@ def test_requests_of_a_pod_follow_each_other(tmp_path: Path) -> None:
     play(body)
 
 
+@pytest.mark.slow
 def test_a_runtime_that_is_away_is_asked_again(tmp_path: Path) -> None:
     """An unanswered stop is no failure: the container is looked at, and stopped once."""
 

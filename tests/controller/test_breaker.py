@@ -130,6 +130,7 @@ def replaced_by(patch: Patch, *, subresource: str) -> Patch:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "outcomes",
     [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random  # noqa: TID251  drawn from a seed
 
+import pytest
+
 from gitkruise.model.workloads.feature_gates import parse_gates
 from tests.admitted import SPACE, Admitting
 from tests.any_object import play
@@ -14,6 +16,7 @@ KINDS_MIN = 30
 TRIES = 5
 
 
+@pytest.mark.slow
 def test_no_object_reaches_the_log() -> None:
     admitted, exceptions = play(1, OBJECTS)
     assert exceptions == []

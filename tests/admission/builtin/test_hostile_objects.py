@@ -54,6 +54,7 @@ def below(kind: str, top: Spot) -> list[Spot]:
     return [(*top, *spot) for spot in spots(node)]
 
 
+@pytest.mark.slow
 @given(st.sampled_from(below("CloneSet", ("spec",))), JUNK)
 def test_clonesets(spot: Spot, junk: Any) -> None:
     broken = put(CLONESET, spot, junk)

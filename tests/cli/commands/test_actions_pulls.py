@@ -125,6 +125,7 @@ def test_the_pull_request_is_opened_with_the_sinks_token_and_its_address_told(
     assert len(model.pulls) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PAGES)
 def test_without_a_cluster_the_branch_is_pushed_and_the_page_told(
     kind: str, gk: Caller, tmp_path: Path

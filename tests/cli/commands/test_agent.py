@@ -25,6 +25,7 @@ def test_the_flag_wins_over_the_variable(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (options.node, options.socket) == ("worker-2", Path("/run/crio/crio.sock"))
 
 
+@pytest.mark.slow
 def test_the_process_loads_neither_the_model_cluster_nor_git() -> None:
     """It runs on every node: what it imports is what it weighs there."""
     loaded = python(

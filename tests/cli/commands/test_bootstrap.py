@@ -22,6 +22,7 @@ PLACE = ClusterPath(
 INSTALL, FOLLOW = PLACE.files
 
 
+@pytest.mark.slow
 def test_the_second_file_is_its_users_once_it_is_there() -> None:
     objects = manifests(InstallOptions(kept_in_git=True))
     first = files(PLACE, objects, {})

@@ -149,6 +149,7 @@ def test_actions_are_proved_on_the_live_pods(gk: Caller, cluster: Path, origin: 
     assert "partition: 0" in (origin.work / FILE).read_text()
 
 
+@pytest.mark.slow
 def test_why_names_the_pod_that_holds_the_rest_back(gk: Caller, cluster: Path) -> None:
     env = {"KUBECONFIG": str(cluster)}
     with applied(cluster, queue("v1"), **MARKS):
@@ -210,6 +211,7 @@ def test_a_daemon_set_that_waits_for_deletions_is_held(gk: Caller, cluster: Path
     assert rollout["currentRevision"].startswith("agent-")
 
 
+@pytest.mark.slow
 def test_a_daemon_set_with_a_bad_image_is_stuck(gk: Caller, cluster: Path) -> None:
     env = {"KUBECONFIG": str(cluster)}
     with applied(cluster, agent("v1"), **MARKS):

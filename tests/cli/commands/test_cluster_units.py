@@ -116,6 +116,7 @@ def test_a_broken_unit_is_named_and_none_is_invented(
     assert "shop/broken (broken: GK" in ended.err
 
 
+@pytest.mark.slow
 def test_a_command_that_why_recommends_works(
     gk: Caller, here: Checkout, cluster: Path, unit: str
 ) -> None:

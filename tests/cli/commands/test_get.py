@@ -39,6 +39,7 @@ def test_names_as_kubectl_takes_them(gk: Caller, cluster: Path, words: str) -> N
     assert [item["name"] for item in ended.obj["items"]] == ["x1"]
 
 
+@pytest.mark.slow
 def test_everything_behind_a_rollout(gk: Caller, cluster: Path) -> None:
     env = {"KUBECONFIG": str(cluster)}
     marks = {"commit": COMMIT, "path": "c.yaml:1", "unit-ref": "shop/web"}
@@ -77,6 +78,7 @@ def test_an_empty_list_names_the_namespace(gk: Caller, cluster: Path, noun: str)
     assert (ended.code, ended.out) == (0, f"no {name} in namespace other; -A lists all\n")
 
 
+@pytest.mark.slow
 def test_watching_a_rollout_to_its_end_off_a_terminal(gk: Caller, cluster: Path) -> None:
     env = {"KUBECONFIG": str(cluster)}
     with applied(cluster, cloneset("v1", name="watched")):
@@ -144,6 +146,7 @@ def test_500_pods_fit_a_small_window() -> None:
     check([frame], 24, 80)
 
 
+@pytest.mark.slow
 def test_a_resized_terminal_is_filled_again(cluster: Path) -> None:
     words = ["get", "pods", "big", "-n", "shop", "-w", "--kubeconfig", str(cluster)]
     with (
@@ -167,6 +170,7 @@ def check(frames: list[list[str]], rows: int, columns: int) -> None:
         assert all(cell_width(line) <= columns for line in frame)
 
 
+@pytest.mark.slow
 def test_a_watch_on_a_terminal_leaves_its_last_picture(cluster: Path) -> None:
     words = [*wait("left"), "--kubeconfig", str(cluster)]
     left = applied(cluster, cloneset("v1", name="left", replicas=2))

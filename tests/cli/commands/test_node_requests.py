@@ -95,12 +95,14 @@ def test_a_request_as_json_and_as_a_name(gk: Caller, shop: Path, pod: str) -> No
     assert len(listed(shop, REQUESTS)) == 2
 
 
+@pytest.mark.slow
 def test_a_failed_wait_ends_with_1(gk: Caller, shop: Path, pod: str) -> None:
     done = gk("recreate", pod, "--min-started", "100000", "--deadline", "3", "--wait", *on(shop))
     assert done.code == 1
     assert "recreating has exceeded the activeDeadlineSeconds" in done.err
 
 
+@pytest.mark.slow
 def test_a_wait_that_takes_too_long(gk: Caller, shop: Path, pod: str) -> None:
     done = gk("recreate", pod, "--min-started", "100000", "--wait", "--timeout", "1s", *on(shop))
     assert done.code == 6

@@ -168,6 +168,7 @@ def test_it_works_from_a_folder_below(gk: Caller, checkout: Checkout, history: l
     assert gk("plan", "HEAD", cwd=below).code == 0
 
 
+@pytest.mark.slow
 def test_pods_have_names_when_a_cluster_is_given(
     gk: Caller, checkout: Checkout, cluster: Path
 ) -> None:
@@ -302,6 +303,7 @@ INVALID: dict[str, dict[str, str | None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INVALID)
 def test_a_commit_after_an_invalid_one_starts_from_the_last_valid_one(
     gk: Caller, checkout: Checkout, name: str
@@ -396,6 +398,7 @@ def diverged(checkout: Checkout) -> Checkout:
     return checkout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["main..canary"], ["main...canary"], []], ids=str)
 def test_a_branch_that_is_behind_is_planned_as_merged(
     gk: Caller, diverged: Checkout, words: list[str]

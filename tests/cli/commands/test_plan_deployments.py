@@ -61,6 +61,7 @@ def test_json_counts_the_pods_of_each_wave(gk: Caller, checkout: Checkout) -> No
     assert (rollout["maxSurge"], rollout["maxUnavailable"], rollout["partition"]) == (2, 1, 7)
 
 
+@pytest.mark.slow
 def test_markdown_and_html_say_it_too(gk: Caller, checkout: Checkout) -> None:
     checkout.commit("before", {"web.yaml": web("v1")})
     checkout.commit("after", {"web.yaml": web("v2", "3")})

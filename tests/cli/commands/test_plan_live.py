@@ -6,6 +6,8 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import pytest
+
 from gitkruise.planner.sync.annotations import unit_label
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
@@ -69,6 +71,7 @@ def changes(gk: Caller, checkout: Checkout, cluster: Path, *words: str) -> list[
     return found
 
 
+@pytest.mark.slow
 def test_drift_of_any_kind_is_told_apart_from_the_change(
     gk: Caller, checkout: Checkout, cluster: Path
 ) -> None:
@@ -84,6 +87,7 @@ def test_drift_of_any_kind_is_told_apart_from_the_change(
     assert same == [("new", False), ("moved", True)]
 
 
+@pytest.mark.slow
 def test_the_cluster_is_asked_what_a_change_comes_to(
     gk: Caller, checkout: Checkout, cluster: Path
 ) -> None:
@@ -118,6 +122,7 @@ def test_what_the_cluster_refuses_is_told_with_its_line_and_no_secret(
     assert "hunter2" not in ended.out + ended.err
 
 
+@pytest.mark.slow
 def test_what_is_made_again_is_told_first(gk: Caller, checkout: Checkout, cluster: Path) -> None:
     space(cluster)
     put(cluster, "configmaps", {**flags("again", "on"), "immutable": True})
@@ -131,6 +136,7 @@ def test_what_is_made_again_is_told_first(gk: Caller, checkout: Checkout, cluste
     assert "Blast    1 object DELETED AND CREATED AGAIN (ConfigMap live/again)" in ended.out
 
 
+@pytest.mark.slow
 def test_secrets_stay_hidden_when_the_cluster_answers(
     gk: Caller, checkout: Checkout, cluster: Path
 ) -> None:
@@ -145,6 +151,7 @@ def test_secrets_stay_hidden_when_the_cluster_answers(
         assert "data.flag  ••• changed" in ended.out
 
 
+@pytest.mark.slow
 def test_a_dry_run_writes_nothing(gk: Caller, checkout: Checkout, cluster: Path) -> None:
     space(cluster)
     checkout.commit("one", {"a.yaml": config("never-made", "on")})
@@ -164,6 +171,7 @@ def test_a_dry_run_wants_a_cluster(gk: Caller, checkout: Checkout) -> None:
         assert "error[GK7010]" in ended.err
 
 
+@pytest.mark.slow
 def test_a_kind_that_the_cluster_does_not_know_rejects_the_commit(
     gk: Caller, checkout: Checkout, cluster: Path
 ) -> None:

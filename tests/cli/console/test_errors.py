@@ -75,6 +75,7 @@ def test_plan_refuses_the_commit_and_names_the_line(
     assert re.search(rf"{name[:6]}.*\n(.*\n)*?  --> \w+\.yaml:\d+", ended.err)
 
 
+@pytest.mark.slow
 def test_git_and_cluster_errors(
     gk: Caller, checkout: Checkout, tmp_path: Path, golden: Callable[[str, str], None]
 ) -> None:
@@ -98,6 +99,7 @@ def test_git_and_cluster_errors(
     golden("cli-errors/git-and-cluster.txt", text.replace(str(tmp_path), "TMP"))
 
 
+@pytest.mark.slow
 def test_a_remote_and_a_cluster_out_of_reach(
     tmp_path: Path, golden: Callable[[str, str], None]
 ) -> None:

@@ -130,6 +130,7 @@ def test_an_error_under_json_is_a_list_of_findings(gk: Caller) -> None:
     assert ended.obj["items"][0]["code"] == "GK4101"
 
 
+@pytest.mark.slow
 def test_130_interrupted(cluster: Path) -> None:
     words = ["get", "rollouts", "-n", "empty", "-w", "--kubeconfig", str(cluster)]
     with Terminal(words, environment()) as terminal:

@@ -108,6 +108,7 @@ def test_a_terminal_gets_our_lines_and_colours_alone(text: str, style: Style) ->
     assert "\x1b" not in style.line(text), "only paint brings colours"
 
 
+@pytest.mark.slow
 @given(text=HOSTILE)
 def test_the_status_branch_has_one_line_and_one_cell_for_each_text(text: str) -> None:
     good, bad = record("x"), record(text)

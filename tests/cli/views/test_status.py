@@ -86,6 +86,7 @@ def test_the_neediest_object_is_the_next_command(checkout: Checkout) -> None:
     assert STUCK in "\n".join(lines)
 
 
+@pytest.mark.slow
 def test_end_to_end(gk: Caller, checkout: Checkout, cluster: Path) -> None:
     checkout.commit("first", {"a.yaml": "# nothing\n"})
     checkout.record("sandbox", unit_record())

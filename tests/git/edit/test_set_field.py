@@ -145,6 +145,7 @@ VALUES = (
 PATHS = st.sampled_from([row[0] for row in EDITS])
 
 
+@pytest.mark.slow
 @given(PATHS, VALUES)
 def test_whatever_is_written_is_read_back(path: tuple[str | int, ...], value: Any) -> None:
     after = edit_field(FILE.encode(), "web.yaml", KEY, path, value)

@@ -144,6 +144,7 @@ LINES = st.sampled_from(
 FILES = ("a/b/c.yaml", "a/c.yaml", "b/a/c.yaml", "c.yaml", "b.yaml", "a/b.yaml")
 
 
+@pytest.mark.slow
 @given(
     root=st.lists(LINES, max_size=4),
     inner=st.lists(LINES, max_size=3),

@@ -131,6 +131,7 @@ def test_what_json_says_is_read_back(value: dict[str, Any]) -> None:
     assert [[d.obj for d in documents] for documents in parsed] == [[value], [value]]
 
 
+@pytest.mark.slow
 @given(OBJECTS)
 def test_what_yaml_says_is_read_back(value: dict[str, Any]) -> None:
     rendered = yaml.safe_dump(value, allow_unicode=True, default_style='"', sort_keys=False)
@@ -138,6 +139,7 @@ def test_what_yaml_says_is_read_back(value: dict[str, Any]) -> None:
     assert [d.obj for d in parsed.documents] == [value]
 
 
+@pytest.mark.slow
 @given(OBJECTS)
 def test_every_value_has_a_mark(value: dict[str, Any]) -> None:
     (document,) = parse_file(json.dumps(value, indent=1).encode(), "a.json").documents

@@ -72,6 +72,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "code", "where"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
 )

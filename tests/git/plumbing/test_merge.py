@@ -39,6 +39,7 @@ def pull(origin: Origin, start: str, **files: str) -> str:
     return head
 
 
+@pytest.mark.slow
 def test_files_that_both_changed_are_brought(origin: Origin, far: Repository) -> None:
     start = origin.commit({"a": text(), "b": text()})
     head = pull(origin, start, a=text(l30="theirs"))
@@ -65,6 +66,7 @@ def test_a_change_follows_a_file_that_was_renamed(origin: Origin, far: Repositor
     assert far.read_blob(entry.id).decode() == text(l3="ours", l30="theirs")
 
 
+@pytest.mark.slow
 def test_a_conflict_names_its_files(origin: Origin, far: Repository) -> None:
     start = origin.commit({"a": text()})
     head = pull(origin, start, a=text(l3="theirs"))

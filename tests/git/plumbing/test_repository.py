@@ -132,6 +132,7 @@ def test_a_missing_path_is_named(origin: Origin, repository: Repository) -> None
         assert code_of(caught) == "GK3202"
 
 
+@pytest.mark.slow
 def test_a_tree_bomb_stops_at_a_limit(origin: Origin, repository: Repository) -> None:
     blob = origin.blob(b"x")
     lines = "".join(f"100644 blob {blob}\tf{n}\n" for n in range(10))

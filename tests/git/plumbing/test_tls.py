@@ -76,6 +76,7 @@ def test_a_token_goes_over_tls(origin: Origin, tmp_path: Path, office: Office) -
         assert found == commit
 
 
+@pytest.mark.slow
 def test_a_client_shows_its_certificate(origin: Origin, tmp_path: Path, office: Office) -> None:
     commit = origin.commit({"a": "1"})
     tls = context(tmp_path, office.server, clients=office.ca.certificate)

@@ -105,6 +105,7 @@ def test_a_sidecar_is_promoted_paused_resumed_held_and_rolled_back(staged: MakeS
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_rollback_takes_sidecars_and_partition_back_and_nothing_else(
     staged: MakeStage,
 ) -> None:

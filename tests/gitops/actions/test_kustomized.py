@@ -236,6 +236,7 @@ def test_the_place_that_sets_the_image_is_put_back(
     assert get(after, "spec", "template", "spec", "containers", 0, "image") == "app:v1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inlined", [False, True], ids=["file", "inline"])
 def test_a_partition_of_a_patch_goes_back_there(
     origin: Origin, repository: Repository, *, inlined: bool
@@ -260,6 +261,7 @@ def test_a_partition_of_a_patch_goes_back_there(
     assert len(found.fields) == 2
 
 
+@pytest.mark.slow
 def test_what_came_or_went_with_a_patch_is_refused_with_its_place(
     origin: Origin, repository: Repository
 ) -> None:
@@ -285,6 +287,7 @@ def test_a_folded_patch_is_refused_with_its_line(origin: Origin, repository: Rep
     assert (place.file, place.line) == ("live/kustomization.yaml", 3)
 
 
+@pytest.mark.slow
 def test_a_template_in_the_base_goes_back_by_its_lines(
     origin: Origin, repository: Repository
 ) -> None:
@@ -303,6 +306,7 @@ def test_a_template_in_the_base_goes_back_by_its_lines(
     assert template["spec"]["containers"][0]["image"] == "app:v1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", [None, "live"], ids=["plain", "kustomize"])
 def test_a_commit_that_is_no_yaml_is_stepped_over(
     origin: Origin, repository: Repository, folder: str | None

@@ -97,6 +97,7 @@ def test_an_object_that_is_not_there_is_named(origin: Origin) -> None:
         back(origin, empty, empty)
 
 
+@pytest.mark.slow
 def test_a_plain_revert_strands_pods_and_the_computed_one_does_not(staged: MakeStage) -> None:
     stage = staged()
 

@@ -85,6 +85,7 @@ def test_the_innermost_kustomization_counts_too(origin: Origin) -> None:
     assert changed == {"spec.template.spec.containers.0.image": "r/app:v1"}
 
 
+@pytest.mark.slow
 def test_an_entry_that_is_new_gets_the_tag_that_the_object_had(origin: Origin) -> None:
     commit(origin, "    newName: app\n")
     _, files, changed = back(origin, commit(origin, "    newTag: v2\n"))
@@ -92,6 +93,7 @@ def test_an_entry_that_is_new_gets_the_tag_that_the_object_had(origin: Origin) -
     assert changed == {"spec.template.spec.containers.0.image": "app:base"}
 
 
+@pytest.mark.slow
 def test_an_entry_that_sets_another_field_is_not_guessed(origin: Origin) -> None:
     commit(origin, "    newTag: v1\n")
     with pytest.raises(InvalidManifests, match="GK3602: cannot put image app back") as caught:

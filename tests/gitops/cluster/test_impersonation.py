@@ -21,6 +21,7 @@ def asked(stage: Stage) -> set[tuple[str, str, str]]:
     }
 
 
+@pytest.mark.slow
 def test_dry_runs_applies_and_deletions_are_made_for_the_account(staged: MakeStage) -> None:
     stage = staged(serviceAccountName="deployer")
 
@@ -49,6 +50,7 @@ def test_dry_runs_applies_and_deletions_are_made_for_the_account(staged: MakeSta
     stage.play(script)
 
 
+@pytest.mark.slow
 def test_what_the_account_may_not_do_is_told_with_its_name(staged: MakeStage) -> None:
     stage = staged(serviceAccountName="deployer")
     message = (

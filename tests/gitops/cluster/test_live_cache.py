@@ -37,6 +37,7 @@ def images(program: Program) -> list[str]:
     return sorted(pod["spec"]["containers"][0]["image"] for pod in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("drives", "watches"), [(True, 1), (False, 2)])
 def test_pods_and_revisions_are_followed_once(program: Program, drives: bool, watches: int) -> None:
     """Those of all namespaces where the process drives pods, otherwise those of each namespace."""
@@ -52,6 +53,7 @@ def test_pods_and_revisions_are_followed_once(program: Program, drives: bool, wa
     program.play(script, inside=not drives)
 
 
+@pytest.mark.slow
 def test_units_see_what_the_controllers_wrote_before_a_watch_tells(program: Program) -> None:
     stage = program.stage
 

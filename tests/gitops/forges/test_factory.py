@@ -165,6 +165,7 @@ def run(
     return sorted(path.name for path in state.glob("outbox*"))
 
 
+@pytest.mark.slow
 def test_a_missing_secret_and_a_missing_address_keep_it_from_starting(
     staged: MakeStage, tmp_path: Path
 ) -> None:

@@ -76,6 +76,7 @@ TEXT: Final = st.text(max_size=300) | st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(parts=st.lists(st.tuples(NAME, TEXT), max_size=12))
 def test_a_comment_keeps_to_its_limit_and_every_section_to_itself(
     parts: list[tuple[str, str]],

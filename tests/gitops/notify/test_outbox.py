@@ -102,6 +102,7 @@ def test_refusals_by_turns_lose_nothing_and_double_nothing(tmp_path: Path, kind:
     assert office.sender.problem == ""
 
 
+@pytest.mark.slow
 def test_an_hour_of_silence_loses_nothing_and_is_asked_about_once_a_minute(tmp_path: Path) -> None:
     office = Office(tmp_path)
     office.model.fails = away

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,6 +53,7 @@ def preview_of(world: Any, before: Obj, after: Obj, now: Any) -> Any:
     return played.forecast
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(pairs())
 def test_a_live_preview_names_the_pods_that_then_move(pair: tuple[Obj, Obj]) -> None:
@@ -86,6 +88,7 @@ def test_a_live_preview_names_the_pods_that_then_move(pair: tuple[Obj, Obj]) -> 
     assert told.updated_after == lab.get(before)["status"].get("updatedReplicas", 0)
 
 
+@pytest.mark.slow
 @settings(max_examples=5)
 @given(pairs())
 def test_an_offline_preview_counts_the_same(pair: tuple[Obj, Obj]) -> None:

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gitkruise.gitops.receiver.server import ReceiverServer
 from tests.gitops.deliveries import KEY
 from tests.gitops.receiver.test_receiver import Looks, listening, receiver
@@ -15,6 +17,7 @@ from tests.gitops.source.test_repositories import configured, put_secret, source
 from tests.gitops.stage import MakeStage
 
 
+@pytest.mark.slow
 def test_the_post_receive_hook_tells_and_never_fails(staged: MakeStage, tmp_path: Path) -> None:
     stage = staged()
     put_secret(stage, "hook", token=KEY)

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from gitkruise.app import RunOptions, controller
 from gitkruise.kube.serve.addresses import Listen
@@ -21,6 +22,7 @@ from tests.gitops.stage import MakeStage, config_map, documents
 PATIENCE_S = 60.0  # of a test that has failed; nothing is measured
 
 
+@pytest.mark.slow
 def test_a_hook_is_heard_long_before_the_interval_is_over(
     staged: MakeStage, tmp_path: Path
 ) -> None:

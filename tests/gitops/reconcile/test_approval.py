@@ -37,6 +37,7 @@ async def agree(stage: Stage) -> str:
     return command[-1].rpartition(" ")[2]
 
 
+@pytest.mark.slow
 def test_always_every_change_waits_for_consent_and_drift_does_not(staged: MakeStage) -> None:
     stage = staged(approval="always")
 
@@ -232,6 +233,7 @@ def test_risky_changes_wait_for_consent(
     stage.play(script)
 
 
+@pytest.mark.slow
 def test_a_commit_that_waits_is_shown_without_the_findings_of_the_one_before(
     staged: MakeStage,
 ) -> None:

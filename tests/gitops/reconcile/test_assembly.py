@@ -38,6 +38,7 @@ spec:
 )
 
 
+@pytest.mark.slow
 def test_a_unit_waits_for_another_and_for_kinds_that_it_brings(
     staged: MakeStage, tmp_path: Path
 ) -> None:

@@ -25,6 +25,7 @@ def rollout(stage: Stage) -> Rollout:
     return next(r for r in stage.record.rollouts if r.key == MESH)
 
 
+@pytest.mark.slow
 def test_a_sidecar_is_held_by_its_partition_and_finished_by_a_commit(staged: MakeStage) -> None:
     stage = staged()
 

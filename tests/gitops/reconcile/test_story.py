@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gitkruise.errors import ApiError
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.requests import ApiRequest
@@ -28,6 +30,7 @@ def test_a_first_commit_is_applied_in_order_and_told(staged: MakeStage) -> None:
     assert "Done" in run_git(stage.origin.bare, "notes", "--ref", NOTES, "show", "main")
 
 
+@pytest.mark.slow
 def test_a_partition_holds_and_the_next_commit_finishes(staged: MakeStage) -> None:
     stage = staged()
 
@@ -57,6 +60,7 @@ def test_a_partition_holds_and_the_next_commit_finishes(staged: MakeStage) -> No
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_commit_during_a_rollout_overtakes_it_and_that_is_told(staged: MakeStage) -> None:
     stage = staged()
 
@@ -78,6 +82,7 @@ def test_a_commit_during_a_rollout_overtakes_it_and_that_is_told(staged: MakeSta
     assert messages.count("Gitkruise-Superseded") == 1
 
 
+@pytest.mark.slow
 def test_a_newer_commit_overtakes_between_two_writes(staged: MakeStage) -> None:
     stage = staged(apply={"concurrency": 1})
     maps = [config_map(f"m{number:02}", x="1") for number in range(30)]
@@ -104,6 +109,7 @@ def test_a_newer_commit_overtakes_between_two_writes(staged: MakeStage) -> None:
     stage.play(script)
 
 
+@pytest.mark.slow
 def test_commits_pushed_together_are_told_though_only_the_last_is_applied(
     staged: MakeStage,
 ) -> None:
@@ -122,6 +128,7 @@ def test_commits_pushed_together_are_told_though_only_the_last_is_applied(
     stage.play(script)
 
 
+@pytest.mark.slow
 def test_marks_tell_unit_commit_and_place_and_a_new_head_alone_writes_nothing(
     staged: MakeStage,
 ) -> None:
@@ -153,6 +160,7 @@ def test_marks_tell_unit_commit_and_place_and_a_new_head_alone_writes_nothing(
     stage.play(script)
 
 
+@pytest.mark.slow
 def test_the_short_status_is_written_on_news_only(staged: MakeStage) -> None:
     stage = staged()
 

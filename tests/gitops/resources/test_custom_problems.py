@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from gitkruise.errors import Finding
 from gitkruise.kube.serve.addresses import Listen
 from tests.gitops.deliveries import KEY
@@ -14,6 +16,7 @@ from tests.gitops.stage import config_map
 Report = tuple[str, str, str]  # kind, namespace/name, code
 
 
+@pytest.mark.slow
 def test_a_refused_source_and_its_units_are_reported(hands: House) -> None:
     hands.push(web=[config_map("a", x="1")], gone=[config_map("b", x="1")])
     told: list[Report] = []
@@ -62,6 +65,7 @@ def test_a_source_that_cannot_be_opened_is_reported(hands: House) -> None:
     play(hands, script, replace(hands.program(), problems=hear))
 
 
+@pytest.mark.slow
 def test_a_receiver_without_its_key_is_reported_until_it_is_served(hands: House) -> None:
     async def script(hands: House) -> None:
         put_secret(hands.stage, "one", token=KEY)

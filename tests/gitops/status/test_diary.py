@@ -23,6 +23,7 @@ def start_pods(stage: Stage, count: int) -> None:
     stage.cluster.publish()
 
 
+@pytest.mark.slow
 def test_a_quick_rollout_is_two_lines(staged: MakeStage) -> None:
     stage = staged()
 
@@ -37,6 +38,7 @@ def test_a_quick_rollout_is_two_lines(staged: MakeStage) -> None:
     assert diary(stage) == ["rolling", "done 4/4"] * 2
 
 
+@pytest.mark.slow
 def test_a_stuck_rollout_and_its_repair_are_two_lines_each(staged: MakeStage) -> None:
     stage = staged()
 
@@ -51,6 +53,7 @@ def test_a_stuck_rollout_and_its_repair_are_two_lines_each(staged: MakeStage) ->
     assert diary(stage) == told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 4])
 def test_pods_that_come_and_go_without_a_commit_are_at_most_one_line(
     staged: MakeStage, count: int

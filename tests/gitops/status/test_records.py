@@ -147,6 +147,7 @@ def test_news(before: UnitRecord, after: UnitRecord, urgency: str) -> None:
 PLANTED = "hunter2-correct-horse"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "broken", ["", "type: [x]\n", "data: {j: 'not/base64=%s'}\n", "dta: {}\n", "immutable: 'no'\n"]
 )

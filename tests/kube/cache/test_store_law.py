@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,6 +138,7 @@ class Interleaving:
                 self.watch(10_000)
 
 
+@pytest.mark.slow
 @given(st.lists(acts, min_size=20, max_size=80), st.booleans())
 def test_the_store_ends_at_the_projection_of_the_truth(
     script: Sequence[tuple[str, Any, bool]], replies_first: bool

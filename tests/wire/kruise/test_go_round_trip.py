@@ -105,6 +105,7 @@ def structs(name: str, depth: int) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({}, optional=fields)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(TYPES)).flatmap(lambda n: st.tuples(st.just(n), structs(n, 1))))
 def test_a_second_round_trip_changes_nothing(case: tuple[str, dict[str, Any]]) -> None:
     name, value = case

@@ -98,6 +98,7 @@ def test_raw_json_is_written_verbatim() -> None:
     assert compact({"data": RawJSON(b'{"b":1,"a": "<"}')}) == b'{"data":{"b":1,"a": "<"}}'
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_every_value_reads_back(value: Any) -> None:
     assert json.loads(compact(value)) == value

@@ -28,6 +28,7 @@ def generator() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_generated_files_are_fresh(generator: ModuleType) -> None:
     assert generator.stale() == [], "run python schemas/generate.py"
 
@@ -116,6 +117,7 @@ def test_deployed_crds_can_be_served(path: Path) -> None:
     assert served == [kind.storage_version], "without conversion only one version is safe to serve"
 
 
+@pytest.mark.slow
 def test_what_is_installed_is_what_is_deployed() -> None:
     deployed = {
         path.stem: yaml.safe_load(path.read_text())

@@ -67,6 +67,7 @@ def test_changes_of_clocks(text: str, start: str, times: list[str]) -> None:
     assert [at.astimezone(UTC).strftime("%m-%dT%H:%M") for at in found] == times
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["0 0 31 2 *", ", * * * *"])
 def test_a_schedule_that_never_comes_has_no_next_time(text: str) -> None:
     assert parse_schedule(text).next(datetime(2026, 11, 25, tzinfo=UTC)) is None
