@@ -20,6 +20,7 @@ from gitkruise.planner.node.image_removal import (
     PULLED_IMAGES,
     Fate,
     fate,
+    names,
     pulled_images,
     removed_later,
     unwanted,
@@ -67,14 +68,18 @@ class ImageRemoval:
         going = unwanted(wanted, pulled)
         if not going:
             return [], None
-        used, kept, gone = await self.runtime.images_in_use(), list[str](), list[str]()
+        store, used = await self.runtime.images(), await self.runtime.images_in_use()
+        kept, gone = list[str](), list[str]()
         for image in going:
-            store = await self.runtime.images()
             match fate(image, store, used, going):
                 case Fate.KEEP:
                     kept.append(image)
                 case Fate.REMOVE:
-                    (gone if await self._remove(image) else kept).append(image)
+                    if not await self._remove(image):
+                        kept.append(image)
+                        continue
+                    gone.append(image)
+                    store = [one for one in store if not names(image, one)]
                 case Fate.FORGET:
                     pass  # it went with another tag, or kubelet collected it
         left = tuple(i for i in pulled if i in kept or i not in going)

@@ -60,13 +60,18 @@ def fate(
     `used` holds ids and references of the images of containers. A runtime removes an image with
     all its tags, so each of them has to be in `removable`.
     """
-    found = held(PullTask(*familiar_parts(image), 0), store) if is_image(image) else None
+    found = next((one for one in store if names(image, one)), None)
     if found is None:
         return Fate.FORGET
-    names = {found.id, *found.tags, *found.digests}
+    called = {found.id, *found.tags, *found.digests}
     parts = {familiar_parts(i) for i in removable if is_image(i)}
     shared = any(familiar_parts(tag) not in parts for tag in found.tags)
-    return Fate.KEEP if shared or not names.isdisjoint(used) else Fate.REMOVE
+    return Fate.KEEP if shared or not called.isdisjoint(used) else Fate.REMOVE
+
+
+def names(image: str, one: HeldImage) -> bool:
+    """Return whether a reference names an image of a runtime's store."""
+    return is_image(image) and held(PullTask(*familiar_parts(image), 0), (one,)) is not None
 
 
 def removal_event(image: str) -> Event:
