@@ -15,6 +15,7 @@ from gitkruise.app import sandbox_controllers
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.sandbox.server import SandboxOptions, serve
 from tests.cli.calls import Caller
+from tests.cli.live import workloads
 from tests.cli.shop import Checkout
 
 
@@ -63,10 +64,14 @@ def _served(kubeconfig: Path, gates: Gates | None = None) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The kubeconfig of an embedded cluster with its controllers."""
+    """The kubeconfig of an embedded cluster with its controllers, shared: tests leave it empty.
+
+    `own_cluster` is for what leaves workloads: `status` in any other test would list them.
+    """
     path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
     with _served(path):
         yield path
+        assert workloads(path) == []
 
 
 @pytest.fixture(scope="module")

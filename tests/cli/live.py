@@ -17,6 +17,11 @@ from gitkruise.kube.system.clock import SystemClock
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 
 CLONESETS = ResourceRef("apps.kruise.io", "v1alpha1", "clonesets")
+WORKLOADS = (
+    CLONESETS,
+    ResourceRef("apps.kruise.io", "v1beta1", "statefulsets"),
+    *(ResourceRef("apps", "v1", each) for each in ("deployments", "statefulsets", "daemonsets")),
+)
 NAMESPACES = ResourceRef("", "v1", "namespaces")
 
 
@@ -50,6 +55,16 @@ def apply(kubeconfig: Path, manifest: str, **annotations: str) -> None:
         body=body, content_type=APPLY_PATCH, params={"fieldManager": "test", "force": "true"},
     )  # fmt: skip
     send(kubeconfig, request)
+
+
+def workloads(kubeconfig: Path) -> list[str]:
+    """What the cluster runs, as `KIND NAMESPACE/NAME`."""
+    lists = send(kubeconfig, *(ApiRequest(verb="list", resource=each) for each in WORKLOADS))
+    return [
+        f"{resource.plural} {obj['metadata']['namespace']}/{obj['metadata']['name']}"
+        for resource, found in zip(WORKLOADS, lists, strict=True)
+        for obj in found["items"]
+    ]
 
 
 def _resource(body: Any) -> ResourceRef:

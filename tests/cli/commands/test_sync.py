@@ -53,8 +53,8 @@ class Synced:
 
 
 @pytest.fixture
-def synced(gk: Caller, checkout: Checkout, cluster: Path) -> Synced:
-    return Synced(gk, checkout, cluster)
+def synced(gk: Caller, checkout: Checkout, own_cluster: Path) -> Synced:
+    return Synced(gk, checkout, own_cluster)
 
 
 def test_apply_wait_and_the_outcome_in_git(synced: Synced) -> None:
