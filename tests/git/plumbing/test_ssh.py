@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from gitkruise.git.repository.repository import Repository
 from tests.conftest import need
 from tests.git.keys import ssh_key
 from tests.git.repos import Origin
+from tests.kube.real.apiserver import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -62,9 +62,7 @@ def sshd(folder: Path, origin: Origin) -> Iterator[Host]:
     folder.mkdir()
     host = ssh_key(folder, "host")
     (folder / "authorized_keys").write_text(ssh_key(folder, "identity") + "\n")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     (folder / "config").write_text(CONFIG.format(port=port, folder=folder))
     words = [program, "-D", "-e", "-f", str(folder / "config")]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as server:

@@ -11,8 +11,9 @@ import ssl
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 
 from gitkruise.kube.auth.connection import Connection
@@ -47,10 +48,18 @@ def need_both() -> tuple[str, str]:
     return etcd, server
 
 
+# Below the ports that the kernel gives to outgoing connections, of which any may take a port that
+# was free a moment ago. Each process begins elsewhere and takes none twice.
+_PORTS = islice(cycle(range(20_000, 32_000)), os.getpid() * 41 % 12_000, None)
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port of loopback that nobody listens on."""
+    while True:
+        with socket.socket() as probe, suppress(OSError):
+            port = next(_PORTS)
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @dataclass
