@@ -7,10 +7,10 @@ import secrets
 
 import pytest
 
-from tests.cli.conftest import cluster, gk
+from tests.cli.conftest import gk
 from tests.gitops.conftest import staged
 
-__all__ = ["cluster", "gk", "staged"]
+__all__ = ["gk", "staged"]
 
 NIGHT = os.environ.get("HYPOTHESIS_PROFILE") == "night"  # noqa: TID251  the test run's own switch
 
