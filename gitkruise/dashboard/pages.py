@@ -18,7 +18,7 @@ _TYPES: Final = {
 }
 _VERSION: Final = b"{version}"
 _STATIC: Final = "static"
-_PLACES: Final = frozenset({"/", "/events"})
+_PLACES: Final = frozenset({"/", "/commits", "/drift", "/events", "/nodes"})
 
 
 @dataclass(frozen=True, slots=True)

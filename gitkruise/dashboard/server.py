@@ -85,12 +85,12 @@ class Handler:
         if len(parts) not in {2, 3}:
             return _reply(404)
         noun, *space, name = parts
-        try:
-            found = await self.source.why(noun, "".join(space), name)
-        except GitkruiseError as error:
-            log.warning(log_line("dashboard-why-failed", object="/".join(parts), error=error))
-            return _json(502, {"message": str(error)})
-        return _json(200, found) if found is not None else _reply(404)
+        return await _answered(self.source.why(noun, "".join(space), name), "/".join(parts))
+
+    async def find_out(self, request: web.BaseRequest) -> web.Response:
+        """Answer a question that takes a computation."""
+        about = request.rel_url.path.removeprefix(f"{API}/")
+        return await _answered(self.source.find_out(about), about)
 
     async def choose(self, request: web.BaseRequest) -> web.Response:
         """Change the topics of an open stream."""
@@ -128,7 +128,20 @@ _ROUTES: Final[tuple[tuple[str, str, Answer], ...]] = (
     ("GET", "stream", Handler.stream),
     ("POST", "stream/", Handler.choose),
     ("GET", "why/", Handler.why),
+    ("GET", "commit/", Handler.find_out),
+    ("GET", "plan/", Handler.find_out),
+    ("GET", "drift", Handler.find_out),
 )
+
+
+async def _answered(asked: Awaitable[Any], about: str) -> web.Response:
+    """The answer of a source, which may fail, or have nothing of that name."""
+    try:
+        found = await asked
+    except GitkruiseError as error:
+        log.warning(log_line("dashboard-answer-failed", object=about, error=error))
+        return _json(502, {"message": str(error)})
+    return _json(200, found) if found is not None else _reply(404)
 
 
 def _port(request: web.BaseRequest) -> int:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, TypeAlias
 
-# A topic as a path: `fleet`, `events`, or `pods/cloneset/shop/checkout`.
+# A topic as a path: `fleet`, `commit/4f2c9e1`, or `pods/cloneset/shop/checkout`.
 Topic: TypeAlias = str
 # JSON objects by a key of their own; HEAD is what the whole topic has once.
 Rows: TypeAlias = Mapping[str, Any]
@@ -28,4 +28,11 @@ class Source(Protocol):
 
     async def why(self, noun: str, namespace: str, name: str) -> Any:
         """Return the explanation of an object, None when it is gone. Raises GitkruiseError."""
+        ...
+
+    async def find_out(self, about: str) -> Any:
+        """Return the answer to a question that takes a computation, by its path: `plan/4f2c9e1`.
+
+        None for what does not exist. Raises GitkruiseError.
+        """
         ...

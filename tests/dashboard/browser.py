@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from gitkruise.dashboard.server import serve_dashboard
 from gitkruise.kube.serve.addresses import Listen
@@ -87,3 +87,12 @@ def served(port: int = 0) -> Iterator[Dashboard]:
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join()
+
+
+def enter(page: Page, dashboard: Dashboard, path: str = "/") -> None:
+    """Open the address that the command prints, then a page."""
+    page.goto(dashboard.url)
+    page.wait_for_function("!location.hash")  # a page that was open loads once more
+    expect(page.get_by_role("status").filter(has_text="live")).to_be_visible()
+    if path != "/":
+        page.goto(dashboard.base + path)

@@ -14,6 +14,7 @@ class Table:
         self.topics: dict[str, dict[str, Any]] = {}
         self.reads = 0
         self.failure: Exception | None = None
+        self.answers: dict[str, Any] = {}  # to questions, by path
         self.known = True  # whether objects have an explanation
 
     def rows(self, topic: str) -> dict[str, Any]:
@@ -25,3 +26,8 @@ class Table:
             raise self.failure
         reasons = [f"{noun} {namespace} {name}"]
         return {"reasons": reasons, "next": [f"gitkruise promote {name}"]} if self.known else None
+
+    async def find_out(self, about: str) -> Any:
+        if self.failure is not None:
+            raise self.failure
+        return self.answers.get(about)

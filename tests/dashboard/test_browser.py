@@ -8,20 +8,12 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from tests.dashboard.browser import Dashboard, served
+from tests.dashboard.browser import Dashboard, enter, served
 from tests.dashboard.scenes import event, fleet, pod, pods, row
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 CART = "/cloneset/shop/cart"
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>alert(1)</script>"
-
-
-def enter(page: Page, dashboard: Dashboard, path: str = "/") -> None:
-    """Open the address that the command prints, then a page."""
-    page.goto(dashboard.url)
-    expect(page.get_by_role("status").filter(has_text="live")).to_be_visible()
-    if path != "/":
-        page.goto(dashboard.base + path)
 
 
 def test_the_fleet_shows_who_needs_you_first(page: Page, dashboard: Dashboard) -> None:

@@ -233,10 +233,18 @@ async def units_of_cluster(
 
     if not choice.given or repository.find(commit, CONFIG_FILE) is not None:
         return None
+    async with connected(choice, read_environment()) as chosen:
+        return await units_following(chosen, repository)
+
+
+async def units_following(chosen: ChosenCluster, repository: Repository) -> Config | None:
+    """The units of a cluster that follow a repository; None where the cluster has no Unit.
+
+    Raises UsageProblem GK7049, ClusterFailed and ApiError.
+    """
     from gitkruise.git.push.worktree import addresses  # noqa: PLC0415  runs git
-    from gitkruise.gitops.config.cluster_units import cluster_config  # noqa: PLC0415  as above
+    from gitkruise.gitops.config.cluster_units import cluster_config  # noqa: PLC0415  jsonschema
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415  as above
 
     here = addresses(repository.git_dir)
-    async with connected(choice, read_environment()) as chosen:
-        return await cluster_config(chosen.transport, load_catalog(), here, chosen.name)
+    return await cluster_config(chosen.transport, load_catalog(), here, chosen.name)

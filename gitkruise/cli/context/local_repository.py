@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +18,7 @@ from gitkruise.errors import SourceFailed
 if TYPE_CHECKING:
     from gitkruise.gitops.status.reader import UnitNews
     from gitkruise.model.gitops.document import GitCommit
-    from gitkruise.model.gitops.record import RolloutStep
+    from gitkruise.model.gitops.record import Intervention, RolloutStep
     from gitkruise.wire.primitives.names import ObjectKey
 
 
@@ -56,6 +57,18 @@ class Records:
         """Return the commit with this id or prefix."""
         known = [*self.commits, *(step.commit for _, step in self.steps)]
         return next((c for c in known if name and c.id.startswith(name)), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRecord:
+    """Everything on the status branch of one cluster; `tip` is its newest commit."""
+
+    cluster: str
+    tip: str
+    written: datetime | None
+    units: tuple[UnitNews, ...] = ()
+    steps: tuple[tuple[ObjectKey, RolloutStep], ...] = ()
+    interventions: tuple[Intervention, ...] = ()
 
 
 def record_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -168,3 +181,42 @@ def known_records(cluster: str, path: str, commits: frozenset[str]) -> Records:
             steps=tuple(read_steps(repository, ref)) if ref else (),
             commits=tuple(repository.commit(c) for c in here),
         )
+
+
+def cluster_records(path: str, known: Mapping[str, ClusterRecord]) -> Mapping[str, ClusterRecord]:
+    """Return the records of every cluster that has one in the repository at `path`, as last
+    fetched; those of `known` whose branch did not move are returned as they are."""
+    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
+    from gitkruise.gitops.status.reader import (  # noqa: PLC0415
+        interventions,
+        read_steps,
+        read_units,
+        status_branches,
+    )
+
+    found: dict[str, ClusterRecord] = {}
+    with Repository.open(path) as repository:
+        for cluster, ref in sorted(status_branches(repository).items()):
+            tip = repository.resolve(ref)
+            before = known.get(cluster)
+            if before is not None and before.tip == tip:
+                found[cluster] = before
+                continue
+            found[cluster] = ClusterRecord(
+                cluster=cluster,
+                tip=tip,
+                written=repository.commit(tip).time,
+                units=tuple(read_units(repository, ref)),
+                steps=tuple(read_steps(repository, ref)),
+                interventions=tuple(interventions(repository, ref)),
+            )
+    return found
+
+
+def named_commit(path: str, id_: str) -> str:
+    """Return the full id of a commit of the repository at `path`. Raises SourceFailed GK3201."""
+    from gitkruise.git.push.worktree import commit_id  # noqa: PLC0415  runs git
+    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
+
+    with Repository.open(path) as repository:
+        return commit_id(repository.git_dir, id_)

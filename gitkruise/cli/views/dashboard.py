@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from gitkruise.cli.views.history import Journal
 from gitkruise.cli.views.resources import events, rollout_obj
 from gitkruise.cli.views.status import build_view, status_obj
+from gitkruise.dashboard.node_rows import node_rows
 from gitkruise.dashboard.pod_rows import pod_rows
 from gitkruise.dashboard.source import HEAD, Rows, Topic
 from gitkruise.gitops.inspect.cluster_view import Managed, Survey
 from gitkruise.gitops.status.reader import UnitNews
 from gitkruise.kube.system.clock import Clock
+from gitkruise.model.workloads.labels import SIDECARSET
 from gitkruise.wire.primitives.names import ObjectKey, noun
 from gitkruise.wire.primitives.times import format_time
 
 EVENTS_MAX: Final = 500
+_COMMIT: Final = re.compile("[0-9a-f]{7,64}")
 Ask = Callable[[Managed], Awaitable[Mapping[str, Any]]]
+FindOut = Callable[[str], Awaitable[Mapping[str, Any] | None]]
 
 
 @dataclass(slots=True)
 class ClusterSource:
-    """A survey that is followed, and the records of units; `ask` explains an object.
+    """A survey that is followed, and the records of units; `ask` explains an object, `answers`
+    are what takes a computation.
 
     `stale` are the lines that say why the records are not fresh, `problem` why the cluster is not,
     since `problem_since`.
@@ -35,7 +42,9 @@ class ClusterSource:
     cluster: str
     repository: str  # its name; "" for none
     ask: Ask
+    answers: FindOut
     units: list[UnitNews] = field(default_factory=list)
+    journal: Journal = field(default_factory=lambda: Journal({}))
     stale: list[str] = field(default_factory=list)
     problem: str = ""
     problem_since: datetime | None = None
@@ -45,22 +54,23 @@ class ClusterSource:
         return self.survey.changed
 
     def rows(self, topic: Topic) -> Rows:
-        """Return the rows of `fleet`, `events`, or `pods/NOUN/[NAMESPACE/]NAME`."""
+        """Return the rows of a topic: one of _TOPICS, `commit/ID`, or the pods of an object."""
         first, *rest = topic.split("/")
-        match first, len(rest):
-            case "fleet", 0:
-                return dict(self._fleet())
-            case "events", 0:
-                return self._events()
-            case "pods", 2 | 3:
-                return self._pods(*_place(rest))
-            case _:
-                return {}
+        if not rest:
+            read = _TOPICS.get(first)
+            return read(self) if read is not None else {}
+        if first == "commit" and len(rest) == 1 and _COMMIT.fullmatch(rest[0]):
+            return self.journal.commit(rest[0], self.clock.now(), self.stale)
+        return self._pods(*_place(rest)) if first == "pods" and len(rest) in {2, 3} else {}
 
     async def why(self, noun: str, namespace: str, name: str) -> Mapping[str, Any] | None:
         """Return the explanation of an object; None when it is gone. Raises GitkruiseError."""
         found = self._find(noun, namespace, name)
         return None if found is None else await self.ask(found)
+
+    async def find_out(self, about: str) -> Mapping[str, Any] | None:
+        """Return the answer to a question by its path. Raises GitkruiseError."""
+        return await self.answers(about)
 
     def look(self) -> None:
         """Notice whether the cluster can be followed; a difference is a change."""
@@ -71,7 +81,8 @@ class ClusterSource:
             self.problem = found
             self.changed.set()
 
-    def _fleet(self) -> Iterator[tuple[str, Any]]:
+    def fleet(self) -> Iterator[tuple[str, Any]]:
+        """Yield the objects by page, and the head with the units."""
         now = self.clock.now()
         view = build_view(
             self.survey.managed(now), self.units, now,
@@ -93,7 +104,8 @@ class ClusterSource:
             },
         )
 
-    def _events(self) -> Rows:
+    def event_rows(self) -> Rows:
+        """Return the newest events by name."""
         found = events(self.survey.events(), frozenset())[-EVENTS_MAX:]
         return {f"{i['namespace']}/{i['name']}": i for i in found}
 
@@ -110,10 +122,27 @@ class ClusterSource:
             return {HEAD: head}
         return {HEAD: {**head, "rollout": rollout_obj(m.rollout)}, **pod_rows(m.rollout, m.pods)}
 
+    def workloads(self) -> Iterator[tuple[str, Rows]]:
+        """Yield workloads by page with the rows of their pods, without SidecarSets: their pods are
+        those of other workloads."""
+        for m in self.survey.managed(self.clock.now()):
+            if m.rollout is not None and m.key.group_kind != SIDECARSET:
+                yield _path(m.key), pod_rows(m.rollout, m.pods)
+
     def _find(self, noun_: str, namespace: str, name: str) -> Managed | None:
         now = self.clock.now()
         found = (m for m in self.survey.managed(now, name=name) if m.key.namespace == namespace)
         return next((m for m in found if noun(m.key.group_kind) == noun_), None)
+
+
+# Topics that are one word.
+_TOPICS: Final[Mapping[str, Callable[[ClusterSource], Rows]]] = {
+    "fleet": lambda source: dict(source.fleet()),
+    "events": lambda source: source.event_rows(),
+    "commits": lambda source: source.journal.rows(source.stale),
+    "drift": lambda source: source.journal.drift(source.stale),
+    "nodes": lambda source: node_rows(source.workloads()),
+}
 
 
 def _place(parts: list[str]) -> tuple[str, str, str]:

@@ -1,8 +1,12 @@
 // The frame of every page: session, places, connection, theme and keys.
 import { Client } from "./client.js";
+import { CommitPage } from "./commit.js";
+import { CommitsPage } from "./commits.js";
 import { el, fill, say } from "./dom.js";
+import { DriftPage } from "./drift.js";
 import { EventsPage } from "./events.js";
 import { FleetPage } from "./fleet.js";
+import { NodesPage } from "./nodes.js";
 import { clock, span } from "./words.js";
 import { WorkloadPage } from "./workload.js";
 
@@ -14,6 +18,9 @@ const LINKS = {
 };
 const KEYS = [
   ["g f", "go to the fleet"],
+  ["g c", "go to the commits"],
+  ["g d", "go to the drift"],
+  ["g n", "go to the nodes"],
   ["g e", "go to the events"],
   ["j, k", "next or previous row"],
   ["Enter", "open the row"],
@@ -23,6 +30,15 @@ const KEYS = [
   ["u", "up to the fleet"],
   ["t", "theme: system, light, dark"],
   ["?", "these keys"],
+];
+
+/** The pages that have a link in the header, by path. */
+const PLACES = [
+  ["/", "Fleet", FleetPage],
+  ["/commits", "Commits", CommitsPage],
+  ["/drift", "Drift", DriftPage],
+  ["/nodes", "Nodes", NodesPage],
+  ["/events", "Events", EventsPage],
 ];
 
 class App {
@@ -49,10 +65,7 @@ class App {
   }
 
   header() {
-    this.links = [
-      el("a", { href: "/" }, "Fleet"),
-      el("a", { href: "/events" }, "Events"),
-    ];
+    this.links = PLACES.map(([path, name]) => el("a", { href: path }, name));
     return el(
       "header",
       {},
@@ -89,8 +102,9 @@ class App {
   /** Show the page of the address. */
   open() {
     const [first, ...rest] = location.pathname.split("/").filter(Boolean).map(decodeURIComponent);
-    if (first === undefined) this.page = new FleetPage();
-    else if (first === "events") this.page = new EventsPage();
+    const place = PLACES.find(([path]) => path === location.pathname);
+    if (place) this.page = new place[2]();
+    else if (first === "commit") this.page = new CommitPage(rest.at(-1));
     else this.page = new WorkloadPage(first, rest.length > 1 ? rest[0] : "", rest.at(-1));
     document.title = `${this.page.title} · gitkruise`;
     fill(this.main, [this.page.root]);
@@ -149,7 +163,7 @@ class App {
     }
     const chord = this.first === "g" ? `g ${event.key}` : event.key;
     this.first = event.key;
-    const places = { "g f": "/", "g e": "/events", u: "/" };
+    const places = { "g f": "/", "g c": "/commits", "g d": "/drift", "g n": "/nodes", "g e": "/events", u: "/" };
     if (places[chord]) this.go(places[chord]);
     else if (chord === "?") this.help.showModal();
     else if (chord === "t") this.turnTheme();
@@ -187,7 +201,7 @@ function dialog() {
 
 /** Focus the next or previous link that opens a row. */
 function move(main, step) {
-  const links = [...main.querySelectorAll("[data-row] a")];
+  const links = [...main.querySelectorAll("[data-row] th a")];
   const here = links.indexOf(document.activeElement);
   const next = here < 0 ? (step > 0 ? 0 : links.length - 1) : here + step;
   links[Math.min(Math.max(next, 0), links.length - 1)]?.focus();

@@ -54,6 +54,47 @@ export function keep(parent, items, make, show) {
   for (const child of known.values()) child.remove();
 }
 
+/** A table that scrolls within itself: `root` is its region, `body` where rows go. */
+export function table(caption, heads, name = null) {
+  const body = el("tbody");
+  const head = el("tr", {}, ...heads.map((text) => el("th", { scope: "col" }, text)));
+  const root = el(
+    "div",
+    { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
+    el("table", { class: name }, el("caption", { class: "hidden" }, caption), el("thead", {}, head), body),
+  );
+  return { root, body, head };
+}
+
+/** A row with a heading cell and `count` cells. */
+export function makeLine(count) {
+  return el("tr", {}, el("th", { scope: "row" }), ...Array.from({ length: count }, () => el("td")));
+}
+
+/** A command and a button that copies it. */
+export function command(text) {
+  const button = el("button", { type: "button", "aria-label": `Copy ${text}` }, "Copy");
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(text);
+    say(button, "Copied");
+    setTimeout(() => say(button, "Copy"), 2000);
+  });
+  return el("p", { class: "command" }, el("code", {}, text), button);
+}
+
+/** The short name of a commit: a link to its page if it is one. */
+export function commitLink(id) {
+  if (!/^[0-9a-f]{7,64}$/.test(id)) return String(id);
+  return el("a", { href: `/commit/${id}` }, id.slice(0, 7));
+}
+
+/** Put a commit's link in a cell that keeps it while the commit stays the same. */
+export function showCommit(cell, id) {
+  if (cell.dataset.commit === id) return;
+  cell.dataset.commit = id;
+  fill(cell, [commitLink(id)]);
+}
+
 /** A drawing of 16 by 16 from one path, hidden from screen readers: words say the same. */
 export function glyph(path, name) {
   const space = "http://www.w3.org/2000/svg";

@@ -1,5 +1,5 @@
 // The fleet: what needs somebody first, then what moves, then everything at rest.
-import { el, fill, glyph, keep, say } from "./dom.js";
+import { el, fill, glyph, keep, say, showCommit } from "./dom.js";
 import { clock, GLYPHS, NEEDS_YOU, plural, rank, STATES } from "./words.js";
 
 export class FleetPage {
@@ -152,7 +152,7 @@ function showRow(row, item) {
     showBar(fresh, rollout);
     say(ready, `${rollout.ready}/${rollout.replicas}`);
   }
-  say(commit, item.commit.slice(0, 7));
+  showCommit(commit, item.commit);
   say(message, item.state === "Done" ? "" : item.message);
 }
 

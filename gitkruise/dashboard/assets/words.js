@@ -34,8 +34,8 @@ export function rank(state) {
   return found < 0 ? STATES.length : found;
 }
 
-export function plural(count, word) {
-  return `${count} ${word}${count === 1 ? "" : "s"}`;
+export function plural(count, word, many = `${word}s`) {
+  return `${count} ${count === 1 ? word : many}`;
 }
 
 /** "12 s", "6 m", "3 h" or "2 d" of milliseconds. */
@@ -49,4 +49,16 @@ export function span(milliseconds) {
 /** The time of day of an instant in the browser's zone. */
 export function clock(instant) {
   return new Date(instant).toLocaleTimeString([], { hour12: false });
+}
+
+/** The date and time of an instant in the browser's zone; "" without one. */
+export function moment(instant) {
+  if (!instant) return "";
+  return new Date(instant).toLocaleString([], { dateStyle: "medium", timeStyle: "medium", hour12: false });
+}
+
+/** How old the records of the clusters are, in a sentence. */
+export function written(records) {
+  const parts = Object.entries(records).map(([cluster, time]) => `${cluster} ${moment(time)}`);
+  return parts.length === 0 ? "" : `Records of the status branches: ${parts.join(", ")}`;
 }

@@ -1,5 +1,5 @@
 // One workload: its state and reasons, every pod by revision and condition, revisions, events.
-import { el, fill, keep, say } from "./dom.js";
+import { command, commitLink, el, fill, keep, say, showCommit } from "./dom.js";
 import { EventList } from "./events.js";
 import { showBar, showState } from "./fleet.js";
 import { PodGrid } from "./pods.js";
@@ -204,26 +204,16 @@ export class WorkloadPage {
   }
 
   tell(reasons, next, answer = {}) {
-    const about = answer.subject ? `commit ${answer.commit.slice(0, 7)} "${answer.subject}"` : "";
-    this.why.hidden = reasons.length + next.length === 0 && about === "";
+    const about = answer.subject ? el("p", { class: "commit" }, "commit ", commitLink(answer.commit), ` "${answer.subject}"`) : null;
+    this.why.hidden = reasons.length + next.length === 0 && about === null;
     fill(this.why, [
       el("h2", { id: "why" }, "Why"),
-      about === "" ? null : el("p", { class: "commit" }, about),
+      about,
       reasons.length === 0 ? null : el("ol", {}, ...reasons.map((reason) => el("li", {}, reason))),
       next.length === 0 ? null : el("h3", {}, "What would move it"),
-      ...next.map((line) => el("p", { class: "command" }, el("code", {}, line), copy(line))),
+      ...next.map(command),
     ]);
   }
-}
-
-function copy(text) {
-  const button = el("button", { type: "button", "aria-label": `Copy ${text}` }, "Copy");
-  button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(text);
-    say(button, "Copied");
-    setTimeout(() => say(button, "Copy"), 2000);
-  });
-  return button;
 }
 
 function makeRevision() {
@@ -238,8 +228,9 @@ function showRevision(row, revision) {
     ROLES[revision.role] ?? revision.role,
     String(revision.pods),
     String(revision.available),
-    revision.commit.slice(0, 7),
     images.join(", "),
   ];
-  texts.forEach((text, n) => say(row.children[n], text));
+  const [hash, role, pods, available, commit, shown] = row.children;
+  [hash, role, pods, available, shown].forEach((cell, n) => say(cell, texts[n]));
+  showCommit(commit, revision.commit);
 }

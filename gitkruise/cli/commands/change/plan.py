@@ -20,7 +20,7 @@ from gitkruise.cli.context.cluster import (
     units_of_cluster,
 )
 from gitkruise.cli.context.next_commands import carrying, joined, lines_carrying
-from gitkruise.errors import Finding, InvalidManifests, Severity, SourceFailed, UsageProblem
+from gitkruise.errors import Finding, Severity, SourceFailed, UsageProblem
 
 if TYPE_CHECKING:
     from gitkruise.git.repository.repository import Repository
@@ -200,12 +200,11 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
         # Resolved before the imports below: an unknown commit needs no schemas.
         base = _commit(repository, options.base) if options.base else ""
         new = _commit(repository, options.target) if options.target else repository.head()
+        from gitkruise.cli.context.commit_plan import read_sides  # noqa: PLC0415  as below
         from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
         from gitkruise.gitops.preview.inputs import (  # noqa: PLC0415  imports jsonschema
             config_at,
             default_range,
-            read_base,
-            read_side,
         )
         from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
@@ -222,26 +221,12 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
         else:
             old, new, warnings = _range(repository, base, snapshot or new, merge=options.merge)
         config = given or config_at(repository, new)
-        target = read_side(repository, new, config, catalog, options.gates)
-        errors = [f for f in target.findings if f.is_error]
-        if errors:
-            raise InvalidManifests(*map(_unplanned, errors))
-        if not old:
+        base_side, target = read_sides(
+            repository, (old, new), config, catalog, options.gates, given=given
+        )
+        if base_side is None:
             return None, target
-        before = read_base(repository, old, given, config, catalog, options.gates)
-        return replace(before, warnings=(*warnings, *before.warnings)), target
-
-
-def _unplanned(finding: Finding) -> Finding:
-    """Add the notes `unchanged` and `next` where the finding lacks them."""
-    labels = dict(finding.notes)
-    notes = list(finding.notes)
-    if "unchanged" not in labels:
-        end = next((i for i, (label, _) in enumerate(notes) if label == "next"), len(notes))
-        notes.insert(end, ("unchanged", "nothing was planned, and a plan applies nothing"))
-    if "next" not in labels and finding.places:
-        notes.append(("next", f"gitkruise validate {finding.places[0].file}"))
-    return replace(finding, notes=tuple(notes))
+        return replace(base_side, warnings=(*warnings, *base_side.warnings)), target
 
 
 def _work_tree(options: _PlanOptions) -> tuple[str, str]:

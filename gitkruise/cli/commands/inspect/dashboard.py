@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,12 +16,12 @@ from gitkruise.cli.console.output import say
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.local_repository import (
+    cluster_records,
     record_options,
-    recorded_units,
     repository_at_hand,
     why_stale,
 )
-from gitkruise.errors import Finding, UsageProblem
+from gitkruise.errors import Finding, SourceFailed, UsageProblem
 
 if TYPE_CHECKING:
     from gitkruise.cli.context.cluster import ChosenCluster
@@ -58,19 +60,27 @@ def dashboard(cluster: ClusterChoice, listen: str, *, opens: bool, **flags: Any)
         )
         raise UsageProblem(Finding(code="GK7054", message=message, notes=notes))
     name, path = repository_at_hand(flags["config_path"], flags["repo"])
-    asyncio.run(_serve(cluster, where, name, path, opens=opens))
+    shown = _Shown(name, path, flags["config_path"])
+    asyncio.run(_serve(cluster, where, shown, opens=opens))
 
 
-async def _serve(
-    choice: ClusterChoice, listen: Listen, repository: str, path: str, *, opens: bool
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """The repository, by name and path ("" without one), and the file with its configuration."""
+
+    name: str
+    path: str
+    config_path: Path | None
+
+
+async def _serve(choice: ClusterChoice, listen: Listen, shown: _Shown, *, opens: bool) -> None:
     from gitkruise.cli.console.signals import stop_event  # noqa: PLC0415
     from gitkruise.dashboard.server import serve_dashboard  # noqa: PLC0415  imports aiohttp
     from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415
 
     environment, stop = read_environment(), stop_event()
     async with connected(choice, environment) as chosen:
-        source = await _source(chosen, repository, path)
+        source = await _source(chosen, shown)
         token = await asyncio.to_thread(dashboard_token, environment)
         async with serve_dashboard(source, listen, token, SystemClock()) as url:
             say([url], Style.of(environment))
@@ -80,14 +90,15 @@ async def _serve(
                 following = (
                     tasks.create_task(source.survey.follow(SystemClock())),
                     tasks.create_task(_look(source)),
-                    tasks.create_task(_read_records(source, path)),
+                    tasks.create_task(_read_records(source, shown.path)),
                 )
                 await stop.wait()
                 for task in following:
                     task.cancel()
 
 
-async def _source(chosen: ChosenCluster, repository: str, path: str) -> ClusterSource:
+async def _source(chosen: ChosenCluster, shown: _Shown) -> ClusterSource:
+    from gitkruise.cli.commands.inspect.dashboard_answers import Answers  # noqa: PLC0415
     from gitkruise.cli.commands.inspect.why import ask, why_document  # noqa: PLC0415
     from gitkruise.cli.context.local_repository import known_records  # noqa: PLC0415
     from gitkruise.cli.views.dashboard import ClusterSource  # noqa: PLC0415  imports the schemas
@@ -99,12 +110,13 @@ async def _source(chosen: ChosenCluster, repository: str, path: str) -> ClusterS
 
     async def explained(found: Managed) -> dict[str, Any]:
         commits = frozenset({found.commit})
-        records = await asyncio.to_thread(known_records, chosen.name, path, commits)
+        records = await asyncio.to_thread(known_records, chosen.name, shown.path, commits)
         answer, activity = await ask(chosen, survey, found, records)
         return why_document(answer, activity, records)
 
     await survey.look()
-    return ClusterSource(survey, chosen.clock, chosen.name, repository, explained)
+    answers = Answers(chosen, shown.path, shown.config_path).find_out
+    return ClusterSource(survey, chosen.clock, chosen.name, shown.name, explained, answers)
 
 
 async def _look(source: ClusterSource) -> None:
@@ -116,11 +128,22 @@ async def _look(source: ClusterSource) -> None:
 
 async def _read_records(source: ClusterSource, path: str) -> None:
     """Read the records of units again and again, if there is a repository."""
+    from gitkruise.cli.views.history import Journal  # noqa: PLC0415  imports the model
+
     while path:
-        before = (source.units, source.stale)
-        source.stale = await asyncio.to_thread(why_stale, path, source.cluster)
-        source.units = await asyncio.to_thread(recorded_units, source.cluster, path)
-        if (source.units, source.stale) != before:
+        known = records = source.journal.records
+        stale = await asyncio.to_thread(why_stale, path, source.cluster)
+        try:
+            records = await asyncio.to_thread(cluster_records, path, known)
+        except SourceFailed as error:  # the last ones that could be read stay
+            stale = [*(f"warning: {f.code}: {f.message}" for f in error.findings), *stale]
+        if dict(records) != dict(known):
+            source.journal = await asyncio.to_thread(Journal, records)
+            mine = records.get(source.cluster)
+            source.units = list(mine.units) if mine is not None else []
+            source.changed.set()
+        if stale != source.stale:
+            source.stale = stale
             source.changed.set()
         await asyncio.sleep(_RECORDS_S)
 

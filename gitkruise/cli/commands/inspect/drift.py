@@ -97,7 +97,9 @@ def drift(
     rows = [d for d in found if _wanted(d.key, object_name, namespace)]
     style = Style.of(read_environment())
     if flags["output"] == "json":
-        say_json(list_of("DriftList", [_item(d) for d in rows]), style)
+        from gitkruise.cli.views.history import drift_item  # noqa: PLC0415  imports libyaml
+
+        say_json(list_of("DriftList", [drift_item(d) for d in rows]), style)
     else:
         say(_lines(rows, style, now, compared=bool(known)), style)
     ctx.exit(1 if rows else 0)
@@ -161,19 +163,3 @@ def _lines(
         for d in rows
     ]
     return fit_table(_HEADS, cells, style.width)
-
-
-def _item(d: DriftRecord) -> dict[str, Any]:
-    return {
-        "object": {
-            "group": d.key.group,
-            "kind": d.key.kind,
-            "namespace": d.key.namespace,
-            "name": d.key.name,
-        },
-        "field": d.field,
-        "git": d.git,
-        "live": d.live,
-        "manager": d.manager,
-        "written": d.written,
-    }

@@ -18,7 +18,6 @@ from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.context.local_repository import fetch_records
 from gitkruise.cli.context.resource_args import NOUNS, parse_object
 from gitkruise.errors import Finding, UsageProblem
-from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.wire.primitives.names import named, noun
 
 if TYPE_CHECKING:
@@ -131,20 +130,9 @@ def _no_record(wanted: str, found: list[tuple[ObjectKey, RolloutStep]]) -> Usage
 
 
 def _result(step: RolloutStep, style: Style) -> str:
-    glyph = style.glyph(step.state)
-    counts = f"{step.updated}/{step.asked}"
-    if step.state is State.ROLLING and not step.message:
-        return f"{glyph} {counts} so far"
-    took = f" in {_seconds(step)}" if step.done and step.state in SETTLED else ""
-    return f"{glyph} {counts}{took}" + (f" ({step.message})" if step.message else "")
+    from gitkruise.cli.views.history import result_words  # noqa: PLC0415  imports libyaml
 
-
-def _seconds(step: RolloutStep) -> str:
-    from gitkruise.wire.primitives.times import format_duration  # noqa: PLC0415
-
-    assert step.done is not None
-    whole = (step.done - step.started).total_seconds()
-    return format_duration(step.done - step.started) if whole >= 1 else "under 1s"
+    return f"{style.glyph(step.state)} {result_words(step)}"
 
 
 def history_lines(
@@ -198,9 +186,6 @@ def _promotions(promotions: list[PromotionRecord]) -> list[dict[str, Any]]:
 
 
 def _items(rows: list[tuple[ObjectKey, RolloutStep]]) -> list[dict[str, Any]]:
-    from gitkruise.gitops.status.serializer import step_obj  # noqa: PLC0415  imports libyaml
+    from gitkruise.cli.views.history import step_item  # noqa: PLC0415  imports libyaml
 
-    return [
-        {"kind": key.kind, "namespace": key.namespace, "name": key.name, **step_obj(step)}
-        for key, step in rows
-    ]
+    return [step_item(key, step) for key, step in rows]

@@ -1,0 +1,69 @@
+"""Two commits of a repository read for a plan, and the plan of one commit from git alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gitkruise.errors import Finding, InvalidManifests
+from gitkruise.gitops.preview.inputs import PlanSide, config_at, read_base, read_side
+from gitkruise.model.workloads.feature_gates import Gates
+
+if TYPE_CHECKING:
+    from gitkruise.git.repository.repository import Repository
+    from gitkruise.model.gitops.config import Config
+    from gitkruise.model.gitops.report import PlanReport
+    from gitkruise.wire.catalog.catalog import Catalog
+
+
+def plan_of_commit(path: str, commit: str, given: Config | None) -> PlanReport:
+    """Return the plan of a commit against its first parent, as `plan COMMIT --offline` prints it.
+
+    `given` is a configuration that is not in the repository. Blocking. Raises InvalidManifests and
+    SourceFailed.
+    """
+    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
+    from gitkruise.gitops.preview.preview import offline_preview  # noqa: PLC0415  imports the model
+    from gitkruise.gitops.preview.report import report_of  # noqa: PLC0415  imports the model
+    from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
+
+    catalog, gates = load_catalog(), Gates()
+    with Repository.open(path) as repository:
+        parents = repository.commit(commit).parents
+        config = given or config_at(repository, commit)
+        ends = (parents[0] if parents else "", commit)
+        base, target = read_sides(repository, ends, config, catalog, gates, given=given)
+    return report_of(offline_preview(base, target, catalog, gates), base, target)
+
+
+def read_sides(
+    repository: Repository,
+    ends: tuple[str, str],
+    config: Config,
+    catalog: Catalog,
+    gates: Gates,
+    *,
+    given: Config | None,
+) -> tuple[PlanSide | None, PlanSide]:
+    """Read both ends of a plan, ids of commits; the first is "" for none.
+
+    Raises InvalidManifests when the second is invalid.
+    """
+    old, new = ends
+    target = read_side(repository, new, config, catalog, gates)
+    errors = [f for f in target.findings if f.is_error]
+    if errors:
+        raise InvalidManifests(*map(_unplanned, errors))
+    return read_base(repository, old, given, config, catalog, gates) if old else None, target
+
+
+def _unplanned(finding: Finding) -> Finding:
+    """Add the notes `unchanged` and `next` where the finding lacks them."""
+    labels = dict(finding.notes)
+    notes = list(finding.notes)
+    if "unchanged" not in labels:
+        end = next((i for i, (label, _) in enumerate(notes) if label == "next"), len(notes))
+        notes.insert(end, ("unchanged", "nothing was planned, and a plan applies nothing"))
+    if "next" not in labels and finding.places:
+        notes.append(("next", f"gitkruise validate {finding.places[0].file}"))
+    return replace(finding, notes=tuple(notes))

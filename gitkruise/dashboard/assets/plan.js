@@ -1,0 +1,84 @@
+// A plan: what a commit changes, which pods it moves in which steps, and what holds it.
+import { command, el, table } from "./dom.js";
+import { moment, plural } from "./words.js";
+
+/** Return the nodes of a plan, in the sentences of `gitkruise plan`. */
+export function planView(plan) {
+  return [
+    el("p", { class: "facts" }, `${plan.compared} · ${plan.source} · planned ${moment(plan.planned)} by this dashboard from git alone, whatever the cluster has now`),
+    el("p", { class: "blast" }, ...plan.blast.flatMap((span, n) => [n > 0 ? " · " : null, words(span)])),
+    plan.nothing === "" ? null : el("p", {}, plan.nothing),
+    ...plan.entries.map(entryView),
+    plan.moreEntries > 0 ? el("p", {}, `… and ${plural(plan.moreEntries, "more entry", "more entries")}`) : null,
+    el("p", { class: "total" }, el("strong", {}, "Summary "), plan.summary),
+    ...plan.findings.map((found) => el("p", { class: "note" }, `${found.severity} ${found.code}: ${found.message}`)),
+    command(plan.command),
+    el("p", { class: "tools" }, el("button", { type: "button", click: () => window.print() }, "Print")),
+  ].filter(Boolean);
+}
+
+function words(span) {
+  return el("span", { class: `tone-${span.tone}` }, span.text);
+}
+
+function sentence(spans) {
+  return spans.map(words);
+}
+
+function entryView(entry) {
+  return el(
+    "article",
+    { class: "entry" },
+    el("h3", { class: entry.change }, entry.name),
+    el("p", { class: "facts" }, entry.source),
+    fields(entry),
+    entry.effect.length === 0 ? null : el("p", {}, el("strong", {}, "Effect "), ...sentence(entry.effect)),
+    ...entry.rollouts.map(rolloutView),
+    ...entry.notes.map((note) => el("p", {}, el("strong", {}, "Note "), note)),
+  );
+}
+
+function fields(entry) {
+  if (entry.fields.length === 0) return null;
+  const found = table(`Fields of ${entry.name}`, ["Field", "Change", "Line", "Meaning"], "fields");
+  for (const field of entry.fields)
+    found.body.append(
+      el(
+        "tr",
+        {},
+        el("th", { scope: "row" }, field.path),
+        el("td", {}, field.words),
+        el("td", {}, field.line > 0 ? String(field.line) : ""),
+        el("td", { class: field.loud ? "tone-alarm" : null }, field.remark),
+      ),
+    );
+  const more = entry.moreFields > 0 ? el("p", {}, `… and ${plural(entry.moreFields, "more field")}`) : null;
+  return el("div", {}, found.root, more);
+}
+
+function rolloutView(rollout) {
+  const name = rollout.name === "" ? null : el("h4", {}, rollout.name);
+  return el(
+    "div",
+    { class: "rollout" },
+    name,
+    ...rollout.effect.map((spans) => el("p", {}, el("strong", {}, "Effect "), ...sentence(spans))),
+    rollout.budget === "" ? null : el("p", {}, el("strong", {}, "Waves "), rollout.budget),
+    steps(rollout),
+    rollout.hold.length === 0 ? null : el("p", { class: "hold" }, ...sentence(rollout.hold)),
+    ...rollout.notes.map((note) => el("p", {}, el("strong", {}, "Note "), note)),
+  );
+}
+
+function steps(rollout) {
+  if (rollout.steps.length === 0) return null;
+  const lines = rollout.steps.map((step) => {
+    const share = step.total > 0 ? (100 * step.done) / step.total : 0;
+    const fill = el("span");
+    fill.style.width = `${share}%`;
+    const bar = el("span", { class: "bar", "aria-hidden": "true" }, fill);
+    return el("li", {}, bar, [`${step.done}/${step.total}`, step.moves, step.lasts].filter(Boolean).join(" · "));
+  });
+  const more = rollout.moreSteps > 0 ? el("p", {}, `… and ${plural(rollout.moreSteps, "more step")}`) : null;
+  return el("div", {}, el("ol", { class: "steps" }, ...lines), more);
+}

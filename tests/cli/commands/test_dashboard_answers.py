@@ -1,0 +1,114 @@
+"""Answers of the dashboard that take a computation, from a repository and a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitkruise.cli.commands.inspect.dashboard_answers import Answers
+from gitkruise.cli.context.cluster import ChosenCluster
+from gitkruise.errors import DiagnosticError
+from gitkruise.kube.auth.connection import from_kubeconfig
+from gitkruise.kube.client.http import HttpTransport
+from gitkruise.kube.system.clock import SystemClock
+from tests.cli.shop import CONFIG_MAP, Checkout, cloneset
+
+
+def ask(kubeconfig: Path, path: str, body: Callable[[Answers], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        clock = SystemClock()
+        transport = HttpTransport(from_kubeconfig([kubeconfig]), clock)
+        try:
+            chosen = ChosenCluster(
+                transport=transport, clock=clock, name="sandbox", namespace="default"
+            )
+            return await body(Answers(chosen, path, None))
+        finally:
+            await transport.close()
+
+    return asyncio.run(run())
+
+
+def test_the_plan_of_a_commit_is_that_of_its_change_to_its_parent(
+    checkout: Checkout, cluster: Path
+) -> None:
+    """It says nothing of what the cluster has, and is planned once."""
+    checkout.commit("before", {"c.yaml": cloneset("v1")})
+    canary = checkout.commit("canary", {"c.yaml": cloneset("v2", partition="60%")})
+    checkout.commit("later", {"d.yaml": CONFIG_MAP})
+
+    async def body(answers: Answers) -> Any:
+        first = await answers.find_out(f"plan/{canary[:7]}")
+        assert await answers.find_out(f"plan/{canary}") is first
+        return first
+
+    plan = ask(cluster, str(checkout.folder), body)
+    (entry,) = plan["entries"]
+    assert (entry["name"], entry["change"]) == ("~ CloneSet shop/checkout", "configure")
+    assert [field["path"] for field in entry["fields"]] == [
+        "template.spec.containers[app].image", "updateStrategy.partition",
+    ]  # fmt: skip
+    (rollout,) = entry["rollouts"]
+    assert [(step["done"], step["total"]) for step in rollout["steps"]] == [(2, 10), (4, 10)]
+    hold = "".join(span["text"] for span in rollout["hold"])
+    assert hold.endswith("gitkruise promote cloneset/checkout -n shop")
+    assert plan["source"] == "offline: pods are counted, not named"
+    assert (plan["command"], plan["subject"]) == (f"gitkruise plan {canary[:7]}", "canary")
+
+
+def test_a_commit_in_git_with_the_approvals_that_it_brings(
+    checkout: Checkout, cluster: Path
+) -> None:
+    first = checkout.commit("before", {"c.yaml": cloneset("v1")})
+    text = "approve it\n\nLooks right.\n\nGitkruise-Approve: 0123456789ab"
+    commit = checkout.commit(text, {"c.yaml": cloneset("v2")})
+
+    async def body(answers: Answers) -> Any:
+        return await answers.find_out(f"commit/{commit}")
+
+    found = ask(cluster, str(checkout.folder), body)
+    assert (found["id"], found["parents"]) == (commit, [first])
+    assert (found["subject"], found["approvals"]) == ("approve it", ["0123456789ab"])
+    assert "Looks right." in found["message"]
+
+
+def test_live_objects_are_compared_with_git(checkout: Checkout, cluster: Path) -> None:
+    checkout.commit("before", {"c.yaml": cloneset("v1")})
+
+    async def body(answers: Answers) -> Any:
+        return await answers.find_out("drift")
+
+    found = ask(cluster, str(checkout.folder), body)
+    assert (found["compared"], [one["live"] for one in found["items"]]) == (1, ["is gone"])
+
+
+NONE = ["plan/HEAD", "plan/--all", "plan/", "plan", "commit/../x", "drift/x", "why/cloneset/a", ""]
+
+
+@pytest.mark.parametrize("about", NONE)
+def test_other_questions_have_no_answer(checkout: Checkout, cluster: Path, about: str) -> None:
+    checkout.commit("before", {"c.yaml": cloneset("v1")})
+
+    async def body(answers: Answers) -> Any:
+        assert await answers.find_out(about) is None
+        answers.path = ""
+        return await answers.find_out("drift")
+
+    assert ask(cluster, str(checkout.folder), body) is None
+
+
+@pytest.mark.parametrize("about", ["plan/abcdef0", "commit/abcdef0"])
+def test_a_commit_that_is_not_there_is_an_error(
+    checkout: Checkout, cluster: Path, about: str
+) -> None:
+    checkout.commit("before", {"c.yaml": cloneset("v1")})
+
+    async def body(answers: Answers) -> Any:
+        return await answers.find_out(about)
+
+    with pytest.raises(DiagnosticError, match="GK3201"):
+        ask(cluster, str(checkout.folder), body)

@@ -1,0 +1,100 @@
+"""Recorded commits as the dashboard shows them: lanes by unit, and the record of one commit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from gitkruise.cli.context.local_repository import cluster_records
+from gitkruise.cli.views.history import HEAD, Journal
+from gitkruise.model.gitops.record import DriftRecord, Intervention
+from gitkruise.model.gitops.unit_state import State
+from tests.cli.shop import CHECKOUT, REJECTED, START, Checkout, unit_record
+
+NOW = START + timedelta(hours=2)
+FIRST, CANARY, BAD = "1" * 40, "2" * 40, "3" * 40
+DRIFT = DriftRecord(key=CHECKOUT, field="spec.replicas", git="10", live="12", manager="kubectl")
+EARLY = Intervention(at=START, key=CHECKOUT, reason="TakenOver", text="from kubectl")
+LATE = Intervention(at=NOW, key=CHECKOUT, reason="DriftCorrected", text="spec.replicas")
+
+
+def journal(checkout: Checkout, **clusters: Any) -> Journal:
+    checkout.commit("first release", {"a.yaml": "# nothing\n"})
+    for cluster, record in (clusters or {"sandbox": unit_record()}).items():
+        checkout.record(cluster, replace(record, cluster=cluster))
+    return Journal(cluster_records(str(checkout.folder), {}))
+
+
+def test_the_newest_commits_with_a_lane_for_each_cluster_and_unit(checkout: Checkout) -> None:
+    found = journal(checkout, prod=unit_record(), sandbox=unit_record())
+    rows = found.rows(["warning: old"])
+    head = rows.pop(HEAD)
+    assert head["lanes"] == ["prod shop/shop", "sandbox shop/shop"]
+    assert (head["commits"], head["stale"]) == (2, ["warning: old"])
+    assert sorted(head["written"]) == ["prod", "sandbox"]
+    assert list(rows) == [CANARY, FIRST]
+    assert rows[CANARY]["subject"] == "canary"
+    assert rows[CANARY]["lanes"]["prod shop/shop"] == {
+        "state": "Held", "objects": 1, "updated": 4, "asked": 4,
+        "named": ["attempted", "applied", "causal"],
+    }  # fmt: skip
+    assert rows[FIRST]["lanes"]["sandbox shop/shop"]["state"] == "Done"
+
+
+def test_a_rejected_commit_without_a_rollout_is_in_the_history(checkout: Checkout) -> None:
+    record = unit_record(state=State.REJECTED, findings=(REJECTED,))
+    found = journal(checkout, sandbox=record)
+    assert found.rows([])[BAD]["lanes"]["sandbox shop/shop"] == {
+        "state": "Rejected", "objects": 0, "updated": 0, "asked": 0, "named": ["attempted"],
+    }  # fmt: skip
+    unit = found.commit("3333333", NOW, [])["unit/sandbox shop/shop"]
+    assert (unit["state"], unit["named"]) == ("Rejected", ["attempted"])
+    assert unit["problems"][0].startswith("GK1203 apps/checkout.yaml:24:3")
+    applied = found.commit(CANARY, NOW, [])["unit/sandbox shop/shop"]
+    assert (applied["state"], applied["problems"]) == ("", [])  # its state is about the other one
+
+
+def test_the_record_of_one_commit(checkout: Checkout) -> None:
+    record = replace(unit_record(), interventions=(EARLY, LATE))
+    found = journal(checkout, sandbox=record)
+    rows = found.commit("2222222", NOW, [])
+    assert rows[HEAD] | {"written": {}} == {
+        "id": CANARY, "subject": "canary", "author": "Dana K", "time": "2026-09-21T14:15:20Z",
+        "recorded": True, "written": {}, "stale": [],
+    }  # fmt: skip
+    step = next(row for key, row in rows.items() if key.startswith("step/"))
+    assert (step["noun"], step["unit"], step["result"]) == ("cloneset", "shop/shop", "4/4 in 12s")
+    told = [row["reason"] for key, row in rows.items() if key.startswith("intervention/")]
+    assert told == ["DriftCorrected"]
+    before = found.commit(FIRST, NOW, [])
+    assert [r["reason"] for k, r in before.items() if k.startswith("intervention/")] == [
+        "TakenOver"
+    ]
+
+
+def test_a_commit_without_a_record_has_none(checkout: Checkout) -> None:
+    rows = journal(checkout).commit("9999999", NOW, [])
+    assert list(rows) == [HEAD]
+    assert (rows[HEAD]["id"], rows[HEAD]["recorded"]) == ("9999999", False)
+
+
+def test_recorded_drift_and_interventions(checkout: Checkout) -> None:
+    record = replace(unit_record(), drift=(DRIFT,), interventions=(EARLY,))
+    rows = journal(checkout, sandbox=record).drift([])
+    drift = next(row for key, row in rows.items() if key.startswith("drift/"))
+    assert (drift["unit"], drift["field"], drift["git"], drift["live"]) == (
+        "shop/shop", "spec.replicas", "10", "12",
+    )  # fmt: skip
+    told = next(row for key, row in rows.items() if key.startswith("intervention/"))
+    assert (told["object"], told["message"]) == ("CloneSet shop/checkout", "from kubectl")
+
+
+def test_a_branch_that_did_not_move_is_not_read_again(checkout: Checkout) -> None:
+    known = journal(checkout, prod=unit_record(), sandbox=unit_record()).records
+    path = str(checkout.folder)
+    assert all(cluster_records(path, known)[name] is known[name] for name in known)
+    checkout.record("prod", replace(unit_record(state=State.DONE), cluster="prod"))
+    again = cluster_records(path, known)
+    assert again["sandbox"] is known["sandbox"]
+    assert again["prod"].units[0].state is State.DONE

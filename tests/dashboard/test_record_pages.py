@@ -1,0 +1,177 @@
+"""Commits, the record and plan of one, drift and nodes in Chromium."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.dashboard.browser import Dashboard, enter
+from tests.dashboard.record_scenes import (
+    commits,
+    compared,
+    drift,
+    in_git,
+    nodes,
+    plan,
+    record,
+)
+from tests.dashboard.scenes import COMMIT, fleet, row
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+ONE = f"/commit/{COMMIT}"
+PAGES = ["/commits", ONE, "/drift", "/nodes"]
+HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>alert(1)</script>"
+
+
+def write(dashboard: Dashboard, text: str | None = None) -> None:
+    """Rows and answers of every page; `text` stands wherever others write."""
+    words = [text] if text is not None else []
+    lanes = {"subject": text, "author": text} if text is not None else {}
+    dashboard.write(**{
+        "fleet": fleet(row("cart", "Held")), "commits": commits(**lanes),
+        f"commit/{COMMIT}": record(*words), "drift": drift(*words), "nodes": nodes(*words),
+    })  # fmt: skip
+    dashboard.table.answers = {
+        f"commit/{COMMIT}": in_git(*words), f"plan/{COMMIT}": plan(*words),
+        "drift": compared(*words),
+    }  # fmt: skip
+
+
+def test_the_history_has_a_lane_for_each_unit_and_leads_to_a_commit(
+    page: Page, dashboard: Dashboard
+) -> None:
+    write(dashboard)
+    enter(page, dashboard, "/commits")
+    lines = page.locator("tbody [data-row]")
+    expect(lines).to_have_count(2)
+    expect(lines.nth(0)).to_contain_text("cart v2")
+    heads = page.locator("thead th")
+    assert heads.all_inner_texts()[3:] == ["prod shop/shop", "sandbox shop/shop"]
+    expect(lines.nth(0).locator("td").nth(2)).to_contain_text("Rolling")
+    expect(lines.nth(0).locator("td").nth(3)).to_contain_text("Held4/4applied")
+    page.keyboard.press("/")
+    page.keyboard.type("cart v1")
+    expect(lines).to_have_count(1)
+    expect(heads).to_have_count(4)  # lanes without a commit that is shown are left out
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Commit 8ab13d0")
+
+
+def test_a_commit_has_its_record_and_its_plan(page: Page, dashboard: Dashboard) -> None:
+    write(dashboard)
+    enter(page, dashboard, ONE)
+    expect(page.get_by_role("heading", level=1)).to_contain_text("cart v2")
+    expect(page.get_by_text("Approves 0123456789ab")).to_be_visible()
+    expect(page.get_by_text("Looks right.")).to_be_visible()
+    units = page.get_by_role("region", name="Units that name this commit")
+    expect(units).to_contain_text("waits for approval")
+    expect(units).to_contain_text("promotion: step 1 of 3")
+    steps = page.get_by_role("region", name="Rollouts of this commit")
+    expect(steps.get_by_role("link", name="cloneset/cart -n shop")).to_be_visible()
+    expect(steps).to_contain_text("4/4 in 12s")
+    expect(page.get_by_text("DriftCorrected")).to_be_visible()
+    expect(page.get_by_text("planned")).to_contain_text("from git alone")
+    expect(page.get_by_text("template.containers[app].image")).to_be_visible()
+    expect(page.get_by_text("4/10 · 2 pods in place · ≈ 6s")).to_be_visible()
+    expect(page.get_by_text("gitkruise plan 4f2c9e1", exact=True)).to_be_visible()
+    dashboard.write(**{f"commit/{COMMIT}": {"": {**record()[""], "recorded": False}}})
+    expect(page.get_by_text("No status branch names this commit")).to_be_visible()
+    expect(steps).not_to_be_visible()
+
+
+def test_a_commit_that_cannot_be_planned_says_why(page: Page, dashboard: Dashboard) -> None:
+    write(dashboard)
+    del dashboard.table.answers[f"plan/{COMMIT}"]
+    enter(page, dashboard, ONE)
+    expect(page.get_by_text("No plan: the dashboard reads no repository")).to_be_visible()
+    expect(page.get_by_text("gitkruise plan 4f2c9e1", exact=True)).to_be_visible()
+
+
+def test_a_plan_prints_dark_on_white_without_controls(page: Page, dashboard: Dashboard) -> None:
+    write(dashboard)
+    page.emulate_media(color_scheme="dark")
+    enter(page, dashboard, ONE)
+    expect(page.get_by_role("button", name="Print")).to_be_visible()
+    page.emulate_media(media="print")
+    for name in ("Print", "Keys", "Copy gitkruise plan 4f2c9e1"):
+        expect(page.get_by_role("button", name=name)).not_to_be_visible()
+    ink = "getComputedStyle(document.body).color"
+    assert page.evaluate(ink) == "rgb(0, 0, 0)"
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    hidden = "[...document.querySelectorAll('.wide')].map(e => getComputedStyle(e).overflowX)"
+    assert set(page.evaluate(hidden)) == {"visible"}
+    assert page.pdf().startswith(b"%PDF")
+
+
+def test_drift_is_compared_on_request(page: Page, dashboard: Dashboard) -> None:
+    write(dashboard)
+    enter(page, dashboard, "/drift")
+    recorded = page.get_by_role("region", name="Recorded drift that is not corrected")
+    expect(recorded).to_contain_text("spec.replicas")
+    expect(page.get_by_text("DriftCorrected")).to_be_visible()
+    page.get_by_role("button", name="Compare now").press("Enter")
+    expect(page.get_by_text("1 field differs from git: 7 objects compared")).to_be_visible()
+    live = page.get_by_role("region", name="Fields that differ from git now")
+    expect(live).to_contain_text("kubectl")
+    dashboard.table.answers["drift"] = {**compared(), "items": []}
+    page.get_by_role("button", name="Compare now").click()
+    expect(page.get_by_text("nothing differs from git: 7 objects compared")).to_be_visible()
+    expect(live).not_to_be_visible()
+
+
+def test_nodes_with_failing_pods_come_first(page: Page, dashboard: Dashboard) -> None:
+    write(dashboard)
+    enter(page, dashboard)
+    page.keyboard.press("g")
+    page.keyboard.press("n")
+    lines = page.get_by_role("region", name="Nodes").locator("tbody tr")
+    expect(lines).to_have_count(2)
+    expect(lines.nth(0)).to_contain_text("shop/cart-1: image cannot be pulled")
+    expect(lines.nth(0)).to_contain_text("1 newest")
+    expect(lines.nth(1)).to_contain_text("5 Ready")
+    page.get_by_role("searchbox").fill("failing")
+    expect(lines).to_have_count(1)
+
+
+def test_text_of_others_stays_text_here(page: Page, dashboard: Dashboard) -> None:
+    write(dashboard, HOSTILE)
+    for path in PAGES:
+        enter(page, dashboard, path)
+        if path == "/drift":
+            page.get_by_role("button", name="Compare now").click()
+            expect(page.get_by_text("7 objects compared")).to_be_visible()
+        expect(page.get_by_text("onerror").first).to_be_visible()
+        assert page.locator("main img, main script").count() == 0
+        assert "owned" not in page.title()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", PAGES)
+def test_axe_finds_nothing_here(page: Page, dashboard: Dashboard, path: str, scheme: Any) -> None:
+    write(dashboard)
+    page.emulate_media(color_scheme=scheme)
+    enter(page, dashboard, path)
+    expect(page.locator("tbody tr").first).to_be_visible()
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280, 2560])
+@pytest.mark.parametrize("path", PAGES)
+def test_these_pages_fit_every_width(
+    page: Page, dashboard: Dashboard, path: str, width: int
+) -> None:
+    write(dashboard, "m " * 80)
+    page.set_viewport_size({"width": width, "height": 800})
+    enter(page, dashboard, path)
+    expect(page.locator("tbody tr").first).to_be_visible()
+    for size in ("100%", "200%"):
+        page.evaluate("size => { document.documentElement.style.fontSize = size }", size)
+        page.wait_for_function(
+            "() => document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+        )
