@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.dashboard.scenes import COMMIT
+from tests.dashboard.scenes import COMMIT, pod, pods
 
 OLDER = "8ab13d0" + "0" * 33
 WRITTEN = {"sandbox": "2026-11-25T10:05:00Z"}
@@ -130,3 +130,26 @@ def nodes(text: str = "image cannot be pulled") -> dict[str, Any]:
             "failing": [{"pod": "shop/cart-1", "why": text}], "failingPods": 1,
         },
     }  # fmt: skip
+
+
+def slot(slot: str = "A", image: str = "envoy:1.32", **more: Any) -> dict[str, Any]:
+    return {
+        "slot": slot, "image": image, "working": False, "placeholder": False, "up": True, **more,
+    }  # fmt: skip
+
+
+def sidecars(text: str = "differs in more than images until replaced") -> dict[str, Any]:
+    """A SidecarSet with a pod in the middle of a hot upgrade, one done, and one that is barred."""
+    old, new = slot("A", "envoy:1.31"), slot("B", working=True)
+    waiting = slot("A", "empty:1", placeholder=True)
+    pairs = {
+        "shop/a-done": ("update", [waiting, new], ""),
+        "shop/b-both": ("update", [old, new], ""),
+        "shop/c-old": ("current", [{**old, "working": True}, {**waiting, "slot": "B"}], text),
+    }
+    found = {
+        key: pod(role, why=why, sidecars=[{"name": "envoy", "hot": True, "slots": slots}])
+        for key, (role, slots, why) in pairs.items()
+    }
+    head = pods(3, 2)[""]
+    return {"": {**head, "kind": "SidecarSet", "noun": "sidecarset", "namespace": ""}, **found}

@@ -17,12 +17,14 @@ from tests.dashboard.record_scenes import (
     nodes,
     plan,
     record,
+    sidecars,
 )
-from tests.dashboard.scenes import COMMIT, fleet, row
+from tests.dashboard.scenes import COMMIT, event, fleet, row
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 ONE = f"/commit/{COMMIT}"
-PAGES = ["/commits", ONE, "/drift", "/nodes"]
+MESH = "/sidecarset/mesh"
+PAGES = ["/commits", ONE, "/drift", "/nodes", MESH]
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>alert(1)</script>"
 
 
@@ -33,6 +35,7 @@ def write(dashboard: Dashboard, text: str | None = None) -> None:
     dashboard.write(**{
         "fleet": fleet(row("cart", "Held")), "commits": commits(**lanes),
         f"commit/{COMMIT}": record(*words), "drift": drift(*words), "nodes": nodes(*words),
+        f"pods{MESH}": sidecars(*words),
     })  # fmt: skip
     dashboard.table.answers = {
         f"commit/{COMMIT}": in_git(*words), f"plan/{COMMIT}": plan(*words),
@@ -135,6 +138,28 @@ def test_nodes_with_failing_pods_come_first(page: Page, dashboard: Dashboard) ->
     expect(lines.nth(0)).to_contain_text("1 newest")
     expect(lines.nth(1)).to_contain_text("5 Ready")
     page.get_by_role("searchbox").fill("failing")
+    expect(lines).to_have_count(1)
+
+
+def test_the_slots_of_each_pod_of_a_sidecarset(page: Page, dashboard: Dashboard) -> None:
+    write(dashboard)
+    event_of = {"namespace": "shop", "object": "pod/b-both", "message": "empties slot A"}
+    other = {"namespace": "batch", "object": "pod/b-both", "message": "another pod"}
+    dashboard.write(events={"a": event("a", **event_of), "b": event("b", **other)})
+    enter(page, dashboard, MESH)
+    lines = page.get_by_role("region", name="Sidecars of sidecarset/mesh").locator("tbody tr")
+    expect(lines).to_have_count(3)
+    texts = lines.nth(0).locator("th, td").all_inner_texts()
+    assert texts[0] == "shop/b-both"
+    assert texts[3:6] == ["envoy:1.31 not working", "envoy:1.32 working", "both slots run"]
+    expect(lines.nth(1)).to_contain_text("differs in more than images until replaced")
+    expect(lines.nth(2)).to_contain_text("empty:1 placeholder")
+    said = "3 pods · 1 on an older revision · 1 that cannot follow or are left out"
+    expect(page.get_by_text(said)).to_be_visible()
+    expect(page.get_by_text("A hot upgrade takes three steps")).to_be_visible()
+    expect(page.get_by_text("empties slot A")).to_be_visible()
+    expect(page.get_by_text("another pod")).not_to_be_visible()
+    page.get_by_role("searchbox").fill("1.31 not")
     expect(lines).to_have_count(1)
 
 

@@ -81,7 +81,14 @@ def play(body: Callable[[Browser], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-DATA = ("/api/v1/session", "/api/v1/stream?topic=fleet", "/api/v1/why/cloneset/shop/cart", "/api/x")
+DATA = (
+    "/api/v1/session", "/api/v1/stream?topic=fleet", "/api/v1/why/cloneset/shop/cart",
+    "/api/v1/commit/4f2c9e1", "/api/v1/plan/4f2c9e1", "/api/v1/drift", "/api/x",
+)  # fmt: skip
+PAGES = (
+    "/", "/commits", "/commit/4f2c9e1", "/drift", "/nodes", "/events", "/cloneset/shop/cart",
+    "/sidecarset/mesh",
+)  # fmt: skip
 
 
 def test_data_needs_a_session_and_pages_do_not() -> None:
@@ -89,7 +96,7 @@ def test_data_needs_a_session_and_pages_do_not() -> None:
         for path in DATA:
             assert (await browser.ask(path)).status == 401, path
         assert (await browser.ask("/api/v1/stream/x", "POST", json={"topics": []})).status == 401
-        for path in ("/", "/events", "/cloneset/shop/cart", "/sidecarset/mesh"):
+        for path in PAGES:
             reply = await browser.ask(path)
             assert (reply.status, reply.content_type) == (200, "text/html"), path
         assert await browser.enter("wrong") == 401
@@ -204,6 +211,21 @@ def test_an_explanation_that_fails_says_why() -> None:
         browser.table.known = True
         browser.table.failure = ClusterFailed(Finding(code="GK4101", message="away"))
         reply = await browser.ask("/api/v1/why/cloneset/shop/cart")
+        assert (reply.status, "away" in (await reply.json())["message"]) == (502, True)
+
+    play(body)
+
+
+@pytest.mark.parametrize("about", ["commit/4f2c9e1", "plan/4f2c9e1", "drift"])
+def test_answers_that_take_a_computation(about: str) -> None:
+    async def body(browser: Browser) -> None:
+        await browser.enter()
+        assert (await browser.ask(f"/api/v1/{about}")).status == 404
+        browser.table.answers[about] = {"at": "now"}
+        reply = await browser.ask(f"/api/v1/{about}")
+        assert (reply.status, await reply.json()) == (200, {"at": "now"})
+        browser.table.failure = ClusterFailed(Finding(code="GK4101", message="away"))
+        reply = await browser.ask(f"/api/v1/{about}")
         assert (reply.status, "away" in (await reply.json())["message"]) == (502, True)
 
     play(body)

@@ -14,6 +14,7 @@ from gitkruise.cli.views.resources import events, rollout_obj
 from gitkruise.cli.views.status import build_view, status_obj
 from gitkruise.dashboard.node_rows import node_rows
 from gitkruise.dashboard.pod_rows import pod_rows
+from gitkruise.dashboard.sidecar_rows import sidecar_rows
 from gitkruise.dashboard.source import HEAD, Rows, Topic
 from gitkruise.gitops.inspect.cluster_view import Managed, Survey
 from gitkruise.gitops.status.reader import UnitNews
@@ -120,7 +121,11 @@ class ClusterSource:
         }  # fmt: skip
         if m.rollout is None:
             return {HEAD: head}
-        return {HEAD: {**head, "rollout": rollout_obj(m.rollout)}, **pod_rows(m.rollout, m.pods)}
+        if m.key.group_kind == SIDECARSET:
+            pods = sidecar_rows(m.obj, m.rollout, m.pods)
+        else:
+            pods = pod_rows(m.rollout, m.pods)
+        return {HEAD: {**head, "rollout": rollout_obj(m.rollout)}, **pods}
 
     def workloads(self) -> Iterator[tuple[str, Rows]]:
         """Yield workloads by page with the rows of their pods, without SidecarSets: their pods are

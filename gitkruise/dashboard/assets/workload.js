@@ -3,6 +3,7 @@ import { command, commitLink, el, fill, keep, say, showCommit } from "./dom.js";
 import { EventList } from "./events.js";
 import { showBar, showState } from "./fleet.js";
 import { PodGrid } from "./pods.js";
+import { SidecarTable } from "./sidecars.js";
 import { plural } from "./words.js";
 
 const ASK_AFTER_MS = 400; // explanations of a state that lasts
@@ -16,6 +17,8 @@ export class WorkloadPage {
     this.pods = `pods/${this.place.join("/")}`;
     this.topics = [this.pods, "events"];
     this.rows = new Map();
+    this.told = new Map(); // events of the cluster
+    this.known = 0; // rows of pods that events were compared with
     this.asked = "";
     this.first = 0;
     this.state = el("span", { class: "state" });
@@ -25,6 +28,7 @@ export class WorkloadPage {
     this.grid = new PodGrid();
     this.table = this.podTable();
     this.revisions = el("tbody");
+    this.sidecars = noun === "sidecarset" ? new SidecarTable(this.title) : null;
     this.events = new EventList(`Events of ${this.title} and its pods`);
     this.switch = el("button", { type: "button", "aria-pressed": "false", click: () => this.turn() }, "Table");
     this.count = el("h2", {}, "Pods");
@@ -36,6 +40,7 @@ export class WorkloadPage {
       this.facts,
       this.why,
       el("section", {}, el("div", { class: "tools" }, this.count, this.switch), this.grid.root, this.table),
+      this.sidecars?.root,
       el("section", {}, el("h2", {}, "Revisions"), this.revisionTable()),
       el("section", {}, el("h2", {}, "Events"), this.events.root),
     );
@@ -91,9 +96,15 @@ export class WorkloadPage {
   }
 
   take(topic, rows, told) {
-    if (topic === "events") this.showEvents(rows);
+    if (topic === "events") {
+      this.told = rows;
+      this.showEvents(rows);
+    }
     if (topic !== this.pods) return;
+    const others = told.reset || rows.size !== this.known;
     this.rows = rows;
+    this.known = rows.size;
+    if (others) this.showEvents(this.told); // those of pods that came after the events
     const head = rows.get("");
     if (!head) {
       this.absent();
@@ -101,6 +112,7 @@ export class WorkloadPage {
     }
     this.showHead(head, rows.size - 1);
     this.grid.take(rows, told);
+    this.sidecars?.take(rows);
     this.showTable();
     this.ask(head);
   }
@@ -171,12 +183,12 @@ export class WorkloadPage {
     const [noun, ...rest] = this.place;
     const name = rest.at(-1);
     const namespace = rest.length > 1 ? rest[0] : "";
-    const pods = new Set([...this.rows.keys()].map((pod) => `pod/${pod}`));
+    const pods = new Set([...this.rows].map(([key, pod]) => `${pod.namespace} pod/${key.split("/").at(-1)}`));
     const kind = this.rows.get("")?.kind.toLowerCase() ?? noun;
     const mine = [...rows.values()].filter(
       (event) =>
         (namespace === "" || event.namespace === namespace) &&
-        (event.object === `${kind}/${name}` || pods.has(event.object)),
+        (event.object === `${kind}/${name}` || pods.has(`${event.namespace} ${event.object}`)),
     );
     this.events.show(mine);
   }
@@ -204,16 +216,24 @@ export class WorkloadPage {
   }
 
   tell(reasons, next, answer = {}) {
+    const agents = (answer.agents ?? []).map((one) => [`${one.kind.toLowerCase()}/${one.name} ${one.state}: ${one.message}`, ...one.nodes].join("\n"));
     const about = answer.subject ? el("p", { class: "commit" }, "commit ", commitLink(answer.commit), ` "${answer.subject}"`) : null;
     this.why.hidden = reasons.length + next.length === 0 && about === null;
     fill(this.why, [
       el("h2", { id: "why" }, "Why"),
       about,
       reasons.length === 0 ? null : el("ol", {}, ...reasons.map((reason) => el("li", {}, reason))),
+      ...found("Node agents", [...agents, ...(answer.agentsUnread ?? [])]),
       next.length === 0 ? null : el("h3", {}, "What would move it"),
       ...next.map(command),
     ]);
   }
+}
+
+/** A heading and a list, or nothing. */
+function found(title, lines) {
+  if (lines.length === 0) return [];
+  return [el("h3", {}, title), el("ul", { class: "message" }, ...lines.map((line) => el("li", {}, line)))];
 }
 
 function makeRevision() {
