@@ -115,7 +115,12 @@ def drift(text: str = "12") -> dict[str, Any]:
 
 
 def compared(text: str = "12") -> dict[str, Any]:
-    return {"items": [drift_item(text)], "compared": 7, "at": "2026-11-25T10:07:00Z"}
+    return {
+        "items": [drift_item(text)],
+        "compared": 7,
+        "command": "gitkruise drift --sandbox",
+        "at": "2026-11-25T10:07:00Z",
+    }
 
 
 def nodes(text: str = "image cannot be pulled") -> dict[str, Any]:

@@ -52,12 +52,13 @@ def test_a_canary_in_a_browser(page: Page, tmp_path: Path, picture: Callable[[st
             with started(gitkruise("run", "--sandbox"), cluster.env, shop.clone):
                 look_at_stuck(page, commit[:7])
                 picture("dashboard.png")
-            line.get_by_role("link").click()
+            line.get_by_role("rowheader").get_by_role("link").click()
             assert urlsplit(page.url).path == "/cloneset/shop/checkout"
             expect(page.get_by_text("10 pods, 4 of the newest revision: 10 Ready")).to_be_visible()
             expect(page.get_by_text("gitkruise promote cloneset/checkout")).to_be_visible()
             expect(page.get_by_text('"checkout v2.4.1, partition 60%"')).to_be_visible()
             picture("dashboard-cloneset.png")
+            look_at_the_commit(page, picture)
 
 
 def look_at_stuck(page: Page, commit: str) -> None:
@@ -66,3 +67,22 @@ def look_at_stuck(page: Page, commit: str) -> None:
     expect(stuck).to_contain_text("Stuck", timeout=PATIENT_MS)
     expect(stuck).to_contain_text("cannot be pulled")
     expect(stuck).to_contain_text(commit)
+
+
+def look_at_the_commit(page: Page, picture: Callable[[str], None]) -> None:
+    """The canary's commit has its record and its plan; nothing drifted."""
+    page.get_by_role("link", name="Commits").click()
+    canary = page.locator("[data-row]").filter(has_text="partition 60%")
+    expect(canary).to_contain_text("Held")
+    expect(page.locator("[data-row]").filter(has_text="search v8")).to_be_visible()
+    canary.get_by_role("rowheader").get_by_role("link").click()
+    steps = page.get_by_role("region", name="Rollouts of this commit")
+    expect(steps).to_contain_text("4/4")
+    expect(page.get_by_text("2/10 · 2 in-place")).to_be_visible(timeout=PATIENT_MS)
+    picture("dashboard-commit.png")
+    page.get_by_role("link", name="Drift").click()
+    page.get_by_role("button", name="Compare now").click()
+    expect(page.get_by_text("objects compared")).to_be_visible(timeout=PATIENT_MS)
+    page.get_by_role("link", name="Nodes").click()
+    nodes = page.get_by_role("region", name="Nodes")
+    expect(nodes.get_by_role("link", name="cloneset/shop/checkout").first).to_be_visible()

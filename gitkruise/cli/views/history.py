@@ -83,10 +83,8 @@ class _Lane:
     @property
     def current(self) -> bool:
         """Return whether the unit's state is about the commit."""
-        rejected = self.news is not None and self.news.state is State.REJECTED
-        waits = self.news is not None and bool(self.news.waits)
-        about = "attempted" if rejected or waits else "causal"
-        return about in self.named
+        about = self.news.about if self.news is not None else None
+        return about is not None and self.commit is not None and about.id == self.commit.id
 
     def row(self) -> dict[str, Any]:
         """State and counts. A unit without rollouts has the state of its record, if that is about
@@ -173,19 +171,27 @@ def _unit_row(lane: _Lane, now: datetime) -> Iterator[tuple[str, Any]]:
     news = lane.news
     if news is None or not lane.named:
         return
-    promotion = news.promotion if lane.current else None
+    row = {
+        "cluster": lane.record.cluster,
+        "unit": lane.unit,
+        "path": news.path,
+        "named": list(lane.named),
+    }
+    if not lane.current:
+        about = f"its state is about {news.about.short}" if news.about else ""
+        more = {"state": "", "message": about, "since": "", "waits": "", "problems": []}
+        yield f"unit/{lane.name}", {**row, **more, "promotion": ""}
+        return
+    promotion = news.promotion
     yield (
         f"unit/{lane.name}",
         {
-            "cluster": lane.record.cluster,
-            "unit": lane.unit,
-            "path": news.path,
-            "named": list(lane.named),
-            "state": str(news.state) if lane.current else "",
-            "message": news.message if lane.current else "",
-            "since": format_time(news.since) if news.since and lane.current else "",
-            "waits": news.waits if lane.current else "",
-            "problems": list(news.problems) if lane.current else [],
+            **row,
+            "state": str(news.state),
+            "message": news.message,
+            "since": format_time(news.since) if news.since else "",
+            "waits": news.waits,
+            "problems": list(news.problems),
             "promotion": progress(promotion, now) if promotion and promotion.next else "",
         },
     )

@@ -90,6 +90,11 @@ export class CommitPage {
       say(name, `${unit.cluster} ${unit.unit}`);
       say(named, unit.named.join(", "));
       if (unit.state !== "") showState(state, unit.state);
+      else {
+        delete state.dataset.state;
+        fill(state, []);
+      }
+      state.className = "state";
       say(since, moment(unit.since));
       const waits = unit.waits === "" ? "" : `waits for ${unit.waits}`;
       const promotion = unit.promotion === "" ? "" : `promotion: ${unit.promotion}`;
@@ -111,6 +116,7 @@ export class CommitPage {
       object.dataset.known = known;
       row.dataset.row = "";
       say(unit, `${step.cluster} ${step.unit}`);
+      state.className = "state";
       showState(state, step.state);
       const texts = [step.change ?? "", step.asked === step.replicas ? "all" : `${step.asked} of ${step.replicas}`, step.result, moment(step.started)];
       [change, asked, result, began].forEach((cell, n) => say(cell, texts[n]));

@@ -14,6 +14,7 @@ export class DriftPage {
     this.result = el("p", { class: "summary", role: "status" }, "Not compared yet: this reads every object of the units from the cluster.");
     this.live = table("Fields that differ from git now", HEADS, "drift");
     this.live.root.hidden = true;
+    this.command = el("div", {});
     this.notes = el("div", { class: "notes" });
     this.summary = el("p", { class: "summary" }, "Reading the status branches …");
     this.recorded = table("Recorded drift that is not corrected", ["Object", "Cluster", ...HEADS.slice(1)], "drift");
@@ -24,7 +25,7 @@ export class DriftPage {
       { class: "page" },
       el("h1", {}, "Drift"),
       this.notes,
-      section("Live objects", el("div", { class: "tools" }, this.button), this.result, this.live.root, command("gitkruise drift")),
+      section("Live objects", el("div", { class: "tools" }, this.button), this.result, this.live.root, this.command),
       section("Recorded", this.summary, this.recorded.root),
       section("Interventions", this.told, this.interventions.root),
     );
@@ -51,6 +52,7 @@ export class DriftPage {
     keep(this.live.body, rows, () => makeLine(5), (row, one) => fill(row, [text(one), ...values(one)]));
     this.live.root.hidden = rows.length === 0;
     const what = rows.length === 0 ? "nothing differs from git" : `${plural(rows.length, "field")} ${rows.length === 1 ? "differs" : "differ"} from git`;
+    this.command.replaceChildren(command(found.command));
     say(this.result, `${what}: ${plural(found.compared, "object")} compared ${moment(found.at)}`);
   }
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from gitkruise.errors import Finding, RecordMissing, SourceFailed
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
-from gitkruise.model.gitops.record import DriftRecord, Intervention, RolloutStep
+from gitkruise.model.gitops.record import DriftRecord, Intervention, RolloutStep, commit_about
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import parse_time
@@ -55,6 +55,12 @@ class UnitNews:
     sent: GitCommit | None = None
     waits: str = ""  # what `attempted` waits for before all of it is carried out
     path: str = ""  # the unit's folder; "" in records of earlier versions
+
+    @property
+    def about(self) -> GitCommit | None:
+        """Return the commit that state and message are about."""
+        live = self.causal or self.applied
+        return commit_about(self.state, self.waits, attempted=self.attempted, live=live)
 
 
 def status_branches(repository: Repository) -> dict[str, str]:

@@ -189,6 +189,14 @@ class Removal:
     account: str = ""
 
 
+def commit_about(
+    state: State, waits: str, *, attempted: GitCommit | None, live: GitCommit | None
+) -> GitCommit | None:
+    """Return the commit that the state of a unit is about."""
+    rejected = state is State.REJECTED or (state is State.WAITING and waits)
+    return attempted if rejected else live
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitRecord:
     """Everything known about one unit.
@@ -224,9 +232,8 @@ class UnitRecord:
     def about(self) -> GitCommit | None:
         """Return the commit that state and message are about: one that was rejected or waits, or
         the live one."""
-        if self.state is State.REJECTED or (self.state is State.WAITING and self.waits):
-            return self.attempted
-        return self.causal or self.applied
+        live = self.causal or self.applied
+        return commit_about(self.state, self.waits, attempted=self.attempted, live=live)
 
     @property
     def analysis(self) -> AnalysisRun | None:

@@ -52,7 +52,8 @@ def test_a_rejected_commit_without_a_rollout_is_in_the_history(checkout: Checkou
     assert (unit["state"], unit["named"]) == ("Rejected", ["attempted"])
     assert unit["problems"][0].startswith("GK1203 apps/checkout.yaml:24:3")
     applied = found.commit(CANARY, NOW, [])["unit/sandbox shop/shop"]
-    assert (applied["state"], applied["problems"]) == ("", [])  # its state is about the other one
+    assert (applied["state"], applied["problems"]) == ("", [])
+    assert applied["message"] == "its state is about 3333333"
 
 
 def test_the_record_of_one_commit(checkout: Checkout) -> None:

@@ -39,7 +39,7 @@ _LOOK_S, _RECORDS_S = 1.0, 2.0
 @record_options
 @cluster_options
 def dashboard(cluster: ClusterChoice, listen: str, *, opens: bool, **flags: Any) -> None:
-    """Show rollouts, pods, events and explanations on live pages, until Ctrl-C.
+    """Show rollouts, pods, commits, plans and drift on live pages, until Ctrl-C.
 
     \b
     Examples:

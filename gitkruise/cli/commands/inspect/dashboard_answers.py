@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.cli.context.local_repository import named_commit
+from gitkruise.cli.context.next_commands import carrying
 from gitkruise.wire.primitives.times import format_time
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Answers:
         return {
             "items": [drift_item(one) for one in found],
             "compared": len(known),
+            "command": carrying("gitkruise drift", self.chosen.flags),
             "at": format_time(self.chosen.clock.now()),
         }
 
