@@ -16,6 +16,7 @@ from gitkruise.cli.console.output import tell
 from gitkruise.errors import SourceFailed
 
 if TYPE_CHECKING:
+    from gitkruise.git.repository.repository import Repository
     from gitkruise.gitops.status.reader import UnitNews
     from gitkruise.model.gitops.document import GitCommit
     from gitkruise.model.gitops.record import Intervention, RolloutStep
@@ -183,34 +184,44 @@ def known_records(cluster: str, path: str, commits: frozenset[str]) -> Records:
         )
 
 
-def cluster_records(path: str, known: Mapping[str, ClusterRecord]) -> Mapping[str, ClusterRecord]:
-    """Return the records of every cluster that has one in the repository at `path`, as last
-    fetched; those of `known` whose branch did not move are returned as they are."""
+def cluster_records(
+    path: str, known: Mapping[str, ClusterRecord]
+) -> tuple[Mapping[str, ClusterRecord], list[str]]:
+    """Return (records, warnings) of every cluster that has a status branch in the repository at
+    `path`, as last fetched.
+
+    Those of `known` whose branch did not move, or cannot be read any more, are returned as they
+    are.
+    """
     from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
-    from gitkruise.gitops.status.reader import (  # noqa: PLC0415
-        interventions,
-        read_steps,
-        read_units,
-        status_branches,
-    )
+    from gitkruise.gitops.status.reader import status_branches  # noqa: PLC0415
 
     found: dict[str, ClusterRecord] = {}
+    warnings: list[str] = []
     with Repository.open(path) as repository:
         for cluster, ref in sorted(status_branches(repository).items()):
-            tip = repository.resolve(ref)
-            before = known.get(cluster)
-            if before is not None and before.tip == tip:
+            before, tip = known.get(cluster), repository.resolve(ref)
+            if before is not None:
                 found[cluster] = before
-                continue
-            found[cluster] = ClusterRecord(
-                cluster=cluster,
-                tip=tip,
-                written=repository.commit(tip).time,
-                units=tuple(read_units(repository, ref)),
-                steps=tuple(read_steps(repository, ref)),
-                interventions=tuple(interventions(repository, ref)),
-            )
-    return found
+            if before is None or before.tip != tip:
+                try:
+                    found[cluster] = _cluster_record(repository, cluster, ref, tip)
+                except SourceFailed as error:
+                    warnings += [f"warning: {f.code}: {f.message}" for f in error.findings]
+    return found, warnings
+
+
+def _cluster_record(repository: Repository, cluster: str, ref: str, tip: str) -> ClusterRecord:
+    from gitkruise.gitops.status.reader import interventions, read_steps, read_units  # noqa: PLC0415
+
+    return ClusterRecord(
+        cluster=cluster,
+        tip=tip,
+        written=repository.commit(tip).time,
+        units=tuple(read_units(repository, ref)),
+        steps=tuple(read_steps(repository, ref)),
+        interventions=tuple(interventions(repository, ref)),
+    )
 
 
 def named_commit(path: str, id_: str) -> str:

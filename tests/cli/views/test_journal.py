@@ -11,6 +11,7 @@ from gitkruise.cli.views.history import HEAD, Journal
 from gitkruise.model.gitops.record import DriftRecord, Intervention
 from gitkruise.model.gitops.unit_state import State
 from tests.cli.shop import CHECKOUT, REJECTED, START, Checkout, unit_record
+from tests.git.repos import run_git
 
 NOW = START + timedelta(hours=2)
 FIRST, CANARY, BAD = "1" * 40, "2" * 40, "3" * 40
@@ -23,7 +24,9 @@ def journal(checkout: Checkout, **clusters: Any) -> Journal:
     checkout.commit("first release", {"a.yaml": "# nothing\n"})
     for cluster, record in (clusters or {"sandbox": unit_record()}).items():
         checkout.record(cluster, replace(record, cluster=cluster))
-    return Journal(cluster_records(str(checkout.folder), {}))
+    records, warnings = cluster_records(str(checkout.folder), {})
+    assert warnings == []
+    return Journal(records)
 
 
 def test_the_newest_commits_with_a_lane_for_each_cluster_and_unit(checkout: Checkout) -> None:
@@ -94,8 +97,28 @@ def test_recorded_drift_and_interventions(checkout: Checkout) -> None:
 def test_a_branch_that_did_not_move_is_not_read_again(checkout: Checkout) -> None:
     known = journal(checkout, prod=unit_record(), sandbox=unit_record()).records
     path = str(checkout.folder)
-    assert all(cluster_records(path, known)[name] is known[name] for name in known)
+    again, _ = cluster_records(path, known)
+    assert all(again[name] is known[name] for name in known)
     checkout.record("prod", replace(unit_record(state=State.DONE), cluster="prod"))
-    again = cluster_records(path, known)
+    again, _ = cluster_records(path, known)
     assert again["sandbox"] is known["sandbox"]
     assert again["prod"].units[0].state is State.DONE
+
+
+def test_a_branch_that_cannot_be_read_holds_up_no_other(checkout: Checkout) -> None:
+    """Its last record stays, and a warning names it."""
+    known = journal(checkout, prod=unit_record(), sandbox=unit_record()).records
+    checkout.record("sandbox", replace(unit_record(state=State.DONE), cluster="sandbox"))
+    folder = checkout.folder
+    blob = run_git(folder, "hash-object", "-w", "--stdin", data=b"state: nonsense\n")
+    tree = run_git(folder, "mktree", data=f"100644 blob {blob}\tstatus.yaml\n".encode())
+    for name in ("shop", "shop", "units"):
+        tree = run_git(folder, "mktree", data=f"040000 tree {tree}\t{name}\n".encode())
+    commit = run_git(folder, "commit-tree", tree, "-m", "mine")
+    run_git(folder, "update-ref", "refs/heads/gitkruise/status/prod", commit)
+    again, warnings = cluster_records(str(folder), known)
+    assert again["prod"] is known["prod"]
+    assert again["sandbox"].units[0].state is State.DONE
+    assert [line.partition(" is not")[0] for line in warnings] == [
+        "warning: GK3206: units/shop/shop/status.yaml on refs/heads/gitkruise/status/prod"
+    ]

@@ -21,7 +21,7 @@ from gitkruise.cli.context.local_repository import (
     repository_at_hand,
     why_stale,
 )
-from gitkruise.errors import Finding, SourceFailed, UsageProblem
+from gitkruise.errors import Finding, UsageProblem
 
 if TYPE_CHECKING:
     from gitkruise.cli.context.cluster import ChosenCluster
@@ -131,12 +131,10 @@ async def _read_records(source: ClusterSource, path: str) -> None:
     from gitkruise.cli.views.history import Journal  # noqa: PLC0415  imports the model
 
     while path:
-        known = records = source.journal.records
+        known = source.journal.records
         stale = await asyncio.to_thread(why_stale, path, source.cluster)
-        try:
-            records = await asyncio.to_thread(cluster_records, path, known)
-        except SourceFailed as error:  # the last ones that could be read stay
-            stale = [*(f"warning: {f.code}: {f.message}" for f in error.findings), *stale]
+        records, warnings = await asyncio.to_thread(cluster_records, path, known)
+        stale = [*warnings, *stale]
         if dict(records) != dict(known):
             source.journal = await asyncio.to_thread(Journal, records)
             mine = records.get(source.cluster)
