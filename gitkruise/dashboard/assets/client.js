@@ -28,11 +28,13 @@ export class Client {
     this.port.postMessage({ topics: document.hidden ? [] : this.topics });
   }
 
-  hear(message) {
-    if (message.link) {
-      this.onLink(message.link);
+  /** Take in what the feed says: {link}, or the text of a frame. */
+  hear(said) {
+    if (typeof said !== "string") {
+      this.onLink(said.link);
       return;
     }
+    const message = JSON.parse(said);
     if (!this.topics.includes(message.topic)) return;
     const rows = message.reset ? new Map() : (this.rows.get(message.topic) ?? new Map());
     for (const [key, row] of Object.entries(message.set)) rows.set(key, row);
