@@ -57,7 +57,12 @@ class Dashboard:
         return int(self.base.rpartition(":")[2])
 
     def write(self, **topics: Mapping[str, Any]) -> None:
-        """Replace the rows of topics; `pods` are those of cloneset/shop/cart."""
+        """Replace the rows of topics; `pods` are those of cloneset/shop/cart.
+
+        The head of a fleet is the cluster's, too.
+        """
+        if "fleet" in topics:
+            topics["cluster"] = {"": topics["fleet"][""]}
 
         def change() -> None:
             for name, rows in topics.items():

@@ -175,6 +175,26 @@ def test_a_lost_connection_comes_back_without_loading_the_page(browser: Browser)
         context.close()
 
 
+def test_a_session_that_ends_is_told_and_one_that_returns_shows_its_rows(browser: Browser) -> None:
+    context = browser.new_context()
+    page, failures = context.new_page(), list[str]()
+    page.on("pageerror", lambda error: failures.append(str(error)))
+    with served() as first:
+        first.write(fleet=fleet(row("cart")))
+        enter(page, first)
+    (session,) = context.cookies()
+    context.clear_cookies()
+    with served(first.port) as second:
+        second.write(fleet=fleet(row("cart", "Stuck")))
+        expect(page.get_by_role("heading", name="No access")).to_be_visible(timeout=20_000)
+        context.add_cookies(
+            [{"name": session["name"], "value": session["value"], "url": second.base}]
+        )
+        expect(page.locator("[data-row]")).to_contain_text("Stuck", timeout=20_000)
+    context.close()
+    assert failures == []
+
+
 def test_seven_tabs_are_live_over_one_stream(browser: Browser, dashboard: Dashboard) -> None:
     """A browser opens six connections to a server: the seventh tab would wait for ever."""
     dashboard.write(fleet=fleet(row("cart", "Rolling")))

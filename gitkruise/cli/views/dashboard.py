@@ -93,17 +93,17 @@ class ClusterSource:
         for m, item in zip(view.objects, told["items"], strict=True):
             if m.key.kind != "Event":
                 yield _path(m.key), {**item, "noun": noun(m.key.group_kind)}
-        yield (
-            HEAD,
-            {
-                "cluster": self.cluster,
-                "repository": self.repository,
-                "units": told["units"],
-                "stale": self.stale,
-                "problem": self.problem,
-                "problemSince": format_time(self.problem_since) if self.problem_since else "",
-            },
-        )
+        yield HEAD, {**self.head(), "units": told["units"]}
+
+    def head(self) -> Mapping[str, Any]:
+        """Return what every page shows of the cluster; it costs little to read."""
+        return {
+            "cluster": self.cluster,
+            "repository": self.repository,
+            "stale": self.stale,
+            "problem": self.problem,
+            "problemSince": format_time(self.problem_since) if self.problem_since else "",
+        }
 
     def event_rows(self) -> Rows:
         """Return the newest events by name."""
@@ -142,6 +142,7 @@ class ClusterSource:
 
 # Topics that are one word.
 _TOPICS: Final[Mapping[str, Callable[[ClusterSource], Rows]]] = {
+    "cluster": lambda source: {HEAD: source.head()},
     "fleet": lambda source: dict(source.fleet()),
     "events": lambda source: source.event_rows(),
     "commits": lambda source: source.journal.rows(source.stale),

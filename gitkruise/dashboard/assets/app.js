@@ -81,9 +81,10 @@ class App {
   /** Show data, or why there is none. */
   async start() {
     if (!(await entered())) {
-      this.refuse();
+      this.hear({ state: "refused", since: Date.now() });
       return;
     }
+    // Whether the session is good shows the stream: to ask first costs a journey to the server.
     this.client = new Client(
       (topic, rows, told) => this.take(topic, rows, told),
       (link) => this.hear(link),
@@ -92,7 +93,6 @@ class App {
   }
 
   refuse() {
-    this.hear({ state: "refused", since: Date.now() });
     fill(this.main, [
       el("h1", {}, "No access"),
       el("p", {}, "Open the address that gitkruise dashboard printed: it contains the token."),
@@ -111,11 +111,11 @@ class App {
     for (const link of this.links)
       if (link.getAttribute("href") === location.pathname) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
-    this.client.show([...new Set(["fleet", ...this.page.topics])]);
+    this.client.show(["cluster", ...this.page.topics]);
   }
 
   take(topic, rows, told) {
-    if (topic === "fleet") this.showCluster(rows.get(""));
+    if (topic === "cluster") this.showCluster(rows.get(""));
     this.page.take(topic, rows, told);
   }
 
@@ -126,9 +126,11 @@ class App {
   }
 
   hear(link) {
+    const before = this.link.state;
     this.link = link;
     this.showLink();
-    if (link.state === "refused" && this.client) this.refuse();
+    if (link.state === "refused") this.refuse();
+    else if (before === "refused") this.open();
   }
 
   showLink() {
@@ -207,15 +209,13 @@ function move(main, step) {
   links[Math.min(Math.max(next, 0), links.length - 1)]?.focus();
 }
 
-/** Exchange the token of the address for a session; true where there is one. */
+/** Exchange the token of the address, if it has one, for a session; false for a wrong token. */
 async function entered() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (token !== null) {
-    history.replaceState(null, "", location.pathname + location.search);
-    const reply = await fetch("/api/v1/session", { method: "POST", body: JSON.stringify({ token }) });
-    return reply.ok;
-  }
-  return (await fetch("/api/v1/session")).ok;
+  if (token === null) return true;
+  history.replaceState(null, "", location.pathname + location.search);
+  const reply = await fetch("/api/v1/session", { method: "POST", body: JSON.stringify({ token }) });
+  return reply.ok;
 }
 
 new App().start();

@@ -65,7 +65,7 @@ export class CommitPage {
   }
 
   take(topic, rows) {
-    if (topic === "fleet") this.cluster = rows.get("")?.cluster ?? "";
+    if (topic === "cluster") this.cluster = rows.get("")?.cluster ?? "";
     if (topic === this.topic) this.rows = rows;
     this.show();
   }
