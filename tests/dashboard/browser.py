@@ -97,7 +97,7 @@ def served(port: int = 0) -> Iterator[Dashboard]:
 def enter(page: Page, dashboard: Dashboard, path: str = "/") -> None:
     """Open the address that the command prints, then a page."""
     page.goto(dashboard.url)
-    page.wait_for_function("!location.hash")  # a page that was open loads once more
+    expect(page).to_have_url(dashboard.base + "/")  # a page that was open loads once more
     expect(page.get_by_role("status").filter(has_text="live")).to_be_visible()
     if path != "/":
         page.goto(dashboard.base + path)
