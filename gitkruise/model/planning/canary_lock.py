@@ -40,8 +40,9 @@ class CanaryLock:
 
     `begun`: the lock is in force; before, the Deployment is paused with a template to roll out.
     `canary` and `stable` are hashes of ReplicaSets, "" while unknown. `since` is the time of the
-    last step (RFC 3339). `named` are the last names of the fields that git contained, apart by
-    blanks: one that git drops has its default again.
+    last step (RFC 3339): a ReplicaSet that is younger is a canary, even if it has pods. `named` are
+    the last names of the fields that git contained, apart by blanks: one that git drops has its
+    default again.
     """
 
     surge: int | str
@@ -104,7 +105,7 @@ def lock_of(raw: Obj) -> CanaryLock | None:
 
 def waiting_lock(raw: Obj) -> CanaryLock:
     """The lock with which a new template of `raw` waits, paused, until its canary begins."""
-    return replace(lock_of(raw) or pending_lock(raw), begun=False, since="")
+    return replace(lock_of(raw) or pending_lock(raw), begun=False)
 
 
 def waiting_amounts(lock: CanaryLock, live: Obj, replicas: int) -> dict[tuple[str, ...], Any]:
@@ -112,13 +113,13 @@ def waiting_amounts(lock: CanaryLock, live: Obj, replicas: int) -> dict[tuple[st
 
     On its way to the canary a Deployment may have all of the surge, and the other controller would
     take pods away from a paused one with less. At the pause there is no surge, and that stays,
-    unless no pod may be unavailable: the other controller replaces one pod if the pause ends before
-    gitkruise has looked.
+    unless no further pod may be unavailable: the other controller replaces one pod if the pause
+    ends before gitkruise has looked.
     """
     paused = bool(get(live, "spec", "paused")) and pause_of(get(live, "metadata", "annotations"))
     if not paused:
         return {_SURGE: lock.surge, _UNAVAILABLE: lock.unavailable}
-    return _safe_amounts(lock, replicas)
+    return _safe_amounts(lock, live, replicas)
 
 
 def resuming_amounts(lock: CanaryLock, live: Obj, replicas: int) -> dict[tuple[str, ...], Any]:
@@ -127,16 +128,21 @@ def resuming_amounts(lock: CanaryLock, live: Obj, replicas: int) -> dict[tuple[s
     The other controller moves a pod then, before gitkruise has looked. With pods none moves.
     """
     moves = not get(live, "status", "updatedReplicas")
-    return _safe_amounts(lock, replicas) if moves else {}
+    return _safe_amounts(lock, live, replicas) if moves else {}
 
 
-def _safe_amounts(lock: CanaryLock, replicas: int) -> dict[tuple[str, ...], Any]:
-    """Amounts by which one pod more may come, where the user lets none go."""
+def _safe_amounts(lock: CanaryLock, live: Obj, replicas: int) -> dict[tuple[str, ...], Any]:
+    """Amounts by which one pod more may come, where the user lets no further one go.
+
+    The pods of `live` that are not ready count: a lock's ReplicaSets have none that are available.
+    """
     user = {"maxSurge": lock.surge, "maxUnavailable": lock.unavailable}
     try:
-        spare = bounds({"rollingUpdate": user}, replicas).unavailable
+        allowed = bounds({"rollingUpdate": user}, replicas)
     except ValueError:  # the other controller moves nothing
         return {}
+    missing = max(0, replicas - int(get(live, "status", "readyReplicas", default=0)))
+    spare = allowed.unavailable > missing or not allowed.surge
     return {} if spare else {_SURGE: 1, _UNAVAILABLE: 0}
 
 

@@ -140,7 +140,7 @@ def _kept_locked(d: Desired, live: Obj, lock: CanaryLock, applied: Obj | None = 
     paused = bool(get(live, *PAUSED)) or bool(get(d.obj, *PAUSED))
     wanted = get(applied or live, "spec", "replicas", default=1)
     if applied is not None and get(applied, *_TEMPLATE) != get(live, *_TEMPLATE):
-        lock, paused = replace(lock, begun=False, since=""), True
+        lock, paused = replace(lock, begun=False), True
         fields.update(waiting_amounts(lock, live, wanted).items())
     elif applied is not None and resumed_by(d, live, applied):
         fields.update(resuming_amounts(lock, live, wanted).items())

@@ -302,6 +302,33 @@ def test_a_commit_on_a_pause_costs_no_pod_where_none_may_be_unavailable() -> Non
     assert one.settle()[-1] == "2,0"
 
 
+@pytest.mark.parametrize(("surge", "left", "end"), [(3, 6, "6,0,2 paused"), (0, 5, "5,1,2 paused")])
+def test_can_112_commits_on_a_pause_cost_no_pod_where_the_canary_is_not_ready(
+    surge: int, left: int, end: str
+) -> None:
+    """w237: two commits and the end of the pause took effect before gitkruise had looked.
+
+    The first one made pods of v1 count as unavailable, so that one of them was taken. Without
+    surge one is (CAN-128). The new version, which has a pod by then, is held at its canary.
+    """
+    one = started(8, surge, 2, "2")
+    one.available = lambda s: 0 if version_of(s) == "v2" else s["spec"]["replicas"]
+    one.commit("v2")
+    assert one.settle()[-1] == "6,2 paused"
+    one.idle = True
+    one.commit("v1")
+    one.settle()
+    one.commit("v3")
+    one.settle()
+    one.edit(paused=False)
+    one.settle()
+    assert one.sizes["v1"] == left
+    assert one.sizes["v3"] > 0
+    one.idle = False
+    one.available = lambda s: s["spec"]["replicas"]
+    assert one.settle()[-1] == end
+
+
 def test_can_116_a_rollout_that_someone_let_go_is_paused_before_it_is_locked() -> None:
     """The other controller may be creating pods at that instant."""
     one = started(8, 2, 1, "1")

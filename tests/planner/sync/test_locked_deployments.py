@@ -22,15 +22,17 @@ def git(image: str, **spec: Any) -> Any:
     return obj
 
 
-def locked(unavailable: int | str, *, updated: int = 1, **spec: Any) -> Any:
+def locked(
+    unavailable: int | str, *, updated: int = 1, ready: int = 3, surge: str = "25%", **spec: Any
+) -> Any:
     """A Deployment of v2 whose lock has no surge and one unavailable pod."""
-    lock = CanaryLock(surge="25%", unavailable=unavailable, begun=True, canary="b", stable="a")
+    lock = CanaryLock(surge=surge, unavailable=unavailable, begun=True, canary="b", stable="a")
     live = git("v2")
     live["metadata"]["annotations"][LOCK] = lock.text
     if spec.get("paused"):
         live["metadata"]["annotations"][PAUSED] = "b/1/a"
     live["spec"] |= {**locked_spec(0, 1), **spec}
-    live["status"] = {"updatedReplicas": updated}
+    live["status"] = {"updatedReplicas": updated, "readyReplicas": ready}
     return live
 
 
@@ -39,6 +41,8 @@ ROWS: dict[str, tuple[Any, str, tuple[int | str, int | str]]] = {
     "on the way: all that the user allows": (locked(1), "v3", ("25%", 1)),
     "at the pause": (locked(1, **HELD), "v3", (0, 1)),
     "at the pause, no pod to spare": (locked("25%", **HELD), "v3", (1, 0)),
+    "at the pause, the one to spare is not ready": (locked(1, ready=2, **HELD), "v3", (1, 0)),
+    "the same without surge": (locked(1, ready=2, surge="0%", **HELD), "v3", (0, 1)),
     "the same template": (locked(1), "v2", (0, 1)),
     "the pause ends": (locked("25%", **HELD), "2", (0, 1)),
     "the pause of no pods ends": (locked("25%", updated=0, **HELD), "2", (1, 0)),
