@@ -112,10 +112,15 @@ def gate_of(one: SetFacts) -> str:
 def _marks(
     canary: Canary | None, new: SetFacts | None, olds: Sequence[SetFacts], *, becomes_new: bool
 ) -> tuple[str, str]:
-    """CAN-10 to CAN-13: only a rollout that begins, with old pods, is gated."""
+    """CAN-10 to CAN-13: only a rollout that begins, with old pods, is gated.
+
+    CAN-28: an approval ends with its value, which approves nothing if it comes back.
+    """
     if not _pods(olds):
         return "", ""
     gate = gate_of(new) if new else ""
+    if gate and not becomes_new and canary is not None and gate != canary.passed:
+        gate = ARMED
     if new is not None and new.size.replicas:
         kept = gate if not becomes_new or gate == ARMED else ""
         return kept, (new.notes.get(STABLE) or "") if kept else ""

@@ -421,7 +421,9 @@ class _Turn:
             return [rs.patch(self.new.raw, {"metadata": {"annotations": {GATE: mark}}})]
         if state.canary is None or not state.gate or state.gate == state.canary.passed:
             return self._release(lock)
-        return self._release(lock) if self._never_gated(state) else self._begin(state, lock)
+        if self._never_gated(state):
+            return self._release(lock)
+        return self._mark(state) or self._begin(state, lock)
 
     # Writes ---------------------------------------------------------------------------------
 

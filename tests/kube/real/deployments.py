@@ -201,6 +201,16 @@ class Watched:
     def serving(self) -> int:
         return sum(map(serves, self.pods.values()))
 
+    @property
+    def counted(self) -> int:
+        """Pods that serve, as the ReplicaSets report it."""
+        return sum(get(one, "status", "readyReplicas", default=0) for one in self.sets.values())
+
+    def any_may_fail(self) -> None:
+        """Judge only the sizes until the next promise."""
+        assert self.promise is not None
+        self.promise = self.promise[0], 0
+
     def promises(self, *more: int) -> None:
         """Judge what follows by the user's limits, now and at `more` replicas."""
         found = [limits(self.raw, size) for size in (self.raw["spec"]["replicas"], *more)]

@@ -13,7 +13,15 @@ import pytest
 from gitkruise.kube.client.transport import Transport
 from gitkruise.wire.primitives.names import Obj
 from tests.kube.real.apiserver import Apiserver, talking
-from tests.kube.real.deployments import Field, Watched, manager, serves, steering, watched
+from tests.kube.real.deployments import (
+    Field,
+    Watched,
+    manager,
+    serves,
+    steering,
+    version_of,
+    watched,
+)
 from tests.kube.real.kubelet import Kubelet
 from tests.kube.real.shop import pods_run
 
@@ -338,31 +346,76 @@ def test_both_controllers_restart_in_the_middle(server: Apiserver) -> None:
 
 # Edits of one sequence; the last version is the one that is rolled out to the end.
 SEQUENCES, EDITS = 50, 6
+VERSIONS = ("v1", "v2", "v3", "v4")
 
 
-async def meddle(one: Watched, dice: Random) -> None:
-    """One edit of a commit, of kubectl, or of an autoscaler."""
-    kind = dice.choice(("commit", "commit", "canary", "scale", "resume", "wait"))
+@dataclass
+class Failures:
+    """Versions of Deployments whose pods are not ready, neither new ones nor those that run."""
+
+    kubelet: Kubelet
+    failing: set[tuple[str, str]] = field(default_factory=set)
+
+    def may_be_ready(self, pod: Obj) -> bool:
+        app = pod["metadata"]["labels"]["app"]
+        return (app, version_of({"spec": {"template": pod}})) not in self.failing
+
+    def of(self, one: Watched) -> bool:
+        return any(name == one.name for name, _ in self.failing)
+
+    async def fail(self, one: Watched, version: str) -> None:
+        """Let a version fail. Pods that crash are none that a controller took away."""
+        one.promise = None
+        self.failing.add((one.name, version))
+        await self.kubelet.nudge()
+        await one.rest()
+        await one.wait(lambda: one.counted == one.serving)
+        one.promises()
+
+    async def heal(self, one: Watched) -> None:
+        self.failing -= {(one.name, version) for version in VERSIONS}
+        await self.kubelet.nudge()
+
+
+async def meddle(one: Watched, dice: Random, failures: Failures) -> None:
+    """One edit of a commit, of kubectl, or of an autoscaler; or pods fail, or are well again."""
+    kinds = ("commit", "commit", "canary", "scale", "resume", "wait", "fail", "heal")
+    kind = dice.choice(kinds)
     canary = dice.choice(("0", "1", "2", "4", "30%", "50%", "100%", None))
     if kind == "commit":
-        await one.commit(image=dice.choice(("v1", "v2", "v3", "v4")), canary=canary)
+        await one.commit(image=dice.choice(VERSIONS), canary=canary)
     elif kind == "canary":
         await one.edit(canary=canary, **dice.choice(({}, GO)))
     elif kind == "scale":
-        size = dice.choice((2, 4, 7, 9))
-        # Kubernetes scales without regard to pods that are not ready, and each step makes some:
-        # only at rest is it known what may be lost. Rows play a scaling between two steps.
-        await one.wait(lambda: one.held or one.done)
-        one.promises(size)
-        await one.edit(replicas=size)
+        await scale(one, dice.choice((2, 4, 7, 9)), failures)
     elif kind == "resume":
         await one.edit(**GO)
+    elif kind == "fail":
+        await failures.fail(one, dice.choice(VERSIONS))
+    elif kind == "heal":
+        await failures.heal(one)
     if kind == "wait" or dice.random() < 0.3:
         await one.rest()
         one.promises()
 
 
-async def wander(one: Watched, seed: int) -> None:
+async def scale(one: Watched, size: int, failures: Failures) -> None:
+    """Kubernetes scales without regard to pods that are not ready, and each step makes some.
+
+    Only at rest, with all pods ready, is it known what may be lost. Rows play a scaling between two
+    steps.
+    """
+    if failures.of(one):
+        await one.rest()
+        one.promises(size)
+        one.any_may_fail()
+    else:
+        await one.wait(lambda: one.held or one.done)
+        one.promises(size)
+    await one.edit(replicas=size)
+
+
+async def wander(one: Watched, seed: int, failures: Failures) -> None:
     """A sequence of edits, then as many resumptions as it takes: all pods run the last version."""
     dice = Random(seed)
     size = dice.choice((3, 5, 8))
@@ -370,7 +423,8 @@ async def wander(one: Watched, seed: int) -> None:
     await start(one, size, surge, down, "2")
     one.promises()
     for _ in range(EDITS):
-        await meddle(one, dice)
+        await meddle(one, dice, failures)
+    await failures.heal(one)
     for _ in range(8):
         await one.wait(lambda: one.held or one.done)
         one.promises()
@@ -402,12 +456,16 @@ def test_random_edits_never_break_a_promise_and_end_as_asked(server: Apiserver) 
     """gitkruise stops again and again meanwhile; at the end nothing is written any more."""
 
     async def play() -> None:
-        async with talking(server) as real, pods_run(real), watched(real, "wander") as seen:
-            done = asyncio.Event()
+        async with (
+            talking(server) as real, pods_run(real) as kubelet, watched(real, "wander") as seen,
+        ):  # fmt: skip
+            done, failures = asyncio.Event(), Failures(kubelet)
+            kubelet.may_be_ready = failures.may_be_ready
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(come_and_go(real, done))
                 try:
-                    await all_of(wander(seen.new(f"w{n}"), n) for n in range(SEQUENCES))
+                    runs = (wander(seen.new(f"w{n}"), n, failures) for n in range(SEQUENCES))
+                    await all_of(runs)
                     every = seen.found.values()
                     await all_of(one.rest(4.0) for one in every)  # longer than gitkruise stops
                     writes = {one.name: one.writes for one in every}

@@ -25,6 +25,24 @@ def version_of(one: Obj) -> str:
     return image.rpartition(":")[2]
 
 
+GO: Final[dict[str, Any]] = {"paused": False}
+# Edits of CAN-44's end that meet no sync in between, and where they come to rest, again and again
+RESUMED: Final[dict[str, list[tuple[list[dict[str, Any]], str]]]] = {
+    "CAN-102": [([{"canary": "5"}], "7,3 paused"), ([GO], "5,5 paused"), ([GO], "0,10")],
+    "CAN-103": [([{"canary": "5"}, GO], "5,5 paused"), ([GO], "0,10")],
+    "CAN-104": [([GO, {"canary": "5"}], "5,5 paused"), ([GO], "0,10")],
+    "CAN-105": [([{**GO, "canary": "30%"}], "7,3 paused"), ([GO], "0,10")],
+    "CAN-106": [([{"canary": "5"}, {"canary": "3"}, GO], "0,10")],
+    "CAN-107": [
+        ([{**GO, "canary": "5"}], "5,5 paused"),
+        ([{**GO, "canary": "3"}], "5,5 paused"),
+        ([GO], "0,10"),
+    ],
+    "CAN-108": [([{**GO, "canary": "100%"}], "0,10")],
+    "CAN-109": [([GO, {"canary": "5"}, {"canary": "3"}], "0,10")],
+}
+
+
 class Played:
     """`available` says of a ReplicaSet how many of its pods are; all of them by default."""
 
@@ -72,6 +90,12 @@ class Played:
             else:
                 body["spec"][field] = value
         self._store(merge_patch(self.raw, body))
+
+    def play(self, story: list[tuple[list[dict[str, Any]], str]]) -> None:
+        for edits, end in story:
+            for changes in edits:
+                self.edit(**changes)
+            assert self.settle()[-1] == end, edits
 
     def resize(self, version: str, replicas: int) -> None:
         """`kubectl scale rs`."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gitkruise.model.planning.canary import Canary, canary_of
-from tests.planner.builtin.played import Played, at_canary, started, version_of
+from tests.planner.builtin.played import GO, RESUMED, Played, at_canary, started, version_of
 
 AMOUNTS = {
     "CAN-1": ("3", 10, 3),
@@ -151,7 +151,6 @@ def test_pods_that_are_never_ready(row: tuple[int, int, int, str]) -> None:
     assert played.line == end
 
 
-GO: dict[str, Any] = {"paused": False}
 # edits of CAN-44's end, each one update followed by syncs until all is quiet: the last line of each
 AFTER: dict[str, list[tuple[dict[str, Any], str]]] = {
     "CAN-68": [(GO, "0,10")],
@@ -187,6 +186,35 @@ def test_after_the_pause(edits: list[tuple[dict[str, Any], str]]) -> None:
     for changes, end in edits:
         played.edit(**changes)
         assert played.settle()[-1] == end
+
+
+@pytest.mark.parametrize("story", RESUMED.values(), ids=RESUMED)
+def test_a_new_value_is_a_new_pause(story: Any) -> None:
+    at_canary().play(story)
+
+
+def approved() -> Played:
+    """CAN-68, approved at 3, on its way to all pods."""
+    played = at_canary()
+    played.edit(paused=False)
+    until(played, "7,5")
+    return played
+
+
+def test_can_28_a_value_that_was_approved_before_pauses_again_after_another_one() -> None:
+    played = approved()
+    played.edit(canary="5")
+    assert played.settle()[-1] == "5,5 paused"
+    played.edit(canary="3", paused=False)
+    assert played.settle()[-1] == "5,5 paused"
+    played.edit(paused=False)
+    assert played.settle()[-1] == "0,10"
+
+
+def test_can_28_a_lower_value_pauses_where_the_rollout_is() -> None:
+    played = approved()
+    played.edit(canary="2")
+    assert played.settle()[-1] == "5,5 paused"
 
 
 def test_can_68_every_step_after_the_end_of_a_pause() -> None:

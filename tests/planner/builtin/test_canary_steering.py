@@ -24,7 +24,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.builtin.canary_steering import SteeringSnapshot, plan_steering
 from gitkruise.planner.builtin.deployment import newest_set, observe_deployment, plan_deployment
 from gitkruise.wire.patch.json_patch import merge_patch
-from tests.planner.builtin.played import Played, version_of
+from tests.planner.builtin.played import RESUMED, Played, version_of
 from tests.worlds import deployment
 
 
@@ -174,6 +174,24 @@ def test_edits_of_the_pause(row: tuple[dict[str, Any], str]) -> None:
     one = at_canary()
     one.edit(**row[0])
     assert one.settle()[-1] == row[1]
+
+
+@pytest.mark.parametrize("story", RESUMED.values(), ids=RESUMED)
+def test_a_new_value_is_a_new_pause(story: Any) -> None:
+    at_canary().play(story)
+
+
+def test_can_28_a_value_that_was_approved_before_pauses_again_after_another_one() -> None:
+    """The other value arrives between the approval and the end of the lock."""
+    one = at_canary()
+    one.edit(paused=False)
+    assert one.steer()
+    one.edit(canary="5")
+    assert one.settle()[-1] == "5,5 paused"
+    one.edit(canary="3", paused=False)
+    assert one.settle()[-1] == "5,5 paused"
+    one.edit(paused=False)
+    assert one.settle()[-1] == "0,10"
 
 
 def test_can_75_an_abandoned_canary_makes_room_for_the_next_one() -> None:
