@@ -9,8 +9,9 @@ import pytest
 from gitkruise.gitops.preview.cluster_facts import cluster_facts
 from gitkruise.gitops.preview.inputs import read_side, whole_repository
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.gitops.stage import MakeStage, Stage
-from tests.worlds import deployment
+from tests.worlds import SPACE, deployment
 
 pytestmark = pytest.mark.slow
 
@@ -39,6 +40,20 @@ def live(stage: Stage) -> Any:
 
 def writes(stage: Stage) -> int:
     return int(live(stage)["metadata"]["resourceVersion"])
+
+
+def resume(stage: Stage) -> None:
+    """`kubectl rollout resume`."""
+    request = ApiRequest(
+        verb="patch",
+        resource=ResourceRef("apps", "v1", "deployments"),
+        namespace=SPACE,
+        name="web",
+        body={"spec": {"paused": None}},
+        content_type="application/strategic-merge-patch+json",
+    )
+    stage.world.handle(request, stage.clock.now())
+    stage.cluster.publish()
 
 
 @pytest.mark.parametrize("spec", [{}, {"paused": False}], ids=["no paused", "paused false"])
@@ -109,6 +124,34 @@ def test_can_30_a_correction_of_drift_keeps_the_pause(embedded: MakeStage) -> No
             assert images(stage) == {"app:v1": 7, "app:v2": 3}
             assert live(stage)["spec"]["paused"] is True
             assert stage.state == "Held"
+
+    stage.play(script)
+
+
+@pytest.mark.parametrize("first", ["resume", "commit"])
+def test_can_28_a_resume_next_to_a_commit_of_another_value_approves_only_that_commit(
+    embedded: MakeStage, first: str
+) -> None:
+    """`kubectl rollout resume` comes just before the commit, or as soon as it is applied."""
+    stage = embedded()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web("app:v1", "3"))
+            await stage.rest()
+            await stage.push(web("app:v2", "3"))
+            await stage.rest()
+            assert (stage.state, images(stage)) == ("Held", {"app:v1": 7, "app:v2": 3})
+            if first == "resume":
+                resume(stage)
+            await stage.push(web("app:v2", "9"))
+            if first == "commit":
+                resume(stage)
+            await stage.rest()
+            assert (stage.state, images(stage)) == ("Held", {"app:v1": 1, "app:v2": 9})
+            resume(stage)
+            await stage.rest()
+            assert (stage.state, images(stage)) == ("Done", {"app:v2": 10})
 
     stage.play(script)
 

@@ -24,6 +24,7 @@ from tests.kube.real.deployments import (
 )
 from tests.kube.real.kubelet import Kubelet
 from tests.kube.real.shop import pods_run
+from tests.planner.builtin.played import GO, RESUMED
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow]
 
@@ -47,7 +48,6 @@ SETTLING: dict[str, tuple[int, Any, Any, str | None, str]] = {
     "CAN-58c": (10, 2, 1, "100%", "0,10"),
     "CAN-59": (1, 1, 0, "30%", "0,1"),
 }
-GO: dict[str, Any] = {"paused": False}
 # edits by kubectl of CAN-44's end, and where each comes to rest
 AFTER: dict[str, list[tuple[dict[str, Any], str]]] = {
     "CAN-68": [(GO, "0,10")],
@@ -69,6 +69,11 @@ AFTER: dict[str, list[tuple[dict[str, Any], str]]] = {
     "CAN-94": [({"replicas": 1}, "1,0 paused")],
     "CAN-96": [({"replicas": 0}, "0 paused"), ({"replicas": 5}, "2,3 paused")],
     "CAN-97": [({"replicas": 1}, "1,0 paused"), ({"replicas": 10}, "7,3 paused")],
+    **{
+        name: [(edits[0], end) for edits, end in story]
+        for name, story in RESUMED.items()
+        if all(len(edits) == 1 for edits, _ in story)
+    },
 }
 
 
