@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,8 +15,11 @@ import yaml
 from gitkruise.app import RunOptions, controller
 from gitkruise.gitops.config.loader import load_config
 from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.serve.addresses import Listen
 from gitkruise.kube.system.clock import SystemClock
 from gitkruise.wire.primitives.names import Obj
+from tests.git.repos import ENV
+from tests.gitops.forges.forges import REPO
 from tests.kube.real.shop import News
 
 CONFIG: Final = """\
@@ -30,7 +34,22 @@ metadata: {{name: {name}, namespace: {name}}}
 spec:
   sourceRef: {{name: deploy}}
   path: apps
-  target: {{namespace: {name}, createNamespace: true}}
+  target: {{namespace: {name}, createNamespace: true}}{sink}
+"""
+FORGE: Final = """
+  sinkRef: {{name: out}}
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Sink
+metadata: {{name: out, namespace: {name}}}
+spec:
+  git: {{sourceRef: {{name: deploy}}}}
+  forge: {{type: github, url: "{url}", repo: {repo}, secretRef: {{name: forge}}}}
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Receiver
+metadata: {{name: forge, namespace: {name}}}
+spec: {{type: github, secretRef: {{name: hook}}, sources: [{{name: deploy}}]}}
 """
 
 
@@ -51,20 +70,67 @@ class Commits:
         self._git("config", "user.name", "Dana")
         self._git("config", "user.email", "dana@example.com")
         (self.clone / "apps").mkdir()
-        config = CONFIG.format(name=self.name, url=self.bare)
+        self._configure("")
+
+    def _configure(self, sink: str) -> None:
+        config = CONFIG.format(name=self.name, url=self.bare, sink=sink)
         (self.clone / "gitkruise.yaml").write_text(config)
 
-    def write(self, obj: Obj, subject: str) -> str:
+    def report_to(self, forge: str) -> None:
+        """Let the forge at that address show plans and outcomes, and deliver its web hooks.
+
+        Its token and the key of the hooks are in the Secrets `forge` and `hook`.
+        """
+        self._configure(FORGE.format(name=self.name, url=forge, repo=REPO))
+
+    def write(self, obj: Obj, subject: str, branch: str = "main") -> str:
         """Commit and push the one object of the unit; returns the commit."""
         (self.clone / "apps" / "web.yaml").write_text(yaml.safe_dump(obj, sort_keys=False))
         self._git("add", "-A")
         self._git("commit", "-q", "-m", subject)
-        self._git("push", "-q", "origin", "main")
+        self._git("push", "-q", "origin", f"HEAD:refs/heads/{branch}")
         return self._git("rev-parse", "HEAD").strip()
 
-    def _git(self, *words: str, cwd: Path | None = None) -> str:
+    def has(self, commit: str) -> bool:
+        """Return whether the commit was pushed."""
+        kept = self._git("for-each-ref", f"--contains={commit}", cwd=self.bare, check=False)
+        return kept != ""
+
+    def open_pull(self, number: int, obj: Obj, subject: str) -> str:
+        """Push the branch of a pull request, as a forge offers it; returns its head."""
+        self._git("checkout", "-q", "--detach", "main")
+        head = self.write(obj, subject, branch=f"pull-{number}")
+        self._git("update-ref", f"refs/pull/{number}/head", head, cwd=self.bare)
+        self._git("checkout", "-q", "main")
+        return head
+
+    def merge(self, head: str) -> str:
+        """Merge a pull request; returns the commit of main."""
+        self._git("merge", "-q", "--no-ff", "-m", "Merge", head)
+        self._git("push", "-q", "origin", "main")
+        return self._git("rev-parse", "main").strip()
+
+    def act(self, *words: str) -> str:
+        """Run gitkruise in the clone as its owner, with a verb that commits; returns the commit."""
+        before = self._git("rev-parse", "main")
+        config = str(self.clone / "gitkruise.yaml")
         done = subprocess.run(
-            ["git", *words], cwd=cwd or self.clone, capture_output=True, text=True, check=True
+            [sys.executable, "-m", "gitkruise", *words, "--yes", "--commit", "--config", config],
+            cwd=self.clone,
+            env={**ENV, "PYTHONPATH": str(Path(__file__).parents[3])},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        self._git("pull", "-q", "--ff-only", "origin", "main")
+        after = self._git("rev-parse", "main")
+        assert after != before, done.stdout + done.stderr
+        return after.strip()
+
+    def _git(self, *words: str, cwd: Path | None = None, check: bool = True) -> str:
+        done = subprocess.run(
+            ["git", *words], cwd=cwd or self.clone, capture_output=True, text=True, check=check
         )
         return done.stdout
 
@@ -78,8 +144,10 @@ class Commits:
             state_dir=self.root / "state",
             identity="test",
             listeners=(news.offer,),
+            listen=Listen(port=0),
         )
-        async with controller(options, transport, SystemClock()):
+        async with controller(options, transport, SystemClock()) as running:
+            news.hooks = running.hooks
             yield news
 
 

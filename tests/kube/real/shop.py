@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,6 +111,7 @@ class News:
 
     def __init__(self) -> None:
         self.records: dict[str, UnitRecord] = {}
+        self.hooks: Mapping[str, str] = {}  # URL of each Receiver
         self._changed = asyncio.Event()
 
     def offer(self, record: UnitRecord) -> None:

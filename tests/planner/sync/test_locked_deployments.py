@@ -13,7 +13,7 @@ from gitkruise.wire.primitives.paths import get
 from tests.planner.sync.build import desired
 from tests.worlds import SPACE, deployment
 
-HELD = {"paused": True}
+HELD: dict[str, Any] = {"paused": True}
 
 
 def git(image: str, **spec: Any) -> Any:
