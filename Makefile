@@ -114,8 +114,8 @@ $(CLIENT_ASSETS)/greetings: $(wildcard tests/clients/operator/*.go) tests/client
 	cd tests/clients/operator && go build -o bin/greetings .
 
 .PHONY: kube
-kube: $(VENV)/dev ## Run the tests that want a real kube-apiserver; PROFILE=night adds random edits
-	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m pytest -q -n 2 --dist loadfile -m "kube$(if $(filter night,$(PROFILE)),, and not nightly)"
+kube: $(VENV)/dev ## Run the tests that want a real kube-apiserver
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m pytest -q -n 2 --dist loadfile -m kube
 
 .PHONY: node-assets
 node-assets: kube-assets $(addprefix $(KUBE_ASSETS)/,kubelet kube-scheduler node-app) ## Build what `make node` runs as well: kubelet and scheduler (needs Go, 3 minutes)
