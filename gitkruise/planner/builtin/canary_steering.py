@@ -162,13 +162,11 @@ class _Turn:
             return []
         state = self.state(becomes_new=False)
         marks = self._mark(state)
-        if self.new is None or state.limit is None:
-            return marks if not state.gate else []
-        return marks or self._rearmed(state) or self._begin(state, pending_lock(self.raw))
-
-    def _rearmed(self, state: CanaryState) -> list[Action]:
-        """A canary that was approved at another value is one to approve again."""
-        return self._mark(replace(state, gate=ARMED, stable=state.stable or self._most()))
+        if self.new is None:
+            return []
+        if state.limit is None:
+            return marks if not state.gate or gate_of(self.new) else []
+        return marks or self._begin(state, pending_lock(self.raw))
 
     # A template that waits to be rolled out -------------------------------------------------
 

@@ -211,6 +211,14 @@ def test_can_28_a_value_that_was_approved_before_pauses_again_after_another_one(
     assert played.settle()[-1] == "0,10"
 
 
+def test_can_28_a_value_without_a_gate_ends_an_approval_as_well() -> None:
+    played = approved()
+    played.edit(canary="100%")
+    played.sync()
+    played.edit(canary="3")
+    assert played.settle()[-1] == "5,5 paused"
+
+
 def test_can_28_a_lower_value_pauses_where_the_rollout_is() -> None:
     played = approved()
     played.edit(canary="2")

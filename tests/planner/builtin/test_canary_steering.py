@@ -194,6 +194,20 @@ def test_can_28_a_value_that_was_approved_before_pauses_again_after_another_one(
     assert one.settle()[-1] == "0,10"
 
 
+def test_can_28_a_value_without_a_gate_ends_an_approval_as_well() -> None:
+    one = at_canary()
+    one.available = lambda s: min(3 if version_of(s) == "v2" else 10, s["spec"]["replicas"])
+    one.edit(paused=False)
+    assert one.settle()[-1] == "6,6"
+    assert lock_of(one.raw) is None
+    one.edit(canary="100%")
+    one.settle()
+    one.edit(canary="3")
+    one.settle()
+    one.available = lambda s: s["spec"]["replicas"]
+    assert one.settle()[-1] == "4,6 paused"
+
+
 def test_can_75_an_abandoned_canary_makes_room_for_the_next_one() -> None:
     one = at_canary()
     one.commit("v3")
