@@ -71,7 +71,7 @@ class Watched:
     lines: list[str] = field(default_factory=list)
     writes: int = 0
     promise: tuple[int, int] | None = None  # most pods, fewest that serve; None: not judged
-    reached: int = 0  # pods that served since the promise was made
+    reached: int = 0  # most pods that served, and were counted, since the promise was made
     broken: list[str] = field(default_factory=list)
     _moved: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -218,14 +218,14 @@ class Watched:
             found.append(self.promise)
         most = max(self.size, *(one[0] for one in found))
         self.promise = most, min(one[1] for one in found)
-        self.reached = self.serving
+        self.reached = min(self.serving, self.counted)
 
     def _judge(self) -> None:
         if self.promise is None:
             return
         most, fewest = self.promise
         serving, size = self.serving, self.size
-        self.reached = max(self.reached, serving)
+        self.reached = max(self.reached, min(serving, self.counted))  # CAN-129
         wrong = size > most or serving < min(fewest, self.reached)
         if wrong and not self.broken:
             self.broken.append(f"{size} of {most} pods, {serving} of {fewest} serve: {self.around}")
