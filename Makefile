@@ -41,8 +41,8 @@ test: $(VENV)/dev ## Run the tests
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not e2e and not kube and not node and not forge and not browser and not slow" $(SUITES) $(addprefix --ignore ,$(LINTS))
 
 .PHONY: slow
-slow: $(VENV)/dev ## Run the tests that take longer: real programs, whole units, budgets
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "slow and not e2e and not kube and not node and not forge and not browser" $(SUITES)
+slow: $(VENV)/dev ## Run the tests that take longer: real programs, whole units; PROFILE=night: all of each
+	HYPOTHESIS_PROFILE=$(or $(PROFILE),default) $(BIN)/python -m pytest -q -n auto --dist worksteal -m "slow and not e2e and not kube and not node and not forge and not browser" $(SUITES)
 
 .PHONY: laws
 laws: $(VENV)/dev ## Hold the laws over many drawn cases; PROFILE=night draws new ones each time

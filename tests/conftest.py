@@ -33,7 +33,9 @@ if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 ):  # as jobs in the background of a shell have it
     signal.signal(signal.SIGINT, signal.default_int_handler)  # programs we start would inherit it
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))  # noqa: TID251
+_PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")  # noqa: TID251
+settings.load_profile(_PROFILE)
+NIGHT = _PROFILE == "night"  # there is time for all cases, and for new ones
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

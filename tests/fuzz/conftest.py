@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 
 import pytest
 
 from tests.cli.conftest import gk
+from tests.conftest import NIGHT
 from tests.gitops.conftest import staged
 
 __all__ = ["gk", "staged"]
-
-NIGHT = os.environ.get("HYPOTHESIS_PROFILE") == "night"  # noqa: TID251  the test run's own switch
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from tests.gitops.forges.forges import served
 from tests.gitops.runtime.test_every_await import (
     MENDED_S,
     ROLLOUT_S,
-    SHARDS,
+    RUNS,
     UNITS,
     started,
     struck_at_each,
@@ -122,8 +122,7 @@ def files(value: str) -> dict[str, str | None]:
     }
 
 
-@pytest.mark.parametrize("always", [False, True], ids=["once", "always"])
-@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize(("shard", "always"), RUNS)
 def test_an_exception_at_each_await_outside(tmp_path: Path, shard: int, *, always: bool) -> None:
     def played(folder: Path, at: Place | None = None) -> Told:
         folder.mkdir()
