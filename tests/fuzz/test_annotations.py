@@ -13,8 +13,8 @@ import pytest
 from gitkruise.planner.sync import annotations as marks
 from gitkruise.planner.sync import apply_order, dependencies, hooks
 from gitkruise.wire.primitives.names import Obj
+from tests.conftest import NIGHT
 from tests.fuzz.commits import Taken, complaints, taken, text_of
-from tests.fuzz.conftest import NIGHT
 from tests.fuzz.mutations import EXTREMES
 from tests.gitops.stage import config_map
 from tests.worlds import cloneset, template

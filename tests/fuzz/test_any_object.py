@@ -6,7 +6,7 @@ import pytest
 
 from gitkruise.model.workloads.feature_gates import Gates, parse_gates
 from tests.any_object import play
-from tests.fuzz.conftest import NIGHT
+from tests.conftest import NIGHT
 
 SHARDS = 10
 OBJECTS = 20_000 if NIGHT else 4_000

@@ -26,8 +26,8 @@ from gitkruise.sandbox.initial_objects import bootstrap
 from gitkruise.sandbox.server import SandboxOptions, parts_of
 from gitkruise.sandbox.tables.tables import Shaper
 from gitkruise.world.api.cluster import World
+from tests.conftest import NIGHT
 from tests.fuzz.api_calls import HOST, TOKEN, call, starters
-from tests.fuzz.conftest import NIGHT
 from tests.fuzz.in_memory import Answered, ask
 
 SHARDS: Final = 10

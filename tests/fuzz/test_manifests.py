@@ -12,8 +12,8 @@ from random import Random  # noqa: TID251  drawn from the seed of the run
 
 import pytest
 
+from tests.conftest import NIGHT
 from tests.fuzz.commits import Taken, complaints, seeds, taken, text_of
-from tests.fuzz.conftest import NIGHT
 from tests.fuzz.mutations import corrupted, mutated
 
 SHARDS = 6  # for as many processes

@@ -22,7 +22,7 @@ from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.config import Reference, Render, Substitute, Unit, UnitSpec
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.printable import UNPRINTABLE
-from tests.fuzz.conftest import NIGHT
+from tests.conftest import NIGHT
 from tests.git.repos import make_origin
 
 REPOSITORIES: Final = 20_000 if NIGHT else 2_000

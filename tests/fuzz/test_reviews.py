@@ -18,7 +18,7 @@ from gitkruise.webhook.review import read_conversion, read_review
 from gitkruise.wire.patch.json_patch import json_patch
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.world.api.cluster import World
-from tests.fuzz.conftest import NIGHT
+from tests.conftest import NIGHT
 from tests.fuzz.mutations import BROKEN, corrupted, mutated, nested, written
 from tests.webhook.hooked import review, sidecarset
 from tests.worlds import START, cloneset, container, create, deployment, empty_world, pod
