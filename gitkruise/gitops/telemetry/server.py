@@ -12,13 +12,14 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from gitkruise.errors import ApiError
 from gitkruise.gitops.telemetry.metrics import Metrics, MetricsSource
+from gitkruise.kube.client.reviews import bearer_token, may, user_of_token
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.client.wrappers import Counted
 from gitkruise.kube.serve.addresses import Listen
@@ -26,15 +27,10 @@ from gitkruise.kube.serve.certificates import LOOPBACK, new_authority, new_serve
 from gitkruise.kube.serve.http_server import ServerTerms, serving
 from gitkruise.kube.system.clock import Clock
 from gitkruise.wire.primitives.log_line import log_line
-from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 
 log: Final = logging.getLogger(__name__)
 
 METRICS: Final = "/metrics"
-_TOKEN_REVIEWS: Final = ResourceRef("authentication.k8s.io", "v1", "tokenreviews")
-_ACCESS_REVIEWS: Final = ResourceRef("authorization.k8s.io", "v1", "subjectaccessreviews")
-_TOKEN_MAX: Final = 8_000
 _TERMS: Final = ServerTerms(
     does="serve metrics",
     flag="--metrics",
@@ -80,46 +76,18 @@ class ProbeHandler:
 
     async def _refusal(self, request: web.BaseRequest) -> int:
         """Return 0 for an authorized user; 401, 403, or 503 when the API server does not answer."""
-        kind, _, token = request.headers.get("Authorization", "").partition(" ")
-        if kind.lower() != "bearer" or not token.strip() or len(token) > _TOKEN_MAX:
+        token = bearer_token(request.headers)
+        if not token:
             return 401
         try:
-            user = await self._user(token.strip())
+            user = await user_of_token(self.transport, token)
             if user is None:
                 return 401
-            return 0 if await self._may(user) else 403
+            read = {"path": METRICS, "verb": "get"}
+            return 0 if await may(self.transport, user, nonResourceAttributes=read) else 403
         except ApiError as error:
             log.warning(log_line("metrics-access-unknown", error=error))
             return 503
-
-    async def _user(self, token: str) -> Any:
-        """Return the user of a token from the API server; None for an invalid one."""
-        body = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenReview",
-            "spec": {"token": token},
-        }
-        request = ApiRequest(verb="create", resource=_TOKEN_REVIEWS, body=body)
-        review = (await self.transport.send(request)).body
-        known = get(review, "status", "authenticated", default=False) is True
-        return get(review, "status", "user") if known else None
-
-    async def _may(self, user: Any) -> bool:
-        spec = {
-            "user": user.get("username", ""),
-            "groups": user.get("groups", []),
-            "uid": user.get("uid", ""),
-            "extra": user.get("extra", {}),
-            "nonResourceAttributes": {"path": METRICS, "verb": "get"},
-        }
-        body = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SubjectAccessReview",
-            "spec": spec,
-        }
-        request = ApiRequest(verb="create", resource=_ACCESS_REVIEWS, body=body)
-        review = (await self.transport.send(request)).body
-        return get(review, "status", "allowed", default=False) is True
 
 
 class Meter:
