@@ -70,6 +70,8 @@ class BoundedServer(web.Server):
         self.most = max(min(most, room), 1)
         self._idle: dict[RequestHandler, float] = {}  # since when, the longest first
         self._busy: dict[RequestHandler, web.BaseRequest] = {}
+        self._open: dict[RequestHandler, asyncio.Transport] = {}
+        self._empty = asyncio.Event()
         self._greeted: dict[asyncio.Task[None], float] = {}
         self._next_log = 0.0
 
@@ -82,13 +84,25 @@ class BoundedServer(web.Server):
         super().connection_made(handler, transport)
         transport.set_write_buffer_limits(high=UNSENT_HIGH)
         self._idle[handler] = asyncio.get_running_loop().time()
+        self._open[handler] = transport
+        self._empty.clear()
         if self._leaving:
             _hang_up(transport)
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         super().connection_lost(handler, exc)
+        self._open.pop(handler, None)
+        if not self._open:
+            self._empty.set()
         self._idle.pop(handler, None)
         self._busy.pop(handler, None)
+
+    async def hang_up(self) -> None:
+        """Abort what is still open at the end: clients may never answer the closing of TLS."""
+        for transport in tuple(self._open.values()):
+            transport.abort()
+        if self._open:
+            await self._empty.wait()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request; its connection is not idle meanwhile."""

@@ -60,3 +60,4 @@ async def serving(
             yield port
     finally:
         await runner.cleanup()
+        await server.hang_up()
