@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -12,12 +13,14 @@ from typing import Any, Final
 import msgspec
 from aiohttp import ClientConnectionResetError, web
 
-from gitkruise.dashboard.access import HEADERS, BrowserAccess
+from gitkruise.dashboard.access import HEADERS
 from gitkruise.dashboard.board import Board
+from gitkruise.dashboard.gate import MachineGate, Viewer, ViewerGate
 from gitkruise.dashboard.pages import Pages, is_page, load_pages
 from gitkruise.dashboard.source import Source
 from gitkruise.dashboard.stream import Streams, topics_of
-from gitkruise.errors import GitkruiseError
+from gitkruise.dashboard.viewers import COOKIE
+from gitkruise.errors import ApiError, GitkruiseError
 from gitkruise.kube.serve.addresses import Listen
 from gitkruise.kube.serve.http_server import ServerTerms, serving
 from gitkruise.kube.system.clock import Clock
@@ -29,12 +32,14 @@ TERMS: Final = ServerTerms(
     flag="--listen",
     code="GK7027",
     log="gitkruise.dashboard.http",
-    limits={"keepalive_timeout": 75.0, "lingering_time": 1.0},
+    limits={"keepalive_timeout": 75.0, "lingering_time": 1.0, "max_field_size": 16_384},
     leaving_s=0.2,  # streams never end by themselves
 )
 BODY_MAX: Final = 64 * 1024
 API: Final = "/api/v1"
 JSON: Final = "application/json"
+VIEWER: Final = web.RequestKey("viewer", Viewer)  # of a request that has one
+STALL_S: Final = 60.0  # a browser that takes nothing for so long is disconnected
 _KEPT: Final = "public, max-age=31536000, immutable"
 _FRESH: Final = "no-store"
 Answer = Callable[["Handler", web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -45,23 +50,34 @@ class Handler:
     """Answers the requests of browsers."""
 
     pages: Pages
-    token: str
+    gate: ViewerGate
     source: Source
     streams: Streams
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request. Data needs a session; every answer carries the headers of pages."""
-        access = BrowserAccess(self.token, _port(request))
-        status = access.refusal(request.headers)
+        status = self.gate.refusal(request.headers, _port(request))
         if status:
             return _reply(status)
         path = request.rel_url.raw_path
         if request.method in {"GET", "HEAD"} and not path.startswith("/api/"):
             return self._file(path)
+        try:
+            return await self._data(path, request)
+        except ApiError as error:  # of a review
+            log.warning(log_line("dashboard-access-unknown", error=error))
+            return _json(503, {"message": "the cluster does not answer who may see what"})
+
+    async def _data(self, path: str, request: web.BaseRequest) -> web.StreamResponse:
         if path == f"{API}/session" and request.method == "POST":
-            return await _session(access, request)
-        if not access.known(request.headers):
-            return _reply(401)
+            return await _session(self.gate, request)
+        viewer = await self.gate.viewer(request.headers, _port(request))
+        if viewer is None:
+            return _json(401, {"signIn": self.gate.sign_in})
+        denied = await viewer.denied(request.rel_url.path.removeprefix(f"{API}/"))
+        if denied:
+            return _json(403, {"message": denied})
+        request[VIEWER] = viewer
         for method, start, answer in _ROUTES:
             if request.method == method and path.startswith(f"{API}/{start}"):
                 return await answer(self, request)
@@ -75,9 +91,15 @@ class Handler:
             return _reply(200, self.pages.page, "text/html; charset=utf-8")
         return _reply(404)
 
-    async def known(self, _: web.BaseRequest) -> web.Response:
-        """Tell a page that its session is good."""
-        return _reply(204)
+    async def known(self, request: web.BaseRequest) -> web.Response:
+        """Tell a page that its session is good, and whose it is."""
+        viewer = request[VIEWER]
+        return _json(200, {"viewer": viewer.name}) if viewer.name else _reply(204)
+
+    async def leave(self, request: web.BaseRequest) -> web.Response:
+        """End the session."""
+        self.gate.leave(request.headers)
+        return _reply(204, more={"Set-Cookie": f"{COOKIE}=; Path=/; Secure; Max-Age=0"})
 
     async def why(self, request: web.BaseRequest) -> web.Response:
         """Answer with the explanation of an object."""
@@ -111,20 +133,29 @@ class Handler:
             return _reply(400)
         if self.streams.full:
             return _reply(503)
+        viewer = request[VIEWER]
+        denied = [await viewer.denied(topic) for topic in sorted(topics)]
+        if denied and all(denied):
+            return _json(403, {"message": denied[0]})
         fields = {**HEADERS, "Content-Type": "text/event-stream", "Cache-Control": _FRESH}
         response = web.StreamResponse(headers=fields)
         await response.prepare(request)
         try:
-            async with aclosing(self.streams.events(topics)) as events:
+            async with aclosing(self.streams.events(topics, viewer)) as events:
                 async for event in events:
-                    await response.write(event)
+                    async with self.streams.clock.timeout(STALL_S):
+                        await response.write(event)
         except (ClientConnectionResetError, ConnectionError):
             pass  # the browser left
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.abort()  # what waits for a browser that reads nothing goes, too
         return response
 
 
 _ROUTES: Final[tuple[tuple[str, str, Answer], ...]] = (
     ("GET", "session", Handler.known),
+    ("DELETE", "session", Handler.leave),
     ("GET", "stream", Handler.stream),
     ("POST", "stream/", Handler.choose),
     ("GET", "why/", Handler.why),
@@ -150,13 +181,14 @@ def _port(request: web.BaseRequest) -> int:
     return int(name[1]) if name else 0
 
 
-async def _session(access: BrowserAccess, request: web.BaseRequest) -> web.Response:
+async def _session(gate: ViewerGate, request: web.BaseRequest) -> web.Response:
     """Exchange the token for a session."""
     body = await _body(request)
     token = body.get("token") if isinstance(body, dict) else None
-    if not isinstance(token, str) or not access.opens(token):
-        return _reply(401)
-    return _reply(204, more={"Set-Cookie": access.set_cookie()})
+    cookie = await gate.enter(token, _port(request)) if isinstance(token, str) else ""
+    if not cookie:
+        return _json(401, {"signIn": gate.sign_in})
+    return _reply(204, more={"Set-Cookie": cookie})
 
 
 async def _body(request: web.BaseRequest) -> Any:
@@ -198,11 +230,36 @@ async def serve_dashboard(
 
     `listen` is an address of loopback: the port has no TLS, and its users share one token.
     """
+    async with _serving(source, listen, MachineGate(token), clock) as port:
+        yield f"{listen.url('http', port)}/#token={token}"
+
+
+@asynccontextmanager
+async def serve_viewers(
+    source: Source, listen: Listen, gate: ViewerGate, context: ssl.SSLContext, clock: Clock
+) -> AsyncIterator[str]:
+    """Serve users of the cluster over TLS while the body runs; gives the URL. Raises UsageProblem
+    GK7027."""
+    async with _serving(source, listen, gate, clock, context) as port:
+        yield f"{listen.url('https', port)}/"
+
+
+@asynccontextmanager
+async def _serving(
+    source: Source,
+    listen: Listen,
+    gate: ViewerGate,
+    clock: Clock,
+    context: ssl.SSLContext | None = None,
+) -> AsyncIterator[int]:
     board = Board(source, clock)
-    handler = Handler(load_pages(), token, source, Streams(board, clock))
-    async with asyncio.TaskGroup() as tasks, serving(handler.handle, TERMS, listen) as port:
+    handler = Handler(load_pages(), gate, source, Streams(board, clock))
+    async with (
+        asyncio.TaskGroup() as tasks,
+        serving(handler.handle, TERMS, listen, context) as port,
+    ):
         running = tasks.create_task(board.run())
         try:
-            yield f"{listen.url('http', port)}/#token={token}"
+            yield port
         finally:
             running.cancel()

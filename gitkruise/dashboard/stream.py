@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass, field
@@ -10,11 +11,16 @@ from typing import Final
 
 import msgspec
 
-from gitkruise.dashboard.board import FRAME_S, Board, Encoded, Watcher, frame
+from gitkruise.dashboard.board import FRAME_S, Board, Encoded, Watcher
+from gitkruise.dashboard.frames import Frames
+from gitkruise.dashboard.gate import Machine, Viewer
 from gitkruise.dashboard.source import TOPIC_MAX, Topic
+from gitkruise.errors import ApiError
 from gitkruise.kube.system.clock import Clock, wait_for
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.times import format_time
 
+log: Final = logging.getLogger(__name__)
 PING: Final = timedelta(seconds=10)  # a browser takes 25 s of silence for a lost connection
 TOPICS_MAX: Final = 64  # of one browser, with all its tabs
 STREAMS_MAX: Final = 1_500
@@ -26,11 +32,13 @@ class Streams:
 
     board: Board
     clock: Clock
+    most: int = STREAMS_MAX
+    frames: Frames = field(default_factory=Frames)
     _open: dict[str, Watcher] = field(default_factory=dict)
 
     @property
     def full(self) -> bool:
-        return len(self._open) >= STREAMS_MAX
+        return len(self._open) >= self.most
 
     def choose(self, stream: str, topics: frozenset[Topic]) -> bool:
         """Change the topics of a stream; False when it is not open."""
@@ -39,33 +47,64 @@ class Streams:
             self.board.choose(watcher, topics)
         return watcher is not None
 
-    async def events(self, topics: frozenset[Topic]) -> AsyncGenerator[bytes, None]:
-        """Yield events for ever: the stream's id, then frames, and pings while nothing changes."""
+    async def events(
+        self, topics: frozenset[Topic], viewer: Viewer | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield events while the viewer's session lasts: the stream's id, then frames, and pings
+        while nothing changes; `bye` at the end."""
         stream, watcher = secrets.token_urlsafe(16), Watcher(topics)
-        sent: dict[Topic, Encoded] = {}
+        told = _Told(viewer or Machine())
         self._open[stream] = watcher
         try:
             with self.board.watching(watcher):
                 yield _event("hello", {"stream": stream})
                 while True:
                     watcher.news.clear()
-                    for told in self._frames(watcher.topics, sent):
-                        yield b"event: rows\ndata: " + told + b"\n\n"
+                    if not await told.viewer.valid():
+                        break
+                    for topic in told.narrowed(watcher.topics):
+                        async for event in self._news(topic, told):
+                            yield event
                     await self.clock.sleep(FRAME_S)
                     if not await wait_for(watcher.news, self.clock, PING):
                         yield _event("ping", {"now": format_time(self.clock.now())})
+        except ApiError as error:  # nobody says what may be shown
+            log.warning(log_line("dashboard-access-unknown", error=error))
         finally:
             del self._open[stream]
+        yield _event("bye", {})
 
-    def _frames(self, topics: frozenset[Topic], sent: dict[Topic, Encoded]) -> Iterable[bytes]:
-        for topic in sent.keys() - topics:
-            del sent[topic]
-        for topic in sorted(topics):
-            after = self.board.rows(topic)
-            told = frame(topic, sent.get(topic), after)
-            sent[topic] = after
-            if told is not None:
-                yield told
+    async def _news(self, topic: Topic, told: _Told) -> AsyncGenerator[bytes, None]:
+        """Yield what changed in a topic for a viewer, or that it may not see it."""
+        denied = await told.viewer.denied(topic)
+        if denied:
+            told.sent.pop(topic, None)
+            if told.denied.get(topic) != denied:
+                told.denied[topic] = denied
+                yield _event("denied", {"topic": topic, "message": denied})
+            return
+        told.denied.pop(topic, None)
+        after = await told.viewer.see(topic, self.board.rows(topic))
+        data = self.frames.frame(topic, told.sent.get(topic), after)
+        told.sent[topic] = after
+        if data is not None:
+            yield b"event: rows\ndata: " + data + b"\n\n"
+
+
+@dataclass(slots=True)
+class _Told:
+    """A viewer, the rows that it has, and the topics of which it knows that it may not see them."""
+
+    viewer: Viewer
+    sent: dict[Topic, Encoded] = field(default_factory=dict)
+    denied: dict[Topic, str] = field(default_factory=dict)
+
+    def narrowed(self, topics: frozenset[Topic]) -> list[Topic]:
+        """Forget all but `topics`, and return them in order."""
+        for known in (self.sent, self.denied):
+            for topic in known.keys() - topics:
+                del known[topic]
+        return sorted(topics)
 
 
 def topics_of(words: Iterable[str]) -> frozenset[Topic] | None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import shutil
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from gitkruise.dashboard.server import serve_dashboard
+from gitkruise.dashboard.server import serve_dashboard, serve_viewers
+from gitkruise.dashboard.viewers import ClusterGate
 from gitkruise.kube.serve.addresses import Listen
-from gitkruise.kube.system.clock import SystemClock
+from gitkruise.kube.serve.certificates import new_authority, new_server, server_context
+from gitkruise.kube.system.clock import Clock, SystemClock
 from tests.conftest import need
+from tests.dashboard.cluster import RULES, Reviewing, guarded_shop
 from tests.dashboard.table import Table
 
 TOKEN: Final = "t" * 43
@@ -73,14 +76,30 @@ class Dashboard:
         self.loop.call_soon_threadsafe(change)
 
 
-@contextmanager
-def served(port: int = 0) -> Iterator[Dashboard]:
+def served(port: int = 0, clock: Clock | None = None) -> AbstractContextManager[Dashboard]:
     """Serve a dashboard without rows."""
+    clock = clock or SystemClock()
+    return _running(Table(), lambda t: serve_dashboard(t, Listen(port=port), TOKEN, clock))
+
+
+def guarded(cluster: Reviewing, clock: Clock) -> AbstractContextManager[Dashboard]:
+    """Serve the shop of two namespaces to users of a cluster."""
+    now, gate = clock.now(), ClusterGate(cluster, RULES, clock)
+    context = server_context(new_server(new_authority(now), now))
+    return _running(
+        guarded_shop(), lambda t: serve_viewers(t, Listen(port=0), gate, context, clock)
+    )
+
+
+@contextmanager
+def _running(
+    table: Table, serve: Callable[[Table], AbstractAsyncContextManager[str]]
+) -> Iterator[Dashboard]:
     ready: Future[tuple[str, Table, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def main() -> None:
-        table, stop = Table(), asyncio.Event()
-        async with serve_dashboard(table, Listen(port=port), TOKEN, SystemClock()) as url:
+        table.changed, stop = asyncio.Event(), asyncio.Event()
+        async with serve(table) as url:
             ready.set_result((url, table, asyncio.get_running_loop(), stop))
             await stop.wait()
 

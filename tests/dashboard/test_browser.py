@@ -111,6 +111,7 @@ def test_everything_works_without_a_mouse(page: Page, dashboard: Dashboard) -> N
     expect(page.get_by_text("cart-00008: Ready")).to_be_visible()
     page.keyboard.press("u")
     expect(page.get_by_role("heading", name="Fleet")).to_be_visible()
+    expect(page.locator("[data-row]")).to_have_count(2)
     page.keyboard.press("g")
     page.keyboard.press("e")
     expect(page.get_by_role("heading", name="Events")).to_be_visible()

@@ -7,6 +7,7 @@ import { DriftPage } from "./drift.js";
 import { EventsPage } from "./events.js";
 import { FleetPage } from "./fleet.js";
 import { NodesPage } from "./nodes.js";
+import { entered, leave, look, signInForm } from "./session.js";
 import { clock, span } from "./words.js";
 import { WorkloadPage } from "./workload.js";
 
@@ -46,6 +47,7 @@ class App {
     this.page = null;
     this.link = { state: "connecting", since: Date.now() };
     this.cluster = el("span", { class: "cluster" });
+    this.viewer = el("span", { class: "viewer", hidden: "" });
     this.state = el("span", { class: "link", role: "status" });
     this.main = el("main", { id: "main", tabindex: "-1" });
     this.help = dialog();
@@ -59,7 +61,7 @@ class App {
     this.applyTheme(localStorage.getItem("theme") ?? "system");
     document.addEventListener("click", (event) => this.follow(event));
     document.addEventListener("keydown", (event) => this.press(event));
-    window.addEventListener("popstate", () => this.client && this.open());
+    window.addEventListener("popstate", () => this.page && this.open());
     window.addEventListener("hashchange", () => location.hash.startsWith("#token=") && location.reload());
     setInterval(() => this.showLink(), 1000);
   }
@@ -73,6 +75,7 @@ class App {
       this.cluster,
       el("nav", { "aria-label": "Pages" }, ...this.links),
       this.state,
+      this.viewer,
       el("button", { type: "button", click: () => this.help.showModal() }, "Keys"),
       this.theme,
     );
@@ -80,23 +83,56 @@ class App {
 
   /** Show data, or why there is none. */
   async start() {
+    this.client ??= new Client({
+      rows: (topic, rows, told) => this.take(topic, rows, told),
+      link: (link) => this.hear(link),
+      denied: (topic, message) => this.deny(topic, message),
+    });
     if (!(await entered())) {
       this.hear({ state: "refused", since: Date.now() });
+      this.refuse();
       return;
     }
     // Whether the session is good shows the stream: to ask first costs a journey to the server.
-    this.client = new Client(
-      (topic, rows, told) => this.take(topic, rows, told),
-      (link) => this.hear(link),
-    );
+    look().then(({ viewer }) => this.page !== null && this.showViewer(viewer));
+    this.client.wake();
     this.open();
   }
 
-  refuse() {
-    fill(this.main, [
-      el("h1", {}, "No access"),
-      el("p", {}, "Open the address that gitkruise dashboard printed: it contains the token."),
-    ]);
+  /** Say that there is no access, and how there may be. */
+  async refuse() {
+    this.page = null;
+    this.showViewer("");
+    this.explain("No access", "The session is not valid.");
+    const { byToken } = await look();
+    if (this.page !== null) return;
+    if (byToken) this.explain("Sign in", signInForm(() => this.start()));
+    else this.explain("No access", "Open the address that gitkruise dashboard printed: it contains the token.");
+  }
+
+  explain(title, what) {
+    document.title = `${title} · gitkruise`;
+    const text = typeof what === "string" ? el("p", {}, what) : what;
+    fill(this.main, [el("div", { class: "page" }, el("h1", {}, title), text)]);
+  }
+
+  /** A topic that the viewer may not see: its page says so. */
+  deny(topic, message) {
+    if (this.page?.topics[0] !== topic) return;
+    this.denied = topic;
+    this.explain("No access", `${message}.`);
+  }
+
+  showViewer(name) {
+    this.viewer.hidden = name === "";
+    const out = el("button", { type: "button", click: () => this.leave() }, "Sign out");
+    if (name) fill(this.viewer, [el("span", {}, `${name} sees what the cluster lets them list`), out]);
+  }
+
+  async leave() {
+    await leave();
+    this.client.forget();
+    this.refuse();
   }
 
   /** Show the page of the address. */
@@ -106,15 +142,22 @@ class App {
     if (place) this.page = new place[2]();
     else if (first === "commit") this.page = new CommitPage(rest.at(-1));
     else this.page = new WorkloadPage(first, rest.length > 1 ? rest[0] : "", rest.at(-1));
-    document.title = `${this.page.title} · gitkruise`;
-    fill(this.main, [this.page.root]);
+    this.show();
     for (const link of this.links)
       if (link.getAttribute("href") === location.pathname) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     this.client.show(["cluster", ...this.page.topics]);
   }
 
+  show() {
+    this.denied = "";
+    document.title = `${this.page.title} · gitkruise`;
+    fill(this.main, [this.page.root]);
+  }
+
   take(topic, rows, told) {
+    if (this.page === null) return;
+    if (topic === this.denied) this.show();
     if (topic === "cluster") this.showCluster(rows.get(""));
     this.page.take(topic, rows, told);
   }
@@ -129,8 +172,9 @@ class App {
     const before = this.link.state;
     this.link = link;
     this.showLink();
-    if (link.state === "refused") this.refuse();
-    else if (before === "refused") this.open();
+    if (link.state !== "refused") {
+      if (before === "refused") this.start();
+    } else if (this.page !== null) this.refuse();
   }
 
   showLink() {
@@ -151,6 +195,7 @@ class App {
 
   go(path) {
     history.pushState(null, "", path);
+    if (this.page === null) return;
     this.open();
     window.scrollTo(0, 0);
     this.main.focus();
@@ -207,15 +252,6 @@ function move(main, step) {
   const here = links.indexOf(document.activeElement);
   const next = here < 0 ? (step > 0 ? 0 : links.length - 1) : here + step;
   links[Math.min(Math.max(next, 0), links.length - 1)]?.focus();
-}
-
-/** Exchange the token of the address, if it has one, for a session; false for a wrong token. */
-async function entered() {
-  const token = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (token === null) return true;
-  history.replaceState(null, "", location.pathname + location.search);
-  const reply = await fetch("/api/v1/session", { method: "POST", body: JSON.stringify({ token }) });
-  return reply.ok;
 }
 
 new App().start();

@@ -4,10 +4,12 @@ import { Feed } from "./feed.js";
 const BEAT_MS = 30_000;
 
 export class Client {
-  /** `onRows(topic, rows, told)` after each change of a topic, `onLink(link)` of the connection. */
-  constructor(onRows, onLink) {
-    this.onRows = onRows;
-    this.onLink = onLink;
+  /**
+   * `on.rows(topic, rows, told)` after each change of a topic, `on.link(link)` of the connection,
+   * `on.denied(topic, message)` where the viewer may not see a topic.
+   */
+  constructor(on) {
+    this.on = on;
     this.topics = [];
     this.rows = new Map();
     this.port = connect((message) => this.hear(message));
@@ -22,16 +24,36 @@ export class Client {
     this.topics = topics;
     for (const topic of [...this.rows.keys()]) if (!topics.includes(topic)) this.rows.delete(topic);
     this.send();
+    // The feed sends only what is new to this tab; a new page has nothing yet.
+    for (const [topic, rows] of this.rows)
+      this.on.rows(topic, rows, { topic, reset: true, set: Object.fromEntries(rows), gone: [] });
   }
 
   send() {
     this.port.postMessage({ topics: document.hidden ? [] : this.topics });
   }
 
-  /** Take in what the feed says: {link}, or the text of a frame. */
+  /** Connect again now, after a sign-in. */
+  wake() {
+    this.port.postMessage({ wake: true });
+  }
+
+  /** Drop everything known, after a sign-out. */
+  forget() {
+    this.rows.clear();
+    this.port.postMessage({ forget: true });
+  }
+
+  deny({ topic, denied }) {
+    this.rows.delete(topic);
+    this.on.denied(topic, denied);
+  }
+
+  /** Take in what the feed says: {link}, {topic, denied}, or the text of a frame. */
   hear(said) {
     if (typeof said !== "string") {
-      this.onLink(said.link);
+      if (said.link) this.on.link(said.link);
+      else if (this.topics.includes(said.topic)) this.deny(said);
       return;
     }
     const message = JSON.parse(said);
@@ -40,7 +62,7 @@ export class Client {
     for (const [key, row] of Object.entries(message.set)) rows.set(key, row);
     for (const key of message.gone) rows.delete(key);
     this.rows.set(message.topic, rows);
-    this.onRows(message.topic, rows, message);
+    this.on.rows(message.topic, rows, message);
   }
 }
 

@@ -9,6 +9,7 @@ export class Feed {
   constructor() {
     this.members = new Map(); // port → {topics, heard}
     this.rows = new Map(); // topic → Map of rows by key
+    this.denied = new Map(); // topic → why the viewer may not see it
     this.link = { state: "connecting", since: Date.now() };
     this.source = null;
     this.stream = "";
@@ -19,13 +20,16 @@ export class Feed {
 
   /** Take in what a tab says: its topics, or that it leaves. */
   hear(port, said) {
-    if (said.bye) this.members.delete(port);
+    if (said.forget) this.lost();
+    else if (said.wake) this.retryNow();
+    else if (said.bye) this.members.delete(port);
     else {
       const before = this.members.get(port)?.topics ?? new Set();
       this.members.set(port, { topics: new Set(said.topics), heard: Date.now() });
       port.postMessage({ link: this.link });
       for (const topic of said.topics)
-        if (!before.has(topic) && this.rows.has(topic))
+        if (this.denied.has(topic)) port.postMessage({ topic, denied: this.denied.get(topic) });
+        else if (!before.has(topic) && this.rows.has(topic))
           port.postMessage(JSON.stringify({ topic, reset: true, set: Object.fromEntries(this.rows.get(topic)), gone: [] }));
     }
     this.tune();
@@ -34,7 +38,8 @@ export class Feed {
   /** Ask for the topics that some tab shows; without any, ask for nothing. */
   tune() {
     const wanted = this.wanted();
-    for (const topic of [...this.rows.keys()]) if (!wanted.includes(topic)) this.rows.delete(topic);
+    for (const known of [this.rows, this.denied])
+      for (const topic of [...known.keys()]) if (!wanted.includes(topic)) known.delete(topic);
     if (wanted.length === 0) this.close();
     else if (this.source === null) this.open();
     else if (this.stream !== "" && wanted.join() !== this.asked) this.choose(wanted);
@@ -60,6 +65,8 @@ export class Feed {
       this.tune();
     });
     source.addEventListener("rows", (event) => this.take(event.data));
+    source.addEventListener("denied", (event) => this.deny(JSON.parse(event.data)));
+    source.addEventListener("bye", () => this.lost());
     source.addEventListener("ping", () => this.alive());
     source.onerror = () => this.lost();
   }
@@ -85,10 +92,19 @@ export class Feed {
     this.say("live");
   }
 
+  deny({ topic, message }) {
+    this.alive();
+    this.rows.delete(topic);
+    this.denied.set(topic, message);
+    for (const [port, member] of this.members)
+      if (member.topics.has(topic)) port.postMessage({ topic, denied: message });
+  }
+
   /** Take in a frame. Tabs get its text: to parse it costs them half of what a copied object does. */
   take(text) {
     const told = JSON.parse(text);
     this.alive();
+    this.denied.delete(told.topic);
     const rows = told.reset ? new Map() : (this.rows.get(told.topic) ?? new Map());
     for (const [key, row] of Object.entries(told.set)) rows.set(key, row);
     for (const key of told.gone) rows.delete(key);
@@ -99,6 +115,10 @@ export class Feed {
   async lost() {
     this.close();
     const reply = await fetch("/api/v1/session").catch(() => null);
+    if (reply?.status === 401) {
+      this.rows.clear(); // the next viewer of this browser may see other rows
+      this.denied.clear();
+    }
     this.say(reply?.status === 401 ? "refused" : "reconnecting");
     if (this.retry) return;
     const pause = PAUSES_MS[Math.min(this.failures, PAUSES_MS.length - 1)];
@@ -107,6 +127,16 @@ export class Feed {
       this.retry = null;
       if (this.source === null) this.open();
     }, pause);
+  }
+
+  /** There is a session again: do not wait for the next attempt. */
+  retryNow() {
+    clearTimeout(this.retry);
+    this.retry = null;
+    this.failures = 0;
+    if (this.source !== null) return;
+    this.say("connecting");
+    this.open();
   }
 
   check() {

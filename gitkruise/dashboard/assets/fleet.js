@@ -64,7 +64,9 @@ export class FleetPage {
     const text = this.filter.value.toLowerCase();
     const found = all.filter(([, row]) => this.wanted(row, text));
     keep(this.body, this.ordered(found), makeRow, showRow);
-    const empty = "gitkruise manages no object in this cluster yet: gitkruise sync, or gitkruise run";
+    const empty = head.limited
+      ? "You may list no object that gitkruise manages in this cluster"
+      : "gitkruise manages no object in this cluster yet: gitkruise sync, or gitkruise run";
     const said = `${plural(found.length, "object")}${found.length < all.length ? ` of ${all.length}` : ""}`;
     say(this.summary, all.length ? said : empty);
   }

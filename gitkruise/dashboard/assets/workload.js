@@ -207,7 +207,7 @@ export class WorkloadPage {
     const reply = await fetch(`/api/v1/why/${path}`).catch(() => null);
     if (about !== this.asked || !reply) return;
     if (!reply.ok) {
-      const failure = reply.status === 502 ? (await reply.json()).message : "the object is gone";
+      const failure = reply.status === 404 ? "the object is gone" : await reasonOf(reply);
       this.tell([`No explanation: ${failure}`], []);
       return;
     }
@@ -253,4 +253,10 @@ function showRevision(row, revision) {
   const [hash, role, pods, available, commit, shown] = row.children;
   [hash, role, pods, available, shown].forEach((cell, n) => say(cell, texts[n]));
   showCommit(commit, revision.commit);
+}
+
+/** The server's words for an answer that is none. */
+async function reasonOf(reply) {
+  const said = await reply.json().catch(() => null);
+  return said?.message ?? `the dashboard answered ${reply.status}`;
 }

@@ -1,0 +1,97 @@
+"""The gate of a dashboard: who comes in, and what of each topic that viewer sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from gitkruise.dashboard.access import BrowserAccess
+from gitkruise.dashboard.board import Encoded
+from gitkruise.dashboard.source import Topic
+
+BY_ADDRESS: Final = "address"  # the address that a command printed opens a session
+BY_TOKEN: Final = "token"  # a token of the cluster does  # noqa: S105  the name of a way in
+
+
+class Viewer(Protocol):
+    """A person with a session. Methods raise ApiError while the cluster does not answer."""
+
+    @property
+    def name(self) -> str:
+        """The user of the cluster; "" for the user of this machine."""
+        ...
+
+    async def valid(self) -> bool:
+        """Return whether the session goes on."""
+        ...
+
+    async def denied(self, topic: Topic) -> str:
+        """Return why nothing of a topic is shown; "" where it is."""
+        ...
+
+    async def see(self, topic: Topic, rows: Encoded) -> Encoded:
+        """Return the rows that the viewer may see."""
+        ...
+
+
+class ViewerGate(Protocol):
+    """Decides about requests. `port` is the one that the browser reached."""
+
+    @property
+    def sign_in(self) -> str:
+        """Return BY_ADDRESS or BY_TOKEN."""
+        ...
+
+    def refusal(self, headers: Mapping[str, str], port: int) -> int:
+        """Return the HTTP status for a request that is refused, with any session; 0 otherwise."""
+        ...
+
+    async def enter(self, token: str, port: int) -> str:
+        """Return the Set-Cookie header of a session; "" for a wrong token. Raises ApiError."""
+        ...
+
+    async def viewer(self, headers: Mapping[str, str], port: int) -> Viewer | None:
+        """Return who makes a request; None without a session. Raises ApiError."""
+        ...
+
+    def leave(self, headers: Mapping[str, str]) -> None:
+        """End the session of a request."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The user of this machine, who sees everything."""
+
+    name: str = ""
+
+    async def valid(self) -> bool:
+        return True
+
+    async def denied(self, _: Topic) -> str:
+        return ""
+
+    async def see(self, _: Topic, rows: Encoded) -> Encoded:
+        return rows
+
+
+@dataclass(frozen=True, slots=True)
+class MachineGate:
+    """Lets in browsers of this machine that know the token."""
+
+    token: str
+    sign_in: str = BY_ADDRESS
+
+    def refusal(self, headers: Mapping[str, str], port: int) -> int:
+        return BrowserAccess(self.token, port).refusal(headers)
+
+    async def enter(self, token: str, port: int) -> str:
+        access = BrowserAccess(self.token, port)
+        return access.set_cookie() if access.opens(token) else ""
+
+    async def viewer(self, headers: Mapping[str, str], port: int) -> Viewer | None:
+        return Machine() if BrowserAccess(self.token, port).known(headers) else None
+
+    def leave(self, headers: Mapping[str, str]) -> None:
+        """The session follows from the token, and ends with it."""
