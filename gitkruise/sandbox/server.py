@@ -7,7 +7,7 @@ import errno
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -64,6 +64,8 @@ STOP_WITHIN_S: Final = 3.0
 # Runs controllers over a transport until it is cancelled; given by the composition root, because
 # the sandbox and the controllers do not know each other.
 Controllers: TypeAlias = Callable[[WorldTransport, Clock, Gates], Coroutine[Any, Any, None]]
+# Serves a dashboard of the cluster while its block runs, and gives the address; given by it, too.
+Dashboard: TypeAlias = Callable[[WorldTransport], AbstractAsyncContextManager[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,12 +101,14 @@ class SandboxServer:
     ca: str
     kubeconfig: str
     cluster: Cluster
+    dashboard: str = ""
 
 
 @asynccontextmanager
 async def serve(
-    options: SandboxOptions, *, controllers: Controllers | None = None, clock: Clock | None = None
-) -> AsyncIterator[SandboxServer]:
+    options: SandboxOptions, *, controllers: Controllers | None = None, clock: Clock | None = None,
+    dashboard: Dashboard | None = None,
+) -> AsyncIterator[SandboxServer]:  # fmt: skip
     """Start a sandbox, yield it once it answers, stop everything on exit.
 
     `controllers` run inside unless the options say otherwise. Raises ClusterFailed when the port
@@ -139,9 +143,14 @@ async def serve(
             stack.enter_context(written(state.kubeconfig, text))
         if options.kubeconfig:
             stack.enter_context(written(options.kubeconfig, text))
-        if state:
-            stack.enter_context(state.announced(url))  # last: who waits for it finds all there
-        yield SandboxServer(url=url, token=identity.token, ca=ca, kubeconfig=text, cluster=cluster)
+        pages = ""
+        if dashboard:
+            pages = await stack.enter_async_context(dashboard(WorldTransport(cluster)))
+        if state:  # last: who waits for it finds all there
+            stack.enter_context(state.announced(url, pages))
+        yield SandboxServer(
+            url=url, token=identity.token, ca=ca, kubeconfig=text, cluster=cluster, dashboard=pages
+        )
 
 
 def _claim_state(stack: AsyncExitStack, options: SandboxOptions) -> StateDir | None:

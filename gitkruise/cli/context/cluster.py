@@ -29,7 +29,7 @@ from gitkruise.errors import (
 
 if TYPE_CHECKING:
     from gitkruise.git.repository.repository import Repository
-    from gitkruise.kube.client.http import HttpTransport
+    from gitkruise.kube.client.transport import Transport
     from gitkruise.kube.system.clock import Clock
     from gitkruise.model.gitops.config import Config
 
@@ -119,7 +119,7 @@ class ChosenCluster:
     the embedded cluster, which starts no container.
     """
 
-    transport: HttpTransport
+    transport: Transport
     clock: Clock
     name: str
     namespace: str

@@ -18,6 +18,7 @@ from gitkruise.wire.primitives.times import parse_time
 
 if TYPE_CHECKING:
     from gitkruise.git.repository.repository import Repository
+    from gitkruise.model.gitops.record import UnitRecord
 
 _PREFIX: Final = "gitkruise/status/"
 _OWN: Final = f"refs/heads/{_PREFIX}"
@@ -61,6 +62,34 @@ class UnitNews:
         """Return the commit that state and message are about."""
         live = self.causal or self.applied
         return commit_about(self.state, self.waits, attempted=self.attempted, live=live)
+
+
+def news_of(record: UnitRecord) -> UnitNews:
+    """Return a record of this process as a reader of its status branch sees it."""
+    objects = (
+        ObjectNews(key=o.key, state=o.state, commit=o.commit, message=o.message)
+        for o in record.objects
+    )
+    return UnitNews(
+        unit=record.unit,
+        cluster=record.cluster,
+        source=record.source,
+        state=record.state,
+        message=record.message,
+        since=record.since,
+        attempted=record.attempted,
+        applied=record.applied,
+        causal=record.causal,
+        problems=tuple(
+            f"{f.code} {f'{f.places[0]}: ' if f.places else ''}{f.message}" for f in record.findings
+        ),
+        objects={news.key: news for news in objects},
+        drift=record.drift,
+        promotion=record.promotion,
+        sent=record.sent,
+        waits=record.waits,
+        path=record.path,
+    )
 
 
 def status_branches(repository: Repository) -> dict[str, str]:

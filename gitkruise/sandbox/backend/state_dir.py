@@ -33,6 +33,7 @@ class SandboxRecord:
     pid: int
     started: str
     url: str
+    dashboard: str = ""  # its address with the token; the record is for its owner alone
 
 
 def process_start(pid: int) -> str:
@@ -126,9 +127,10 @@ class StateDir:
         write_private(self.port, str(port).encode())
 
     @contextmanager
-    def announced(self, url: str) -> Iterator[None]:
+    def announced(self, url: str, dashboard: str = "") -> Iterator[None]:
         """Write the record of this process for other processes while the block lasts."""
-        record = SandboxRecord(pid=os.getpid(), started=process_start(os.getpid()), url=url)
+        pid = os.getpid()
+        record = SandboxRecord(pid=pid, started=process_start(pid), url=url, dashboard=dashboard)
         write_private(self.record, json.dumps(asdict(record)).encode())
         try:
             yield
@@ -140,7 +142,10 @@ class StateDir:
         try:
             raw = json.loads(read_state(self.record) or b"")
             return SandboxRecord(
-                pid=int(raw["pid"]), started=str(raw["started"]), url=str(raw["url"])
+                pid=int(raw["pid"]),
+                started=str(raw["started"]),
+                url=str(raw["url"]),
+                dashboard=str(raw.get("dashboard", "")),
             )
         except (ValueError, KeyError, TypeError):
             return None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from gitkruise.cli.commands.cluster.demo_screen import DemoScreen
     from gitkruise.cli.commands.cluster.demo_sidecars import Pair
     from gitkruise.cli.commands.cluster.demo_story import Chapter, Workbench
+    from gitkruise.cli.commands.inspect.dashboard import HeardRecords
     from gitkruise.kube.client.transport import Transport
     from gitkruise.kube.system.clock import Clock
     from gitkruise.model.gitops.record import Rollout, UnitRecord
@@ -129,6 +131,7 @@ class _Player:
     def __init__(self, options: _DemoOptions, screen: DemoScreen) -> None:
         self._options, self._screen = options, screen
         self._news = _UnitRecords()
+        self._url = ""  # of the dashboard
 
     async def play(self) -> None:
         from gitkruise.app import controller, sandbox_controllers  # noqa: PLC0415
@@ -156,13 +159,15 @@ class _Player:
         async with (
             serve(sandbox_options, controllers=sandbox_controllers) as sandbox,
             HttpTransport(from_kubeconfig([kubeconfig]), clock) as transport,
+            self._dashboard(transport, clock, kubeconfig, bench.bare.name) as heard,
         ):
             self._introduce(bench, sandbox, kubeconfig)
             began = clock.monotonic()
             commit = await self._push(bench, STORY[0])
             shop = await asyncio.to_thread(_declared, bench.clone / "gitkruise.yaml", bench.bare)
             await _declare(shop, transport)
-            async with controller(self._run_options(), transport, clock) as running:
+            run_options = self._run_options(heard.hear)
+            async with self._keys(), controller(run_options, transport, clock) as running:
                 for number, chapter in enumerate(STORY, 1):
                     pair = await self._pair(chapter, transport, clock)
                     if number > 1:
@@ -176,7 +181,57 @@ class _Player:
                 if not options.leave:
                     await self._follow(clock)
 
-    def _run_options(self) -> RunOptions:
+    @asynccontextmanager
+    async def _dashboard(
+        self, transport: Transport, clock: Clock, kubeconfig: Path, repository: str
+    ) -> AsyncIterator[HeardRecords]:
+        """Serve the dashboard on a free port, with a token of its own; nothing of it is kept."""
+        from gitkruise.cli.commands.inspect import dashboard  # noqa: PLC0415  start-up budget
+        from gitkruise.cli.context.cluster import ChosenCluster  # noqa: PLC0415
+        from gitkruise.kube.serve.addresses import Listen  # noqa: PLC0415  start-up budget
+
+        chosen = ChosenCluster(
+            transport=transport, clock=clock, name=CLUSTER, namespace="", embedded=True,
+            flags=f"--kubeconfig {kubeconfig}",
+        )  # fmt: skip
+        heard = dashboard.HeardRecords()
+        pages = dashboard.PagesOptions(
+            listen=Listen(port=0),
+            token=secrets.token_urlsafe(32),
+            repository=(repository.removesuffix(".git"), ""),
+            heard=heard,
+        )
+        async with dashboard.serving_pages(chosen, pages, read_environment()) as self._url:
+            yield heard
+
+    @asynccontextmanager
+    async def _keys(self) -> AsyncIterator[None]:
+        """Open the dashboard on the key `o` while the block runs, where there is a keyboard."""
+        if not self._screen.live:
+            yield
+            return
+        from gitkruise.cli.commands.inspect.dashboard import open_page  # noqa: PLC0415
+        from gitkruise.cli.console.keyboard import keyboard  # noqa: PLC0415  only for terminals
+
+        async def opened() -> None:
+            if not await asyncio.to_thread(open_page, self._url):
+                self._screen.say(f"no browser was found; the address is {self._url}")
+
+        async with asyncio.TaskGroup() as tasks:
+            opening: list[asyncio.Task[None]] = []
+
+            def press(key: str) -> None:
+                if key == "o":
+                    opening.append(tasks.create_task(opened()))
+
+            with keyboard(press):
+                try:
+                    yield
+                finally:
+                    for task in opening:
+                        task.cancel()
+
+    def _run_options(self, heard: Callable[[UnitRecord], None]) -> RunOptions:
         from gitkruise.app import RunOptions  # noqa: PLC0415
         from gitkruise.gitops.resources.declared import ResourceRules  # noqa: PLC0415
         from gitkruise.model.gitops.config import Config  # noqa: PLC0415
@@ -187,7 +242,7 @@ class _Player:
             cluster=CLUSTER,
             state_dir=self._options.root / "state",
             identity="demo",
-            listeners=(self._news.offer,),
+            listeners=(self._news.offer, heard),
             processes=1,
         )
 
@@ -197,6 +252,7 @@ class _Player:
         say(f"  git         {bench.bare}")
         say(f"  cluster     {sandbox.url}   (simulated: 6 nodes, Kubernetes API)")
         say(f"  kubectl     export KUBECONFIG={kubeconfig}")
+        say(f"  dashboard   {self._url}" + ("   (o opens it)" if self._screen.live else ""))
         say()
 
     async def _pair(self, chapter: Chapter, transport: Transport, clock: Clock) -> Pair | None:

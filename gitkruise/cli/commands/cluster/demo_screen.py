@@ -23,6 +23,11 @@ class DemoScreen:
         self._live = RedrawnLines(style) if live else None
         self._printed: dict[ObjectKey, tuple[State | None, float, str]] = {}
 
+    @property
+    def live(self) -> bool:
+        """Return whether it is a terminal, on which progress moves."""
+        return self._live is not None
+
     def __enter__(self) -> Self:
         if self._live is not None:
             self._live.__enter__()

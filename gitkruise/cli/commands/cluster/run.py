@@ -6,12 +6,20 @@ import asyncio
 import logging
 import os
 import platform
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gitkruise.cli.commands.inspect.dashboard import (
+    HeardRecords,
+    PagesOptions,
+    served_at,
+    serving_pages,
+    tls_options,
+)
 from gitkruise.cli.console.command import ExitCodesCommand, lease_name
 from gitkruise.cli.console.environment import SYNC_LEASE, read_environment
 from gitkruise.cli.console.log_format import log_to_stderr
@@ -21,10 +29,11 @@ from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connec
 from gitkruise.printable import many
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from gitkruise.app import RunningController, RunOptions
     from gitkruise.cli.console.environment import Environment
+    from gitkruise.cli.context.cluster import ChosenCluster
     from gitkruise.errors import Finding
     from gitkruise.model.gitops.config import Config
     from gitkruise.model.gitops.record import UnitRecord
@@ -71,6 +80,14 @@ HERE: Final = Path("gitkruise.yaml")
     metavar="HOST:PORT",
     help="Address that serves /metrics, /healthz and /readyz [default: not served].",
 )
+@click.option(
+    "--dashboard",
+    default="",
+    metavar="HOST:PORT",
+    help="Address that serves the dashboard, of this machine unless there is TLS "
+    "[default: not served].",
+)
+@tls_options
 @click.option(
     "--no-cross-namespace-refs/--cross-namespace-refs",
     default=True,
@@ -120,6 +137,7 @@ def run(
     Examples:
       gitkruise run --config gitkruise.yaml --sandbox
       gitkruise run --sandbox                             units from kubectl apply
+      gitkruise run --sandbox --dashboard 127.0.0.1:8800
       gitkruise run --config /etc/gitkruise --kubeconfig kube.yaml --context prod
 
     Prints one line on standard error for each change of state; the status branch has the details.
@@ -150,7 +168,20 @@ def run(
         ),
         processes=os.cpu_count() or 1,
     )
-    asyncio.run(_run(options, cluster, config_path or HERE))
+    pages = _pages(more, options)
+    asyncio.run(_run(options, cluster, config_path or HERE, pages))
+
+
+def _pages(flags: Mapping[str, Any], options: RunOptions) -> PagesOptions | None:
+    """Return the options of the dashboard; None without --dashboard. Raises UsageProblem."""
+    if not flags["dashboard"]:
+        if flags["tls_cert"] or flags["tls_key"]:
+            raise click.UsageError("--tls-cert and --tls-key are for --dashboard")
+        return None
+    listen, tls = served_at(flags["dashboard"], flags, flag="--dashboard")
+    sources = sorted(source.name for source in options.config.sources.values())
+    repository = (", ".join(sources), "")
+    return PagesOptions(listen=listen, tls=tls, repository=repository, heard=HeardRecords())
 
 
 def _local_sources(choice: ClusterChoice, *, wanted: bool) -> bool:
@@ -186,7 +217,9 @@ def _webhook(
     )
 
 
-async def _run(options: RunOptions, choice: ClusterChoice, file: Path) -> None:
+async def _run(
+    options: RunOptions, choice: ClusterChoice, file: Path, pages: PagesOptions | None
+) -> None:
     from gitkruise.app import controller  # noqa: PLC0415  imports aiohttp and git
     from gitkruise.cli.console.signals import stop_event  # noqa: PLC0415
     from gitkruise.cli.views.progress import ProgressLines  # noqa: PLC0415
@@ -207,15 +240,31 @@ async def _run(options: RunOptions, choice: ClusterChoice, file: Path) -> None:
 
         assert options.custom is not None
         rules = replace(options.custom, home=chosen.home)
+        heard = (pages.heard.hear,) if pages and pages.heard else ()
         options = replace(
-            options, cluster=chosen.name, listeners=(report,), problems=report_problem, custom=rules
-        )
+            options, cluster=chosen.name, listeners=(report, *heard), problems=report_problem,
+            custom=rules,
+        )  # fmt: skip
         with waiting:
-            async with controller(options, chosen.transport, chosen.clock) as running:
+            async with (
+                _dashboard(chosen, pages),
+                controller(options, chosen.transport, chosen.clock) as running,
+            ):
                 waiting.over = True
                 units = following(len(options.config.units), file, running.custom, chosen.name)
                 _announce(running, units)
                 await stop.wait()
+
+
+@asynccontextmanager
+async def _dashboard(chosen: ChosenCluster, pages: PagesOptions | None) -> AsyncIterator[None]:
+    """Serve the dashboard while the block runs, also while this process does not lead."""
+    if pages is None:
+        yield
+        return
+    async with serving_pages(chosen, pages, read_environment()) as url:
+        tell(f"dashboard at {url}")
+        yield
 
 
 def following(units: int, file: Path, custom: int | None, cluster: str) -> str:

@@ -13,10 +13,14 @@ from gitkruise.cli.console.environment import Environment, read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import sandbox_dir, sandbox_kubeconfig
+from gitkruise.cli.context.local_repository import repository_at_hand
 from gitkruise.errors import Finding, UsageProblem
 
 if TYPE_CHECKING:
-    from gitkruise.sandbox.server import SandboxOptions
+    from contextlib import AbstractAsyncContextManager
+
+    from gitkruise.sandbox.handlers.inprocess import WorldTransport
+    from gitkruise.sandbox.server import Dashboard, SandboxOptions, SandboxServer
 
 
 @click.group()
@@ -41,6 +45,13 @@ def sandbox() -> None:
     default=0,
     show_default=True,
     help="Port to listen on; 0 reuses the last port, or takes a free one.",
+)
+@click.option(
+    "--dashboard",
+    type=click.IntRange(0, 65_535),
+    metavar="PORT",
+    help="Also serve the dashboard on this port of loopback; 0 is any free one "
+    "[default: not served].",
 )
 @click.option("--ephemeral", is_flag=True, help="Keep the state in memory only.")
 @click.option(
@@ -100,7 +111,7 @@ def up(detach: bool, **flags: object) -> None:
             raise UsageProblem(Finding(code="GK7010", message=message))
         _up_detached(environment)
         return
-    _up_foreground(_options(environment, flags))
+    _up_foreground(_options(environment, flags), _dashboard(environment, flags["dashboard"]))
 
 
 def _options(environment: Environment, flags: dict[str, object]) -> SandboxOptions:
@@ -123,16 +134,39 @@ def _options(environment: Environment, flags: dict[str, object]) -> SandboxOptio
     )
 
 
-def _up_foreground(options: SandboxOptions) -> None:
+def _dashboard(environment: Environment, port: object) -> Dashboard | None:
+    """Return what serves the dashboard inside the sandbox; None without --dashboard."""
+    if not isinstance(port, int):
+        return None
+    from gitkruise.cli.commands.inspect.dashboard import PagesOptions, serving_pages  # noqa: PLC0415
+    from gitkruise.cli.context.cluster import ChosenCluster  # noqa: PLC0415
+    from gitkruise.kube.serve.addresses import Listen  # noqa: PLC0415  start-up budget
+    from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415  start-up budget
+
+    def served(transport: WorldTransport) -> AbstractAsyncContextManager[str]:
+        chosen = ChosenCluster(
+            transport=transport, clock=SystemClock(), name="sandbox", namespace="",
+            flags="--sandbox", embedded=True,
+        )  # fmt: skip
+        repository = repository_at_hand(None, "")
+        options = PagesOptions(listen=Listen(port=port), repository=repository)
+        return serving_pages(chosen, options, environment)
+
+    return served
+
+
+def _up_foreground(options: SandboxOptions, dashboard: Dashboard | None) -> None:
     from gitkruise.cli.console.foreground import run_until_stopped  # noqa: PLC0415  imports aiohttp
 
-    def announce(url: str, kubeconfig: Path | None) -> None:
-        tell(f"cluster   {url}  (simulated: containers do not really run)")
+    def announce(server: SandboxServer, kubeconfig: Path | None) -> None:
+        tell(f"cluster   {server.url}  (simulated: containers do not really run)")
+        if server.dashboard:
+            tell(f"dashboard {server.dashboard}")
         if kubeconfig:
             tell(f"try       export KUBECONFIG={kubeconfig}; kubectl get nodes")
         tell("stop      Ctrl-C")
 
-    run_until_stopped(options, announce)
+    run_until_stopped(options, announce, dashboard)
 
 
 def _up_detached(environment: Environment) -> None:
@@ -143,6 +177,8 @@ def _up_detached(environment: Environment) -> None:
         [sys.executable, "-m", "gitkruise", *flags], sandbox_dir(environment)
     )
     tell(f"cluster   {record.url}  (pid {record.pid})")
+    if record.dashboard:
+        tell(f"dashboard {record.dashboard}")
     tell("try       export KUBECONFIG=$(gitkruise sandbox kubeconfig --path)")
     tell("stop      gitkruise sandbox down")
 
@@ -186,10 +222,13 @@ def status(ctx: click.Context, output: str) -> None:
             "running": record is not None,
             "stateDir": str(root),
             **({"url": record.url, "pid": record.pid} if record else {}),
+            **({"dashboard": record.dashboard} if record and record.dashboard else {}),
         }
         say_json(answer, style)
     elif record:
         say(f"running   {record.url}  (pid {record.pid}, state in {root})", style)
+        if record.dashboard:
+            say(f"dashboard {record.dashboard}", style)
     else:
         say(f"not running  (state in {root})", style)
     ctx.exit(0 if record else 1)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,29 +14,47 @@ import click
 
 from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.environment import Environment, read_environment
-from gitkruise.cli.console.output import say
+from gitkruise.cli.console.output import say, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.local_repository import (
+    ClusterRecord,
+    Records,
     cluster_records,
     record_options,
     repository_at_hand,
     why_stale,
 )
 from gitkruise.errors import Finding, UsageProblem
+from gitkruise.wire.primitives.names import noun
 
 if TYPE_CHECKING:
     from gitkruise.cli.context.cluster import ChosenCluster
     from gitkruise.cli.views.dashboard import ClusterSource
+    from gitkruise.gitops.status.reader import UnitNews
     from gitkruise.kube.serve.addresses import Listen
+    from gitkruise.kube.serve.tls_files import TlsFiles
+    from gitkruise.model.gitops.record import UnitRecord
 
 LISTEN: Final = "127.0.0.1:8800"
 _LOOK_S, _RECORDS_S = 1.0, 2.0
+_OF_TEXT: Final = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
+
+
+def tls_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --tls-cert and --tls-key to a command that serves the dashboard."""
+    kind = click.Path(path_type=Path)
+    key = "Key of that certificate (PEM, without a passphrase)."
+    cert = "Certificate of the dashboard (PEM with its chain): users of the cluster sign in."
+    command = click.option("--tls-key", type=kind, metavar="FILE", help=key)(command)
+    return click.option("--tls-cert", type=kind, metavar="FILE", help=cert)(command)
 
 
 @click.command(cls=ExitCodesCommand, exits=(4, 5))
 @click.option("--listen", default=LISTEN, show_default=True, metavar="HOST:PORT",
-              help="Address on this machine to listen on; port 0 is any free one.")  # fmt: skip
+              help="Address to listen on, of this machine unless there is TLS; port 0 is any "
+              "free one.")  # fmt: skip
+@tls_options
 @click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
 @record_options
 @cluster_options
@@ -45,78 +65,219 @@ def dashboard(cluster: ClusterChoice, listen: str, *, opens: bool, **flags: Any)
     Examples:
       gitkruise dashboard --sandbox
       gitkruise dashboard --context prod --open
+      gitkruise dashboard --listen 0.0.0.0:8443 --tls-cert tls.crt --tls-key tls.key
 
     The pages change nothing: they show the commands that would. The address that the command
-    prints contains a token, which only users of this machine who know it can use.
+    prints contains a token, which only users of this machine who know it can use. With TLS the
+    pages ask for a token of the cluster, and show what its user may list there.
+    """
+    where, tls = served_at(listen, flags, flag="--listen")
+    repository = repository_at_hand(flags["config_path"], flags["repo"])
+    options = PagesOptions(
+        listen=where, tls=tls, repository=repository, config_path=flags["config_path"]
+    )
+    asyncio.run(_serve(cluster, options, opens=opens))
+
+
+def served_at(text: str, flags: Mapping[str, Any], *, flag: str) -> tuple[Listen, TlsFiles | None]:
+    """Return the address given with `flag`, and the files of `tls_options`.
+
+    Raises UsageProblem GK7027, and GK7054 for an address that others reach without TLS.
     """
     from gitkruise.kube.serve.addresses import parse_listen  # noqa: PLC0415  not for --help
+    from gitkruise.kube.serve.tls_files import TlsFiles  # noqa: PLC0415  imports ssl
 
-    where = parse_listen(listen, flag="--listen")
-    if not where.loopback:
-        message = f"--listen {listen}: the dashboard serves browsers of this machine only"
+    listen, certificate, key = parse_listen(text, flag=flag), flags["tls_cert"], flags["tls_key"]
+    if bool(certificate) != bool(key):
+        raise click.UsageError("--tls-cert and --tls-key go together")
+    if certificate:
+        return listen, TlsFiles(certificate, key)
+    if not listen.loopback:
+        message = f"{flag} {text}: without TLS the dashboard serves this machine only"
         notes = (
-            ("why", "its users share one token, and the port has no TLS"),
-            ("next", f"write --listen {LISTEN}, and forward the port: ssh -L 8800:{LISTEN} HOST"),
+            ("why", "users of the port share one token, and others could read it on its way"),
+            ("next", "add --tls-cert FILE --tls-key FILE: users sign in with the cluster's tokens"),
+            ("or", f"write {flag} {LISTEN}, and forward the port: ssh -L 8800:{LISTEN} HOST"),
         )
         raise UsageProblem(Finding(code="GK7054", message=message, notes=notes))
-    name, path = repository_at_hand(flags["config_path"], flags["repo"])
-    shown = _Shown(name, path, flags["config_path"])
-    asyncio.run(_serve(cluster, where, shown, opens=opens))
+    return listen, None
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """The repository, by name and path ("" without one), and the file with its configuration."""
-
-    name: str
-    path: str
-    config_path: Path | None
-
-
-async def _serve(choice: ClusterChoice, listen: Listen, shown: _Shown, *, opens: bool) -> None:
+async def _serve(choice: ClusterChoice, options: PagesOptions, *, opens: bool) -> None:
     from gitkruise.cli.console.signals import stop_event  # noqa: PLC0415
-    from gitkruise.dashboard.server import serve_dashboard  # noqa: PLC0415  imports aiohttp
-    from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415
 
     environment, stop = read_environment(), stop_event()
     async with connected(choice, environment) as chosen:
-        source = await _source(chosen, shown)
-        token = await asyncio.to_thread(dashboard_token, environment)
-        async with serve_dashboard(source, listen, token, SystemClock()) as url:
+        source = _source(chosen, options)
+        await source.survey.look()
+        async with _served(source, chosen, options, environment) as url:
             say([url], Style.of(environment))
-            if opens:
-                await asyncio.to_thread(click.launch, url)
-            async with asyncio.TaskGroup() as tasks:
-                following = (
-                    tasks.create_task(source.survey.follow(SystemClock())),
-                    tasks.create_task(_look(source)),
-                    tasks.create_task(_read_records(source, shown.path)),
-                )
-                await stop.wait()
-                for task in following:
-                    task.cancel()
+            if opens and not await asyncio.to_thread(open_page, url):
+                tell("no browser was found: open the address yourself")
+            await stop.wait()
 
 
-async def _source(chosen: ChosenCluster, shown: _Shown) -> ClusterSource:
+@dataclass(slots=True)
+class HeardRecords:
+    """Records of units as a controller of this process reports them."""
+
+    units: dict[str, UnitRecord] = field(default_factory=dict)
+    changed: Callable[[], None] = lambda: None
+
+    def hear(self, record: UnitRecord) -> None:
+        self.units[record.unit] = record
+        self.changed()
+
+    def news(self) -> list[UnitNews]:
+        """Return the units as readers of the status branch see them."""
+        from gitkruise.gitops.status.reader import news_of  # noqa: PLC0415  start-up budget
+
+        return [news_of(record) for _, record in sorted(self.units.items())]
+
+    def records(self) -> Records:
+        """Return what explanations need of them."""
+        steps = [
+            (key, step)
+            for record in self.units.values()
+            for key, taken in record.steps
+            for step in taken
+        ]
+        steps.sort(key=lambda pair: pair[1].started, reverse=True)
+        return Records(units=tuple(self.news()), steps=tuple(steps))
+
+    def of_cluster(self, name: str) -> ClusterRecord:
+        """Return them as the status branch of a cluster has them."""
+        known, made = self.records(), [i for r in self.units.values() for i in r.interventions]
+        made.sort(key=lambda one: one.at, reverse=True)
+        return ClusterRecord(
+            cluster=name, tip="", written=None, units=known.units, steps=known.steps,
+            interventions=tuple(made),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PagesOptions:
+    """Options of a dashboard: its address, its token, and the records that its pages show.
+
+    Records of units are those `heard` from a controller of this process, otherwise those of the
+    `repository` (name, path), ("", "") for none, with the configuration `config_path` where that
+    is not in it. Without a `token` it is the user's. With `tls` users of the cluster sign in, and
+    there is no such token.
+    """
+
+    listen: Listen
+    tls: TlsFiles | None = None
+    token: str = ""
+    repository: tuple[str, str] = ("", "")
+    config_path: Path | None = None
+    heard: HeardRecords | None = None
+
+
+@asynccontextmanager
+async def serving_pages(
+    chosen: ChosenCluster, options: PagesOptions, environment: Environment
+) -> AsyncIterator[str]:
+    """Serve the dashboard next to a command while the body runs; gives its address.
+
+    A cluster that cannot be read is reported on the pages. Raises UsageProblem GK7027.
+    """
+    source = _source(chosen, options)
+    async with _served(source, chosen, options, environment) as url:
+        yield url
+
+
+@asynccontextmanager
+async def _served(
+    source: ClusterSource, chosen: ChosenCluster, options: PagesOptions, environment: Environment
+) -> AsyncIterator[str]:
+    from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415
+
+    clock = SystemClock()
+    async with (
+        _server(source, chosen, options, environment) as url,
+        asyncio.TaskGroup() as tasks,
+    ):
+        following = [
+            tasks.create_task(source.survey.follow(clock)),
+            tasks.create_task(_look(source)),
+        ]
+        if options.heard is None:
+            following.append(tasks.create_task(_read_records(source, options.repository[1])))
+        try:
+            yield url
+        finally:
+            for task in following:
+                task.cancel()
+
+
+@asynccontextmanager
+async def _server(
+    source: ClusterSource, chosen: ChosenCluster, options: PagesOptions, environment: Environment
+) -> AsyncIterator[str]:
+    """Serve this machine, or with TLS users of the cluster. Raises UsageProblem GK7027, GK7055."""
+    from gitkruise.dashboard.rights import Rules  # noqa: PLC0415
+    from gitkruise.dashboard.server import serve_dashboard, serve_viewers  # noqa: PLC0415  aiohttp
+    from gitkruise.dashboard.viewers import ClusterGate  # noqa: PLC0415
+    from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415
+    from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
+
+    clock, tls = SystemClock(), options.tls
+    if tls is None:
+        token = options.token or await asyncio.to_thread(dashboard_token, environment)
+        async with serve_dashboard(source, options.listen, token, clock) as url:
+            yield url
+        return
+    kinds = (load_catalog().stored(kind) for kind in source.survey.kinds)
+    rules = Rules({noun(kind.group_kind): kind.ref for kind in kinds if kind is not None})
+    gate, context = ClusterGate(chosen.transport, rules, clock), tls.context()
+    async with (
+        serve_viewers(source, options.listen, gate, context, clock) as url,
+        asyncio.TaskGroup() as tasks,
+    ):
+        renewing = tasks.create_task(tls.follow(context, clock))
+        try:
+            yield url
+        finally:
+            renewing.cancel()
+
+
+def _source(chosen: ChosenCluster, options: PagesOptions) -> ClusterSource:
     from gitkruise.cli.commands.inspect.dashboard_answers import Answers  # noqa: PLC0415
     from gitkruise.cli.commands.inspect.why import ask, why_document  # noqa: PLC0415
     from gitkruise.cli.context.local_repository import known_records  # noqa: PLC0415
     from gitkruise.cli.views.dashboard import ClusterSource  # noqa: PLC0415  imports the schemas
+    from gitkruise.cli.views.history import Journal  # noqa: PLC0415  imports the model
     from gitkruise.gitops.inspect.cluster_view import EVENT, WORKLOADS, Managed, Survey  # noqa: PLC0415
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
     kinds = (*WORKLOADS, EVENT)
     survey = Survey(chosen.transport, load_catalog(), kinds, marked=True)
 
+    name, path = options.repository
+    heard = options.heard
+
     async def explained(found: Managed) -> dict[str, Any]:
         commits = frozenset({found.commit})
-        records = await asyncio.to_thread(known_records, chosen.name, shown.path, commits)
+        records = (
+            await asyncio.to_thread(known_records, chosen.name, path, commits)
+            if heard is None
+            else heard.records()
+        )
         answer, activity = await ask(chosen, survey, found, records)
         return why_document(answer, activity, records)
 
-    await survey.look()
-    answers = Answers(chosen, shown.path, shown.config_path).find_out
-    return ClusterSource(survey, chosen.clock, chosen.name, shown.name, explained, answers)
+    answers = Answers(chosen, path, options.config_path).find_out
+    source = ClusterSource(survey, chosen.clock, chosen.name, name, explained, answers)
+    if heard is not None:
+
+        def take() -> None:
+            source.units = heard.news()
+            source.journal = Journal({chosen.name: heard.of_cluster(chosen.name)})
+            source.changed.set()
+
+        heard.changed = take
+        take()
+    return source
 
 
 async def _look(source: ClusterSource) -> None:
@@ -144,6 +305,19 @@ async def _read_records(source: ClusterSource, path: str) -> None:
             source.stale = stale
             source.changed.set()
         await asyncio.sleep(_RECORDS_S)
+
+
+def open_page(url: str) -> bool:
+    """Open an address in the user's browser; False where there is only one of text, or none."""
+    import webbrowser  # noqa: PLC0415  start-up budget
+
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return False
+    # A browser of text would take the terminal from the command that runs in it.
+    program = Path(getattr(browser, "name", "")).name
+    return program not in _OF_TEXT and browser.open(url)
 
 
 def dashboard_token(environment: Environment) -> str:
