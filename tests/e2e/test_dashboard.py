@@ -9,6 +9,7 @@ import ssl
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -30,6 +31,15 @@ def opens(url: str) -> bool:
         assert b"gitkruise" in page.read()
     with urllib.request.urlopen(f"{base}/api/v1/session", data=body) as reply:
         return bool(reply.status == 204)
+
+
+def answer(url: str, question: str) -> Any:
+    """What a dashboard says to a browser that has opened its address."""
+    base, _, token = url.partition("/#token=")
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    browser.open(f"{base}/api/v1/session", data=json.dumps({"token": token}).encode()).close()
+    with browser.open(f"{base}/api/v1/{question}") as reply:
+        return json.load(reply)
 
 
 def test_sandbox_and_run_serve_one_of_their_own(tmp_path: Path) -> None:
@@ -93,6 +103,11 @@ def test_the_demo_opens_its_dashboard_on_a_key(tmp_path: Path, *, has_browser: b
             assert eventually(lambda: opened.exists() and opened.read_text().strip()) == found[0]
         else:
             demo.read_until(rf"no browser was found; the address is {re.escape(found[0])}")
+        commit = re.search(r"commit 2 +([0-9a-f]{7})", demo.read_until(r"commit 2 +[0-9a-f]{7}"))
+        assert commit
+        (planned,) = answer(found[0], f"plan/{commit[1]}")["entries"]
+        assert "checkout" in planned["name"]
+        assert answer(found[0], "drift")["compared"]
         demo.signal(signal.SIGINT)
         assert demo.end() == 0
     assert list(scratch.iterdir()) == []

@@ -159,7 +159,7 @@ class _Player:
         async with (
             serve(sandbox_options, controllers=sandbox_controllers) as sandbox,
             HttpTransport(from_kubeconfig([kubeconfig]), clock) as transport,
-            self._dashboard(transport, clock, kubeconfig, bench.bare.name) as heard,
+            self._dashboard(transport, clock, kubeconfig, bench) as heard,
         ):
             self._introduce(bench, sandbox, kubeconfig)
             began = clock.monotonic()
@@ -183,7 +183,7 @@ class _Player:
 
     @asynccontextmanager
     async def _dashboard(
-        self, transport: Transport, clock: Clock, kubeconfig: Path, repository: str
+        self, transport: Transport, clock: Clock, kubeconfig: Path, bench: Workbench
     ) -> AsyncIterator[HeardRecords]:
         """Serve the dashboard on a free port, with a token of its own; nothing of it is kept."""
         from gitkruise.cli.commands.inspect import dashboard  # noqa: PLC0415  start-up budget
@@ -198,7 +198,7 @@ class _Player:
         pages = dashboard.PagesOptions(
             listen=Listen(port=0),
             token=secrets.token_urlsafe(32),
-            repository=(repository.removesuffix(".git"), ""),
+            repository=(bench.bare.name.removesuffix(".git"), str(bench.clone)),
             heard=heard,
         )
         async with dashboard.serving_pages(chosen, pages, read_environment()) as self._url:
