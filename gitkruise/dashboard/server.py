@@ -162,6 +162,7 @@ _ROUTES: Final[tuple[tuple[str, str, Answer], ...]] = (
     ("GET", "commit/", Handler.find_out),
     ("GET", "plan/", Handler.find_out),
     ("GET", "drift", Handler.find_out),
+    ("GET", "forecast/", Handler.find_out),
 )
 
 

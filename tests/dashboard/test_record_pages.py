@@ -19,7 +19,7 @@ from tests.dashboard.record_scenes import (
     record,
     sidecars,
 )
-from tests.dashboard.scenes import COMMIT, event, fleet, row
+from tests.dashboard.scenes import COMMIT, event, fleet, pods, row
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 ONE = f"/commit/{COMMIT}"
@@ -93,6 +93,25 @@ def test_a_commit_that_cannot_be_planned_says_why(page: Page, dashboard: Dashboa
     enter(page, dashboard, ONE)
     expect(page.get_by_text("No plan: the dashboard reads no repository")).to_be_visible()
     expect(page.get_by_text("gitkruise plan 4f2c9e1", exact=True)).to_be_visible()
+
+
+def test_a_command_shows_what_it_would_do_and_does_not_do_it(
+    page: Page, dashboard: Dashboard
+) -> None:
+    dashboard.write(fleet=fleet(row("cart", "Held")), pods=pods())
+    diff = ["-  partition: 60%", "+  partition: 0"]
+    foreseen = {"diff": diff, "plan": plan(), "at": "2026-11-25T10:06:00Z"}
+    dashboard.table.answers["forecast/promote/cloneset/shop/cart"] = foreseen
+    enter(page, dashboard, "/cloneset/shop/cart")
+    preview = page.get_by_role("button", name="Preview promote")
+    preview.click()
+    expect(page.get_by_text("nothing is done")).to_be_visible()
+    expect(page.get_by_label("Edit in git")).to_have_text("\n".join(diff))
+    expect(page.get_by_text("4/10 · 2 pods in place · ≈ 6s")).to_be_visible()
+    assert Axe().run(page).response["violations"] == []
+    dashboard.table.answers.clear()
+    preview.click()
+    expect(page.get_by_text("No preview: the dashboard reads no repository")).to_be_visible()
 
 
 def test_a_plan_prints_dark_on_white_without_controls(page: Page, dashboard: Dashboard) -> None:

@@ -108,6 +108,7 @@ def test_the_demo_opens_its_dashboard_on_a_key(tmp_path: Path, *, has_browser: b
         (planned,) = answer(found[0], f"plan/{commit[1]}")["entries"]
         assert "checkout" in planned["name"]
         assert answer(found[0], "drift")["compared"]
+        assert answer(found[0], "forecast/promote/cloneset/shop/checkout")["at"]
         demo.signal(signal.SIGINT)
         assert demo.end() == 0
     assert list(scratch.iterdir()) == []

@@ -91,17 +91,17 @@ class ActionOptions:
     unit: str
     repo: str
     config_path: Path | None
-    directly: bool
-    pr: bool
-    branch: str
-    message: str
-    dry_run: bool
-    yes: bool
-    force: bool
-    wait: bool
-    timeout: str
-    output: str
     cluster: ClusterChoice
+    dry_run: bool
+    directly: bool = False
+    pr: bool = False
+    branch: str = ""
+    message: str = ""
+    yes: bool = False
+    force: bool = False
+    wait: bool = False
+    timeout: str = ""
+    output: str = "text"
     to: str = ""  # a commit, for a rollback
     partition: str = ""
     updated: str = ""
@@ -151,6 +151,22 @@ def act(options: ActionOptions) -> int:
         pull, page = _proposed(draft, publisher, repository) if draft.onto else ("", "")
     _print_result(draft, pull, page)
     return _wait(draft) if options.wait and not draft.onto else 0
+
+
+def foreseen(options: ActionOptions) -> dict[str, Any]:
+    """Return the edit of an action and its plan, as the document of a page. Nothing is pushed.
+
+    {"message"} where git asks for it already. Blocking. Raises GitkruiseError.
+    """
+    from gitkruise.cli.views.plan_page import plan_document  # noqa: PLC0415  only for pages
+
+    publisher = Publisher(local_folder(options.repo), read_environment().variables)
+    with Repository.open(str(publisher.folder)) as repository:
+        try:
+            draft = asyncio.run(_draft(publisher, repository, options))
+        except NothingToDo as nothing:
+            return {"message": nothing.findings[0].message}
+        return {"diff": list(draft.diff), "plan": plan_document(draft.report)}
 
 
 async def _draft(

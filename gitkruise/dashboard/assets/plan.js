@@ -6,14 +6,30 @@ import { moment, plural } from "./words.js";
 export function planView(plan) {
   return [
     el("p", { class: "facts" }, `${plan.compared} · ${plan.source} · planned ${moment(plan.planned)} by this dashboard from git alone, whatever the cluster has now`),
+    ...changes(plan),
+    command(plan.command),
+    el("p", { class: "tools" }, el("button", { type: "button", click: () => window.print() }, "Print")),
+  ];
+}
+
+/** Return the nodes of the edit and the plan that a command would make. */
+export function forecastView(found) {
+  if (found.message) return [el("p", { class: "facts" }, found.message)];
+  return [
+    el("p", { class: "facts" }, `${found.plan.source} · planned ${moment(found.at)}; nothing is done`),
+    found.diff.length === 0 ? null : el("pre", { class: "text", tabindex: "0", "aria-label": "Edit in git" }, found.diff.join("\n")),
+    ...changes(found.plan),
+  ].filter(Boolean);
+}
+
+function changes(plan) {
+  return [
     el("p", { class: "blast" }, ...plan.blast.flatMap((span, n) => [n > 0 ? " · " : null, words(span)])),
     plan.nothing === "" ? null : el("p", {}, plan.nothing),
     ...plan.entries.map(entryView),
     plan.moreEntries > 0 ? el("p", {}, `… and ${plural(plan.moreEntries, "more entry", "more entries")}`) : null,
     el("p", { class: "total" }, el("strong", {}, "Summary "), plan.summary),
     ...plan.findings.map((found) => el("p", { class: "note" }, `${found.severity} ${found.code}: ${found.message}`)),
-    command(plan.command),
-    el("p", { class: "tools" }, el("button", { type: "button", click: () => window.print() }, "Print")),
   ].filter(Boolean);
 }
 

@@ -4,10 +4,13 @@ import { EventList } from "./events.js";
 import { showBar, showState } from "./fleet.js";
 import { PodGrid } from "./pods.js";
 import { SidecarTable } from "./sidecars.js";
+import { forecastView } from "./plan.js";
 import { plural } from "./words.js";
 
 const ASK_AFTER_MS = 400; // explanations of a state that lasts
 const PAGE = 200;
+// A command that makes a commit, with no arguments but those that find the object and the cluster.
+const PLAIN = /^gitkruise (promote|hold|pause|resume|rollback) \S+(?: -n \S+| --(?:kubeconfig|context|cluster|repo) \S+| --sandbox)*$/;
 const ROLES = { update: "newest", current: "previous", other: "older" };
 
 export class WorkloadPage {
@@ -225,8 +228,25 @@ export class WorkloadPage {
       reasons.length === 0 ? null : el("ol", {}, ...reasons.map((reason) => el("li", {}, reason))),
       ...found("Node agents", [...agents, ...(answer.agentsUnread ?? [])]),
       next.length === 0 ? null : el("h3", {}, "What would move it"),
-      ...next.map(command),
+      ...next.flatMap((line) => [command(line), this.forecast(line)]),
     ]);
+  }
+
+  /** A button that shows what a command would do, where it names only this object. */
+  forecast(line) {
+    const verb = PLAIN.exec(line)?.[1];
+    if (!verb) return null;
+    const shown = el("div", { class: "plan", "aria-live": "polite" });
+    const button = el("button", { type: "button", "aria-label": `Preview ${verb}` }, "Preview");
+    button.addEventListener("click", async () => {
+      button.disabled = true;
+      fill(shown, [el("p", {}, "Planning …")]);
+      const path = [verb, ...this.place].map(encodeURIComponent).join("/");
+      const reply = await fetch(`/api/v1/forecast/${path}`).catch(() => null);
+      fill(shown, reply?.ok ? forecastView(await reply.json()) : [el("p", { class: "note" }, `No preview: ${await unforeseen(reply)}`)]);
+      button.disabled = false;
+    });
+    return el("div", { class: "forecast" }, button, shown);
   }
 }
 
@@ -253,6 +273,11 @@ function showRevision(row, revision) {
   const [hash, role, pods, available, commit, shown] = row.children;
   [hash, role, pods, available, shown].forEach((cell, n) => say(cell, texts[n]));
   showCommit(commit, revision.commit);
+}
+
+async function unforeseen(reply) {
+  if (!reply) return "the dashboard does not answer";
+  return reply.status === 404 ? "the dashboard reads no repository" : reasonOf(reply);
 }
 
 /** The server's words for an answer that is none. */

@@ -16,6 +16,7 @@ from gitkruise.kube.auth.connection import from_kubeconfig
 from gitkruise.kube.client.http import HttpTransport
 from gitkruise.kube.system.clock import SystemClock
 from tests.cli.shop import CONFIG_MAP, Checkout, cloneset
+from tests.git.repos import run_git
 
 
 def ask(kubeconfig: Path, path: str, body: Callable[[Answers], Awaitable[Any]]) -> Any:
@@ -76,6 +77,28 @@ def test_a_commit_in_git_with_the_approvals_that_it_brings(
     assert "Looks right." in found["message"]
 
 
+def test_a_command_is_foreseen_with_its_edit_and_nothing_is_pushed(
+    checkout: Checkout, cluster: Path
+) -> None:
+    checkout.commit("before", {"c.yaml": cloneset("v1")})
+    web = cloneset("v1", name="web")
+    files = {"c.yaml": cloneset("v2", partition="60%"), "web.yaml": web}
+    canary = checkout.commit("canary", files)
+
+    async def body(answers: Answers) -> Any:
+        promote = await answers.find_out("forecast/promote/cloneset/shop/checkout")
+        return promote, await answers.find_out("forecast/promote/cloneset/shop/web")
+
+    promote, again = ask(cluster, str(checkout.folder), body)
+    changed = [line.strip() for line in promote["diff"] if "partition" in line]
+    assert changed == ["-    partition: 60%", "+    partition: 0"]
+    (entry,) = promote["plan"]["entries"]
+    assert [step["done"] for step in entry["rollouts"][0]["steps"]][-1] == 10
+    assert "web" in again["message"]
+    assert run_git(checkout.folder, "rev-parse", "HEAD").strip() == canary
+    assert run_git(checkout.folder, "status", "--porcelain") == ""
+
+
 def test_live_objects_are_compared_with_git(checkout: Checkout, cluster: Path) -> None:
     checkout.commit("before", {"c.yaml": cloneset("v1")})
 
@@ -86,7 +109,19 @@ def test_live_objects_are_compared_with_git(checkout: Checkout, cluster: Path) -
     assert (found["compared"], [one["live"] for one in found["items"]]) == (1, ["is gone"])
 
 
-NONE = ["plan/HEAD", "plan/--all", "plan/", "plan", "commit/../x", "drift/x", "why/cloneset/a", ""]
+NONE = [
+    "plan/HEAD",
+    "plan/--all",
+    "plan/",
+    "plan",
+    "commit/../x",
+    "drift/x",
+    "why/cloneset/a",
+    "",
+    "forecast/promote",
+    "forecast/recreate/pod/shop/a",
+    "forecast/promote/cloneset//a",
+]
 
 
 @pytest.mark.parametrize("about", NONE)

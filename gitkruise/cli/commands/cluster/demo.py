@@ -187,18 +187,20 @@ class _Player:
     ) -> AsyncIterator[HeardRecords]:
         """Serve the dashboard on a free port, with a token of its own; nothing of it is kept."""
         from gitkruise.cli.commands.inspect import dashboard  # noqa: PLC0415  start-up budget
-        from gitkruise.cli.context.cluster import ChosenCluster  # noqa: PLC0415
+        from gitkruise.cli.context.cluster import ChosenCluster, ClusterChoice  # noqa: PLC0415
         from gitkruise.kube.serve.addresses import Listen  # noqa: PLC0415  start-up budget
 
+        choice = ClusterChoice(kubeconfig=str(kubeconfig))
         chosen = ChosenCluster(
             transport=transport, clock=clock, name=CLUSTER, namespace="", embedded=True,
-            flags=f"--kubeconfig {kubeconfig}",
+            flags=choice.flags,
         )  # fmt: skip
         heard = dashboard.HeardRecords()
         pages = dashboard.PagesOptions(
             listen=Listen(port=0),
             token=secrets.token_urlsafe(32),
             repository=(bench.bare.name.removesuffix(".git"), str(bench.clone)),
+            choice=choice,
             heard=heard,
         )
         async with dashboard.serving_pages(chosen, pages, read_environment()) as self._url:

@@ -12,7 +12,7 @@ from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.environment import Environment, read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
 from gitkruise.cli.console.style import Style
-from gitkruise.cli.context.cluster import sandbox_dir, sandbox_kubeconfig
+from gitkruise.cli.context.cluster import ClusterChoice, sandbox_dir, sandbox_kubeconfig
 from gitkruise.cli.context.local_repository import repository_at_hand
 from gitkruise.errors import Finding, UsageProblem
 
@@ -149,7 +149,9 @@ def _dashboard(environment: Environment, port: object) -> Dashboard | None:
             flags="--sandbox", embedded=True,
         )  # fmt: skip
         repository = repository_at_hand(None, "")
-        options = PagesOptions(listen=Listen(port=port), repository=repository)
+        options = PagesOptions(
+            listen=Listen(port=port), repository=repository, choice=ClusterChoice(sandbox=True)
+        )
         return serving_pages(chosen, options, environment)
 
     return served

@@ -74,8 +74,9 @@ def dashboard(cluster: ClusterChoice, listen: str, *, opens: bool, **flags: Any)
     where, tls = served_at(listen, flags, flag="--listen")
     repository = repository_at_hand(flags["config_path"], flags["repo"])
     options = PagesOptions(
-        listen=where, tls=tls, repository=repository, config_path=flags["config_path"]
-    )
+        listen=where, tls=tls, repository=repository, config_path=flags["config_path"],
+        choice=cluster,
+    )  # fmt: skip
     asyncio.run(_serve(cluster, options, opens=opens))
 
 
@@ -161,8 +162,8 @@ class PagesOptions:
 
     Records of units are those `heard` from a controller of this process, otherwise those of the
     `repository` (name, path), ("", "") for none, with the configuration `config_path` where that
-    is not in it. Without a `token` it is the user's. With `tls` users of the cluster sign in, and
-    there is no such token.
+    is not in it. Commands find the cluster by `choice`. Without a `token` it is the user's. With
+    `tls` users of the cluster sign in, and there is no such token.
     """
 
     listen: Listen
@@ -170,6 +171,7 @@ class PagesOptions:
     token: str = ""
     repository: tuple[str, str] = ("", "")
     config_path: Path | None = None
+    choice: ClusterChoice = field(default_factory=ClusterChoice)
     heard: HeardRecords | None = None
 
 
@@ -266,7 +268,7 @@ def _source(chosen: ChosenCluster, options: PagesOptions) -> ClusterSource:
         answer, activity = await ask(chosen, survey, found, records)
         return why_document(answer, activity, records)
 
-    answers = Answers(chosen, path, options.config_path).find_out
+    answers = Answers(chosen, path, options.config_path, options.choice).find_out
     source = ClusterSource(survey, chosen.clock, chosen.name, name, explained, answers)
     if heard is not None:
 

@@ -1,4 +1,4 @@
-"""Answers of the dashboard that take a computation: a commit in git, its plan, live drift."""
+"""Answers of the dashboard that take a computation: a commit, its plan, drift, a forecast."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gitkruise.cli.context.cluster import ClusterChoice
 from gitkruise.cli.context.local_repository import named_commit
 from gitkruise.cli.context.next_commands import carrying
 from gitkruise.wire.primitives.times import format_time
@@ -19,29 +20,38 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.config import Config
 
 _COMMIT: Final = re.compile("[0-9a-f]{7,64}")
+_VERBS: Final = frozenset({"promote", "hold", "pause", "resume", "rollback"})
 _PLANS: Final = 16  # that are kept: the plan of a commit against its parent stays the same
 
 
 @dataclass(slots=True)
 class Answers:
-    """Computes answers outside the event loop, one at a time. `path` is the repository, "" without
-    one; `config_path` a configuration that is not in it."""
+    """Computes answers outside the event loop, one at a time.
+
+    `path` is the repository, "" without one; `config_path` a configuration that is not in it;
+    `choice` how commands find the cluster.
+    """
 
     chosen: ChosenCluster
     path: str
     config_path: Path | None
+    choice: ClusterChoice = field(default_factory=ClusterChoice)
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
     _plans: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     async def find_out(self, about: str) -> Mapping[str, Any] | None:
-        """Answer `commit/ID`, `plan/ID` or `drift`; None without a repository, or for another
-        question. Raises GitkruiseError."""
+        """Answer `commit/ID`, `plan/ID`, `drift` or `forecast/VERB/NOUN/[NAMESPACE/]NAME`.
+
+        None without a repository, or for another question. Raises GitkruiseError.
+        """
         question, _, id_ = about.partition("/")
         if not self.path:
             return None
         if question == "drift" and not id_:
             async with self._one:
                 return await self._drift()
+        if question == "forecast":
+            return await self._forecast(*id_.split("/"))
         ask = _OF_COMMIT.get(question)
         if ask is None or not _COMMIT.fullmatch(id_):
             return None
@@ -87,6 +97,21 @@ class Answers:
             "command": carrying("gitkruise drift", self.chosen.flags),
             "at": format_time(self.chosen.clock.now()),
         }
+
+    async def _forecast(self, verb: str, *place: str) -> Mapping[str, Any] | None:
+        """The edit that a command would make, and its plan."""
+        from gitkruise.cli.context.commit_action import ActionOptions, foreseen  # noqa: PLC0415
+
+        if verb not in _VERBS or len(place) not in {2, 3} or not all(place):
+            return None
+        noun, *space, name = place
+        options = ActionOptions(
+            verb=verb, object_name=f"{noun}/{name}", namespace="".join(space), unit="",
+            repo=self.path, config_path=self.config_path, cluster=self.choice, dry_run=True,
+        )  # fmt: skip
+        async with self._one:
+            found = await asyncio.to_thread(foreseen, options)
+        return {**found, "at": format_time(self.chosen.clock.now())}
 
     async def _config(self, commit: str) -> Config | None:
         """Return the units that are not in the repository: of a file, or of the cluster."""
