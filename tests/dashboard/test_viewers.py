@@ -32,16 +32,6 @@ class Guarded(Browser):
 
     cluster: Reviewing
 
-    async def events(self, topics: str = "topic=fleet", **more: Any) -> list[tuple[str, Any]]:
-        """Every event of a stream that ends, without pings."""
-        url = f"{self.base}/api/v1/stream?{topics}"
-        async with asyncio.timeout(HANG_S), self.session.get(url, **more) as reply:
-            assert reply.status == 200
-            blocks = (await reply.text()).split("\n\n")
-        parts = [block.split("\n", 1) for block in blocks if block]
-        found = [(k.removeprefix("event: "), json.loads(d[6:])) for k, d in parts]
-        return [(name, data) for name, data in found if name != "ping"]
-
 
 Body = Callable[[Guarded], Coroutine[Any, Any, None]]
 
@@ -132,9 +122,11 @@ def test_requests_of_other_sites_get_nothing_whatever_they_carry() -> None:
 def test_a_stream_ends_with_the_token_of_its_viewer() -> None:
     async def body(browser: Guarded) -> None:
         await browser.enter(JANE)
-        asyncio.get_running_loop().call_later(0.2, browser.cluster.users.clear)
-        told = await browser.events()
-        assert [name for name, _ in told] == ["hello", "rows", "bye"]
+        async with browser.stream() as stream:
+            await stream.next("rows")
+            browser.cluster.users.clear()
+            await stream.next("bye")
+            assert await stream.reply.content.read() == b""
         assert (await browser.ask("/api/v1/session")).status == 401
 
     play(body, FAST)
@@ -159,9 +151,10 @@ def test_a_right_that_is_taken_away_takes_its_rows() -> None:
 def test_without_an_answer_of_the_cluster_nothing_is_shown() -> None:
     async def body(browser: Guarded) -> None:
         await browser.enter(JANE)
-        loop = asyncio.get_running_loop()
-        loop.call_later(0.2, setattr, browser.cluster, "away", True)  # noqa: FBT003
-        assert (await browser.events())[-1] == ("bye", {})
+        async with browser.stream() as stream:
+            await stream.next("rows")
+            browser.cluster.away = True
+            await stream.next("bye")
         for method, path in (("GET", "/api/v1/session"), ("POST", "/api/v1/session")):
             reply = await browser.ask(path, method, json={"token": "another"})
             assert reply.status == 503
