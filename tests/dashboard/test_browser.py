@@ -176,6 +176,17 @@ def test_a_lost_connection_comes_back_without_loading_the_page(browser: Browser)
         context.close()
 
 
+def test_nothing_moves_for_who_wants_it_still(page: Page, dashboard: Dashboard) -> None:
+    """Frames change what they show, and nothing runs between them."""
+    page.emulate_media(reduced_motion="reduce")
+    dashboard.write(fleet=fleet(row("cart", "Rolling")), pods=pods(300, 40, "Rolling"))
+    for path in ("/", CART):
+        enter(page, dashboard, path)
+        dashboard.write(pods=pods(300, 60, "Rolling"))
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        assert page.evaluate("document.getAnimations().length") == 0
+
+
 def test_a_session_that_ends_is_told_and_one_that_returns_shows_its_rows(browser: Browser) -> None:
     context = browser.new_context()
     page, failures = context.new_page(), list[str]()
