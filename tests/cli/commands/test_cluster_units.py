@@ -14,6 +14,7 @@ from tests.cli.live import applied, apply, send
 from tests.cli.shop import Checkout, cloneset
 from tests.git.repos import run_git
 
+pytestmark = pytest.mark.slow
 WHO = {
     "GIT_AUTHOR_NAME": "Dana K", "GIT_AUTHOR_EMAIL": "d@example.com",
     "GIT_COMMITTER_NAME": "Dana K", "GIT_COMMITTER_EMAIL": "d@example.com",
@@ -116,7 +117,6 @@ def test_a_broken_unit_is_named_and_none_is_invented(
     assert "shop/broken (broken: GK" in ended.err
 
 
-@pytest.mark.slow
 def test_a_command_that_why_recommends_works(
     gk: Caller, here: Checkout, cluster: Path, unit: str
 ) -> None:

@@ -53,7 +53,7 @@ class Loopback:
 @pytest.fixture
 def loopback() -> Iterator[Loopback]:
     made = Loopback()
-    thread = threading.Thread(target=made.server.serve_forever)
+    thread = threading.Thread(target=made.server.serve_forever, args=(0.01,))
     thread.start()
     yield made
     made.server.shutdown()
