@@ -6,6 +6,7 @@ Files are sorted and stable, without anything that changes without news: the dif
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -41,7 +42,8 @@ Written by gitkruise, one commit for every piece of news; do not edit by hand.
 - `index.tsv`: one line a unit
 - `units/NAMESPACE/NAME/status.yaml`: state, commits, problems of a unit
 - `units/NAMESPACE/NAME/objects.tsv`: every object with its state
-- `units/NAMESPACE/NAME/rollouts/KIND.NAME.yaml`: revisions, pods and steps of a rollout
+- `units/NAMESPACE/NAME/rollouts/KIND.NAME.yaml`: revisions, pods and steps of a rollout;
+  those of one kind and name are in folders `NAMESPACE/GROUP`
 - `units/NAMESPACE/NAME/drift.yaml`: only while something differs from git
 - `units/NAMESPACE/NAME/interventions.yaml`: corrected drift, takeovers, deletions
 
@@ -60,10 +62,14 @@ def record_files(record: UnitRecord, detail: Detail = "workload") -> dict[str, b
         f"{root}/objects.tsv": _objects(record),
     }
     steps = dict(record.steps)
-    for rollout in record.rollouts if detail != "unit" else ():
-        path = f"{root}/rollouts/{rollout.key.kind}.{rollout.key.name}.yaml"
+    rollouts = record.rollouts if detail != "unit" else ()
+    namesakes = Counter(_file_name(rollout.key) for rollout in rollouts)
+    for rollout in rollouts:
+        key, name = rollout.key, _file_name(rollout.key)
+        folder = f"{key.namespace}/{key.group}/" if namesakes[name] > 1 else ""
         pods = rollout.pods if detail == "pods" else ()
-        files[path] = _yaml(_rollout(rollout, steps.get(rollout.key, ()), pods))
+        rows = _rollout(rollout, steps.get(key, ()), pods)
+        files[f"{root}/rollouts/{folder}{name}"] = _yaml(rows)
     if record.drift:
         drift = [
             _lean(
@@ -83,6 +89,10 @@ def record_files(record: UnitRecord, detail: Detail = "workload") -> dict[str, b
         told = [intervention_obj(one) for one in record.interventions]
         files[f"{root}/interventions.yaml"] = _yaml({"interventions": told})
     return files
+
+
+def _file_name(key: ObjectKey) -> str:
+    return f"{key.kind}.{key.name}.yaml"
 
 
 def intervention_obj(one: Intervention) -> dict[str, Any]:

@@ -92,6 +92,25 @@ def test_what_was_written_is_read_back() -> None:
     assert steps == dict(RECORD.steps)
 
 
+def test_rollouts_of_one_kind_and_name_have_a_file_each() -> None:
+    """Namespaces, or the two StatefulSets: the second took the place of the first."""
+    keys = [
+        ObjectKey("apps", "StatefulSet", "shop", "web"),
+        ObjectKey("apps.kruise.io", "StatefulSet", "shop", "web"),
+        ObjectKey("apps", "StatefulSet", "bank", "web"),
+    ]
+    rollouts = (HELD, *(replace(HELD, key=key) for key in keys))
+    told = replace(RECORD, rollouts=rollouts, steps=tuple((r.key, (STEP,)) for r in rollouts))
+    files = record_files(told)
+    assert sorted(path for path in files if "/rollouts/" in path) == [
+        "units/shop/web/rollouts/CloneSet.web.yaml",
+        "units/shop/web/rollouts/bank/apps/StatefulSet.web.yaml",
+        "units/shop/web/rollouts/shop/apps.kruise.io/StatefulSet.web.yaml",
+        "units/shop/web/rollouts/shop/apps/StatefulSet.web.yaml",
+    ]
+    assert restored(files, "shop/web", "prod-eu")[1] == dict(told.steps)
+
+
 @pytest.mark.parametrize(
     "data",
     [
