@@ -40,9 +40,12 @@ LINTS := $(addprefix tests/test_,architecture.py prose.py docs.py tidy.py)
 test: $(VENV)/dev ## Run the tests
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not e2e and not kube and not node and not forge and not browser and not slow" $(SUITES) $(addprefix --ignore ,$(LINTS))
 
+# Tests that wait for other programs leave a fifth of the processors idle.
+ONE_MORE = $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
+
 .PHONY: slow
 slow: $(VENV)/dev ## Run the tests that take longer: real programs, whole units; PROFILE=night: all of each
-	HYPOTHESIS_PROFILE=$(or $(PROFILE),default) $(BIN)/python -m pytest -q -n auto --dist worksteal -m "slow and not e2e and not kube and not node and not forge and not browser" $(SUITES)
+	HYPOTHESIS_PROFILE=$(or $(PROFILE),default) $(BIN)/python -m pytest -q -n $(ONE_MORE) --dist worksteal -m "slow and not e2e and not kube and not node and not forge and not browser" $(SUITES)
 
 .PHONY: laws
 laws: $(VENV)/dev ## Hold the laws over many drawn cases; PROFILE=night draws new ones each time
