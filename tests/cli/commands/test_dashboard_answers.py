@@ -82,7 +82,7 @@ def test_a_command_is_foreseen_with_its_edit_and_nothing_is_pushed(
 ) -> None:
     checkout.commit("before", {"c.yaml": cloneset("v1")})
     web = cloneset("v1", name="web")
-    files = {"c.yaml": cloneset("v2", partition="60%"), "web.yaml": web}
+    files: dict[str, str | None] = {"c.yaml": cloneset("v2", partition="60%"), "web.yaml": web}
     canary = checkout.commit("canary", files)
 
     async def body(answers: Answers) -> Any:
