@@ -67,7 +67,7 @@ lies: $(VENV)/dev ## Plant lies in gitkruise, one by one, and have the observer 
 
 .PHONY: e2e
 e2e: $(VENV)/dev ## Run the installed command: demo, wheel, tutorial, crashes; and others' clients
-	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m pytest -q -n 2 --dist loadfile -m e2e tests/e2e tests/clients
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m pytest -q -n 2 --dist loadfile -m e2e tests/e2e tests/clients $(ARGS)
 
 .PHONY: browser
 browser: $(VENV)/dev ## Look at the dashboard in Chromium (needs chromium)
