@@ -1,22 +1,15 @@
 // History: every recorded commit, and a lane per unit with its outcome there.
 import { el, fill, keep, say, showCommit, table } from "./dom.js";
+import { FilteredPage } from "./filtered.js";
 import { showState } from "./fleet.js";
 import { moment, plural, written } from "./words.js";
 
 const SHOWN = 100;
 
-export class CommitsPage {
+export class CommitsPage extends FilteredPage {
   constructor() {
-    this.title = "Commits";
-    this.topics = ["commits"];
-    this.rows = new Map();
+    super("Commits", "commits", "Filter commits", "commit, subject, author or unit");
     this.shown = SHOWN;
-    this.filter = el("input", {
-      type: "search",
-      "aria-label": "Filter commits",
-      placeholder: "commit, subject, author or unit",
-      input: () => this.show(),
-    });
     this.notes = el("div", { class: "notes" });
     this.summary = el("p", { class: "summary", role: "status" }, "Reading the status branches …");
     this.table = table("Commits and their outcome in each unit", ["Commit", "When", "Author"], "commits");
@@ -31,18 +24,6 @@ export class CommitsPage {
       this.table.root,
       this.more,
     );
-  }
-
-  press(key) {
-    if (key !== "/") return false;
-    this.filter.focus();
-    return true;
-  }
-
-  take(topic, rows) {
-    if (topic !== "commits") return;
-    this.rows = rows;
-    this.show();
   }
 
   showMore() {

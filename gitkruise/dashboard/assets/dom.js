@@ -66,6 +66,11 @@ export function table(caption, heads, name = null) {
   return { root, body, head };
 }
 
+/** A field that narrows what is shown. */
+export function filterField(label, placeholder, show, value = null) {
+  return el("input", { type: "search", "aria-label": label, placeholder, value, input: show });
+}
+
 /** A row with a heading cell and `count` cells. */
 export function makeLine(count) {
   return el("tr", {}, el("th", { scope: "row" }), ...Array.from({ length: count }, () => el("td")));

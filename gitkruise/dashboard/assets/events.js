@@ -1,35 +1,16 @@
 // Events of the cluster, the newest first.
-import { el, keep, say } from "./dom.js";
+import { el, keep, say, table } from "./dom.js";
+import { FilteredPage } from "./filtered.js";
 import { clock, plural } from "./words.js";
 
 const SHOWN = 200;
 
-export class EventsPage {
+export class EventsPage extends FilteredPage {
   constructor() {
-    this.title = "Events";
-    this.topics = ["events"];
-    this.rows = new Map();
-    this.filter = el("input", {
-      type: "search",
-      "aria-label": "Filter events",
-      placeholder: "object, reason or message",
-      input: () => this.show(),
-    });
+    super("Events", "events", "Filter events", "object, reason or message");
     this.summary = el("p", { class: "summary", role: "status" }, "Reading the cluster …");
     this.list = new EventList("Events of the cluster");
     this.root = el("div", { class: "page" }, el("h1", {}, "Events"), el("div", { class: "tools" }, this.filter), this.summary, this.list.root);
-  }
-
-  press(key) {
-    if (key !== "/") return false;
-    this.filter.focus();
-    return true;
-  }
-
-  take(topic, rows) {
-    if (topic !== "events") return;
-    this.rows = rows;
-    this.show();
   }
 
   show() {
@@ -45,18 +26,9 @@ export class EventsPage {
 export class EventList {
   constructor(caption) {
     const heads = ["Time", "Type", "Reason", "Object", "Message", "Count"];
-    this.body = el("tbody");
-    this.root = el(
-      "div",
-      { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
-      el(
-        "table",
-        { class: "events" },
-        el("caption", { class: "hidden" }, caption),
-        el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))),
-        this.body,
-      ),
-    );
+    const { root, body } = table(caption, heads, "events");
+    this.root = root;
+    this.body = body;
   }
 
   /** Show the newest of some events; returns how many that are. */

@@ -1,21 +1,13 @@
 // The fleet: what needs somebody first, then what moves, then everything at rest.
 import { el, fill, glyph, keep, say, showCommit } from "./dom.js";
+import { FilteredPage } from "./filtered.js";
 import { clock, GLYPHS, NEEDS_YOU, plural, rank, STATES } from "./words.js";
 
-export class FleetPage {
+export class FleetPage extends FilteredPage {
   constructor() {
-    this.title = "Fleet";
-    this.topics = ["fleet"];
     const query = new URLSearchParams(location.search);
+    super("Fleet", "fleet", "Filter objects", "name, namespace, unit or commit", query.get("q"));
     this.states = new Set((query.get("state") ?? "").split(",").filter(Boolean));
-    this.rows = new Map();
-    this.filter = el("input", {
-      type: "search",
-      "aria-label": "Filter objects",
-      placeholder: "name, namespace, unit or commit",
-      value: query.get("q") ?? "",
-      input: () => this.show(),
-    });
     this.chips = el("div", { class: "chips", role: "group", "aria-label": "States" });
     this.notes = el("div", { class: "notes" });
     this.body = el("tbody");
@@ -40,18 +32,6 @@ export class FleetPage {
       el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))),
       this.body,
     );
-  }
-
-  press(key) {
-    if (key !== "/") return false;
-    this.filter.focus();
-    return true;
-  }
-
-  take(topic, rows) {
-    if (topic !== "fleet") return;
-    this.rows = rows;
-    this.show();
   }
 
   show() {

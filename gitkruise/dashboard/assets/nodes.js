@@ -1,36 +1,17 @@
 // Nodes: the pods of the managed workloads on each, by revision and condition.
 import { el, fill, keep, makeLine, say, table } from "./dom.js";
+import { FilteredPage } from "./filtered.js";
 import { plural } from "./words.js";
 
 const ROLES = [["update", "newest"], ["current", "previous"], ["other", "older"]];
 const SHOWN = 500;
 
-export class NodesPage {
+export class NodesPage extends FilteredPage {
   constructor() {
-    this.title = "Nodes";
-    this.topics = ["nodes"];
-    this.rows = new Map();
-    this.filter = el("input", {
-      type: "search",
-      "aria-label": "Filter nodes",
-      placeholder: "node, workload or condition",
-      input: () => this.show(),
-    });
+    super("Nodes", "nodes", "Filter nodes", "node, workload or condition");
     this.summary = el("p", { class: "summary", role: "status" }, "Reading the cluster …");
     this.table = table("Nodes with pods of managed workloads", ["Node", "Pods", "Revision", "Condition", "Workloads", "Failing"], "nodes objects");
     this.root = el("div", { class: "page" }, el("h1", {}, "Nodes"), el("div", { class: "tools" }, this.filter), this.summary, this.table.root);
-  }
-
-  press(key) {
-    if (key !== "/") return false;
-    this.filter.focus();
-    return true;
-  }
-
-  take(topic, rows) {
-    if (topic !== "nodes") return;
-    this.rows = rows;
-    this.show();
   }
 
   show() {

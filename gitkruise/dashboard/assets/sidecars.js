@@ -1,5 +1,5 @@
 // The sidecars of every pod of a SidecarSet: which image runs in which slot, and which one works.
-import { el, keep, makeLine, say, table } from "./dom.js";
+import { el, filterField, keep, makeLine, say, table } from "./dom.js";
 import { plural } from "./words.js";
 
 const SHOWN = 200;
@@ -7,12 +7,7 @@ const SHOWN = 200;
 export class SidecarTable {
   constructor(title) {
     this.pods = [];
-    this.filter = el("input", {
-      type: "search",
-      "aria-label": "Filter sidecars",
-      placeholder: "pod, sidecar, image or reason",
-      input: () => this.show(),
-    });
+    this.filter = filterField("Filter sidecars", "pod, sidecar, image or reason", () => this.show());
     this.summary = el("p", { class: "summary" });
     this.table = table(`Sidecars of ${title} in each pod`, ["Pod", "Revision", "Sidecar", "Slot A", "Slot B", "Phase", "Reason"], "sidecars");
     this.legend = el("p", { class: "facts", hidden: "" },
