@@ -80,9 +80,7 @@ def news_of(record: UnitRecord) -> UnitNews:
         attempted=record.attempted,
         applied=record.applied,
         causal=record.causal,
-        problems=tuple(
-            f"{f.code} {f'{f.places[0]}: ' if f.places else ''}{f.message}" for f in record.findings
-        ),
+        problems=tuple(_problem(f.code, f.places, f.message) for f in record.findings),
         objects={news.key: news for news in objects},
         drift=record.drift,
         promotion=record.promotion,
@@ -236,7 +234,10 @@ def _unit(
         attempted=commit("attempted"),
         applied=commit("applied"),
         causal=commit("causal"),
-        problems=tuple(_problem(f) for f in raw.get("findings") or ()),
+        problems=tuple(
+            _problem(f["code"], f.get("places") or (), f["message"])
+            for f in raw.get("findings") or ()
+        ),
         objects=objects,
         drift=tuple(_drift(row, objects) for row in drift),
         promotion=read_promotion(raw["promotion"]) if raw.get("promotion") else None,
@@ -261,10 +262,9 @@ def _drift(row: Mapping[str, Any], objects: Mapping[ObjectKey, ObjectNews]) -> D
     )
 
 
-def _problem(finding: Mapping[str, Any]) -> str:
-    places = finding.get("places") or ()
+def _problem(code: str, places: Sequence[object], message: str) -> str:
     where = f"{places[0]}: " if places else ""
-    return f"{finding['code']} {where}{finding['message']}"
+    return f"{code} {where}{message}"
 
 
 def _objects(data: bytes) -> dict[ObjectKey, ObjectNews]:
