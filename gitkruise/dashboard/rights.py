@@ -123,7 +123,7 @@ class Sieve:
         }
         if HEAD in rows and topic == "fleet":
             picked[HEAD] = self._head(key, rows[HEAD], found.units)
-        _bound(self._kept)[key] = (rows, picked)
+        bounded(self._kept)[key] = (rows, picked)
         return picked
 
     def _of(self, topic: Topic, rows: Encoded) -> _Sorted:
@@ -137,7 +137,7 @@ class Sieve:
             else:
                 needs = self.rules.of_row(topic, name)
                 found.groups.setdefault(needs, {})[name] = row
-        _bound(self._sorted)[topic] = found
+        bounded(self._sorted)[topic] = found
         return found
 
     def _head(self, key: tuple[Topic, Needs], row: bytes, units: Mapping[str, Need]) -> bytes:
@@ -149,7 +149,7 @@ class Sieve:
         shown = {"limited": True, **{name: head[name] for name in _HEAD_KEYS if name in head}}
         shown["units"] = [u for u in head.get("units", ()) if units[u["unit"]] in granted]
         kept = msgspec.json.encode(shown)
-        _bound(self._heads)[key] = (row, kept)
+        bounded(self._heads)[key] = (row, kept)
         return kept
 
 
@@ -162,8 +162,8 @@ def _unit_need(unit: str) -> Need:
     return Need("gitkruise.io", "units", unit.partition("/")[0])
 
 
-def _bound(kept: dict[K, V]) -> dict[K, V]:
-    """Forget the oldest entry when there are too many."""
-    if len(kept) >= _KEPT_MAX:
+def bounded(kept: dict[K, V], most: int = _KEPT_MAX) -> dict[K, V]:
+    """Return entries that have room for one more: the oldest goes where there are `most`."""
+    if len(kept) >= most:
         del kept[next(iter(kept))]
     return kept

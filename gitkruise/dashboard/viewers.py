@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from gitkruise.dashboard.board import Encoded
 from gitkruise.dashboard.gate import BY_TOKEN, Viewer
-from gitkruise.dashboard.rights import EVERYTHING, Need, Needs, Rules, Sieve
+from gitkruise.dashboard.rights import EVERYTHING, Need, Needs, Rules, Sieve, bounded
 from gitkruise.dashboard.source import Topic
 from gitkruise.errors import leaves
 from gitkruise.kube.client.reviews import TOKEN_MAX, User, bearer_token, may, user_of_token
@@ -179,10 +179,9 @@ class ClusterGate:
         if await self.reviews.user(token.strip()) is None:
             return ""
         secret = secrets.token_urlsafe(32)
-        if len(self._sessions) >= SESSIONS_MAX:
-            del self._sessions[next(iter(self._sessions))]
         until = self._clock.monotonic() + SESSION_S
-        self._sessions[digest(secret)] = _Session(token.strip(), until)
+        sessions = bounded(self._sessions, SESSIONS_MAX)
+        sessions[digest(secret)] = _Session(token.strip(), until)
         return f"{COOKIE}={secret}; Path=/; Secure; HttpOnly; SameSite=Strict"
 
     async def viewer(self, headers: Mapping[str, str], port: int) -> Viewer | None:
@@ -226,7 +225,5 @@ def _cookie(headers: Mapping[str, str]) -> str:
 def _entry(kept: dict[K, V], key: K, new: type[V]) -> V:
     """Return the entry of a key; the oldest one makes room where there are too many."""
     if key not in kept:
-        if len(kept) >= TOKENS_MAX:
-            del kept[next(iter(kept))]
-        kept[key] = new()
+        bounded(kept, TOKENS_MAX)[key] = new()
     return kept[key]
