@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from gitkruise.cli.views.history import Journal
+from gitkruise.cli.views.history import COMMIT_ID, Journal
 from gitkruise.cli.views.resources import events, rollout_obj
 from gitkruise.cli.views.status import build_view, status_obj
 from gitkruise.dashboard.node_rows import node_rows
@@ -24,7 +23,6 @@ from gitkruise.wire.primitives.names import ObjectKey, noun
 from gitkruise.wire.primitives.times import format_time
 
 EVENTS_MAX: Final = 500
-_COMMIT: Final = re.compile("[0-9a-f]{7,64}")
 Ask = Callable[[Managed], Awaitable[Mapping[str, Any]]]
 FindOut = Callable[[str], Awaitable[Mapping[str, Any] | None]]
 
@@ -35,7 +33,7 @@ class ClusterSource:
     are what takes a computation.
 
     `stale` are the lines that say why the records are not fresh, `problem` why the cluster is not,
-    since `problem_since`.
+    since `problem_since`. `refresh` brings the records up to date before rows are read.
     """
 
     survey: Survey
@@ -44,6 +42,7 @@ class ClusterSource:
     repository: str  # its name; "" for none
     ask: Ask
     answers: FindOut
+    refresh: Callable[[], None] = lambda: None
     units: list[UnitNews] = field(default_factory=list)
     journal: Journal = field(default_factory=lambda: Journal({}))
     stale: list[str] = field(default_factory=list)
@@ -56,11 +55,12 @@ class ClusterSource:
 
     def rows(self, topic: Topic) -> Rows:
         """Return the rows of a topic: one of _TOPICS, `commit/ID`, or the pods of an object."""
+        self.refresh()
         first, *rest = topic.split("/")
         if not rest:
             read = _TOPICS.get(first)
             return read(self) if read is not None else {}
-        if first == "commit" and len(rest) == 1 and _COMMIT.fullmatch(rest[0]):
+        if first == "commit" and len(rest) == 1 and COMMIT_ID.fullmatch(rest[0]):
             return self.journal.commit(rest[0], self.clock.now(), self.stale)
         return self._pods(*_place(rest)) if first == "pods" and len(rest) in {2, 3} else {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.cli.views.promotion import progress
+from gitkruise.dashboard.source import HEAD
 from gitkruise.gitops.status.serializer import intervention_obj, step_obj
 from gitkruise.model.gitops.record import RolloutStep
 from gitkruise.model.gitops.unit_state import SETTLED, State, worst
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.record import DriftRecord, Intervention
 
 COMMITS_MAX: Final = 300
-HEAD: Final = ""
+COMMIT_ID: Final = re.compile("[0-9a-f]{7,64}")  # or the beginning of one
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 # The commits that a unit's record names, in the words of its file.
 _POINTERS: Final = ("attempted", "sent", "applied", "causal")

@@ -7,7 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from gitkruise.cli.context.local_repository import cluster_records
-from gitkruise.cli.views.history import HEAD, Journal
+from gitkruise.cli.views.history import Journal
+from gitkruise.dashboard.source import HEAD
 from gitkruise.model.gitops.record import DriftRecord, Intervention
 from gitkruise.model.gitops.unit_state import State
 from tests.cli.shop import CHECKOUT, REJECTED, START, Checkout, unit_record

@@ -124,9 +124,11 @@ class HeardRecords:
 
     units: dict[str, UnitRecord] = field(default_factory=dict)
     changed: Callable[[], None] = lambda: None
+    fresh: bool = False  # whether they were arranged since the last one
 
     def hear(self, record: UnitRecord) -> None:
         self.units[record.unit] = record
+        self.fresh = False
         self.changed()
 
     def news(self) -> list[UnitNews]:
@@ -273,12 +275,14 @@ def _source(chosen: ChosenCluster, options: PagesOptions) -> ClusterSource:
     if heard is not None:
 
         def take() -> None:
-            source.units = heard.news()
-            source.journal = Journal({chosen.name: heard.of_cluster(chosen.name)})
-            source.changed.set()
+            if heard.fresh:
+                return
+            heard.fresh, mine = True, heard.of_cluster(chosen.name)
+            source.units = list(mine.units)
+            source.journal = Journal({chosen.name: mine})
 
-        heard.changed = take
-        take()
+        heard.changed = source.changed.set
+        source.refresh = take
     return source
 
 

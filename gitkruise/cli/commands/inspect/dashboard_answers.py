@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from gitkruise.git.repository.repository import Repository
     from gitkruise.model.gitops.config import Config
 
-_COMMIT: Final = re.compile("[0-9a-f]{7,64}")
 _VERBS: Final = frozenset({"promote", "hold", "pause", "resume", "rollback"})
 _PLANS: Final = 16  # that are kept: the plan of a commit against its parent stays the same
 
@@ -52,8 +50,10 @@ class Answers:
                 return await self._drift()
         if question == "forecast":
             return await self._forecast(*id_.split("/"))
+        from gitkruise.cli.views.history import COMMIT_ID  # noqa: PLC0415  imports the model
+
         ask = _OF_COMMIT.get(question)
-        if ask is None or not _COMMIT.fullmatch(id_):
+        if ask is None or not COMMIT_ID.fullmatch(id_):
             return None
         async with self._one:
             return await ask(self, id_)
