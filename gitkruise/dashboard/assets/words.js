@@ -57,8 +57,14 @@ export function moment(instant) {
   return new Date(instant).toLocaleString([], { dateStyle: "medium", timeStyle: "medium", hour12: false });
 }
 
-/** How old the records of the clusters are, in a sentence. */
+/** Where the records of the clusters come from, and how old those of status branches are. */
 export function written(records) {
-  const parts = Object.entries(records).map(([cluster, time]) => `${cluster} ${moment(time)}`);
-  return parts.length === 0 ? "" : `Records of the status branches: ${parts.join(", ")}`;
+  const all = Object.entries(records);
+  const read = all.filter(([, time]) => time !== "").map(([cluster, time]) => `${cluster} ${moment(time)}`);
+  const heard = all.filter(([, time]) => time === "").map(([cluster]) => cluster);
+  const parts = [
+    read.length > 0 ? `Records of the status branches: ${read.join(", ")}` : "",
+    heard.length > 0 ? `Records of the running controller: ${heard.join(", ")}` : "",
+  ];
+  return parts.filter(Boolean).join(" · ");
 }
