@@ -107,8 +107,9 @@ class Shell:
                 stuck.cancel()
                 return printed
             printed += line
+        ended = "failed" if stuck.is_alive() else f"did not end within {PATIENCE_S:g} s"
         stuck.cancel()
-        raise AssertionError(f"this block failed:\n{code}\n{printed}")
+        raise AssertionError(f"this block {ended}:\n{code}\n{printed}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,7 +263,8 @@ def test_the_readme(clone: Path, tmp_path: Path) -> None:
         program.until("Ctrl-C to quit")
         interrupt(program)
     assert not any("Traceback" in line for line in program.lines)
-    shell = Shell({**env, "PYTEST_ADDOPTS": "tests/test_pins.py"}, clone)
+    chosen = {"PYTEST_ADDOPTS": "tests/test_pins.py", "PYTEST_DEBUG_TEMPROOT": str(tmp_path)}
+    shell = Shell({**env, **chosen}, clone)
     with ExitStack() as stack:
         stack.callback(shell.close)
         assert " passed" in shell.run(test)
