@@ -59,6 +59,8 @@ class Rules:
                 return self._object(noun, "".join(space))
             case ["why", noun, *space, _] if len(space) <= 1:
                 return self._object(noun, "".join(space)) | {Need("", "events", "".join(space))}
+            case ["nodes"]:
+                return FREE.union(*(self._object(noun, "") for noun in self.nouns))
             case _:
                 return ALL
 
