@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from gitkruise.dashboard.access import BrowserAccess
 from gitkruise.dashboard.board import Encoded
 from gitkruise.dashboard.source import Topic
+from gitkruise.kube.system.clock import Clock
 
 BY_ADDRESS: Final = "address"  # the address that a command printed opens a session
 BY_TOKEN: Final = "token"  # a token of the cluster does  # noqa: S105  the name of a way in
+ONCE_S: Final = 60.0  # a browser that is started takes less to open its page
 
 
 class Viewer(Protocol):
@@ -78,17 +81,31 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class MachineGate:
-    """Lets in browsers of this machine that know the token."""
+    """Lets in browsers of this machine that know the token, or a key that counts once."""
 
-    token: str
+    token: str = field(repr=False)
+    clock: Clock
     sign_in: str = BY_ADDRESS
+    _keys: dict[str, float] = field(default_factory=dict, repr=False)  # and until when each counts
+
+    def once(self, url: str) -> str:
+        """Return an address like `url` that opens one session, within ONCE_S.
+
+        For a browser that a program starts: every user of the machine can read its command line.
+        """
+        now, key = self.clock.monotonic(), secrets.token_urlsafe(32)
+        for old in [k for k, until in self._keys.items() if until <= now]:
+            del self._keys[old]
+        self._keys[key] = now + ONCE_S
+        return f"{url.partition('#')[0]}#token={key}"
 
     def refusal(self, headers: Mapping[str, str], port: int) -> int:
         return BrowserAccess(self.token, port).refusal(headers)
 
     async def enter(self, token: str, port: int) -> str:
         access = BrowserAccess(self.token, port)
-        return access.set_cookie() if access.opens(token) else ""
+        opens = access.opens(token) or self._keys.pop(token, 0.0) > self.clock.monotonic()
+        return access.set_cookie() if opens else ""
 
     async def viewer(self, headers: Mapping[str, str], port: int) -> Viewer | None:
         return Machine() if BrowserAccess(self.token, port).known(headers) else None

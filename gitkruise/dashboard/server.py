@@ -225,14 +225,14 @@ def _reply(
 
 @asynccontextmanager
 async def serve_dashboard(
-    source: Source, listen: Listen, token: str, clock: Clock
+    source: Source, listen: Listen, gate: MachineGate, clock: Clock
 ) -> AsyncIterator[str]:
     """Serve while the body runs; gives the URL that opens a session. Raises UsageProblem GK7027.
 
     `listen` is an address of loopback: the port has no TLS, and its users share one token.
     """
-    async with _serving(source, listen, MachineGate(token), clock) as port:
-        yield f"{listen.url('http', port)}/#token={token}"
+    async with _serving(source, listen, gate, clock) as port:
+        yield f"{listen.url('http', port)}/#token={gate.token}"
 
 
 @asynccontextmanager

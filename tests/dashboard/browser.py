@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from gitkruise.dashboard.gate import MachineGate
 from gitkruise.dashboard.server import serve_dashboard, serve_viewers
 from gitkruise.dashboard.viewers import ClusterGate
 from gitkruise.kube.serve.addresses import Listen
@@ -79,7 +80,8 @@ class Dashboard:
 def served(port: int = 0, clock: Clock | None = None) -> AbstractContextManager[Dashboard]:
     """Serve a dashboard without rows."""
     clock = clock or SystemClock()
-    return _running(Table(), lambda t: serve_dashboard(t, Listen(port=port), TOKEN, clock))
+    gate = MachineGate(TOKEN, clock)
+    return _running(Table(), lambda t: serve_dashboard(t, Listen(port=port), gate, clock))
 
 
 def guarded(cluster: Reviewing, clock: Clock) -> AbstractContextManager[Dashboard]:

@@ -14,11 +14,12 @@ import pytest
 from yarl import URL
 
 from gitkruise.dashboard.access import HEADERS
+from gitkruise.dashboard.gate import ONCE_S, MachineGate
 from gitkruise.dashboard.pages import load_pages
 from gitkruise.dashboard.server import serve_dashboard
 from gitkruise.errors import ClusterFailed, Finding
 from gitkruise.kube.serve.addresses import Listen
-from gitkruise.kube.system.clock import SystemClock
+from gitkruise.kube.system.clock import ManualClock, SystemClock
 from tests.dashboard.table import Table
 
 TOKEN = "t" * 43
@@ -70,8 +71,9 @@ def play(body: Callable[[Browser], Awaitable[None]]) -> None:
         table = Table()
         table.topics["fleet"] = {"": {"cluster": "x"}, "cloneset/shop/cart": {"state": "Done"}}
         jar = aiohttp.CookieJar(unsafe=True)  # cookies of an address, as browsers keep them
+        clock = SystemClock()
         async with (
-            serve_dashboard(table, Listen(port=0), TOKEN, SystemClock()) as url,
+            serve_dashboard(table, Listen(port=0), MachineGate(TOKEN, clock), clock) as url,
             aiohttp.ClientSession(cookie_jar=jar) as session,
         ):
             base, _, fragment = url.partition("/#")
@@ -106,6 +108,30 @@ def test_data_needs_a_session_and_pages_do_not() -> None:
         assert (await browser.ask("/api/x")).status == 404
 
     play(body)
+
+
+def test_an_address_for_a_browser_opens_one_session_soon() -> None:
+    """Every user of the machine can read the command line of that browser."""
+    clock = ManualClock()
+
+    async def opens(gate: MachineGate, url: str) -> bool:
+        base, _, key = url.partition("#token=")
+        assert base == "http://127.0.0.1:8800/"
+        return bool(await gate.enter(key, 8800))
+
+    async def body() -> None:
+        gate = MachineGate(TOKEN, clock)
+        url = f"http://127.0.0.1:8800/#token={TOKEN}"
+        first, second, third = (gate.once(url) for _ in range(3))
+        assert TOKEN not in first + repr(gate)
+        assert [await opens(gate, first) for _ in range(2)] == [True, False]
+        await clock.sleep(ONCE_S - 1)
+        assert await opens(gate, second)
+        await clock.sleep(1)
+        assert not await opens(gate, third)
+        assert await opens(gate, url)
+
+    clock.run(body())
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import pytest
 
 from gitkruise.dashboard.access import HEADERS
 from gitkruise.dashboard.board import Board
+from gitkruise.dashboard.gate import MachineGate
 from gitkruise.dashboard.server import serve_dashboard, serve_viewers
 from gitkruise.dashboard.stream import STREAMS_MAX, Streams
 from gitkruise.dashboard.viewers import ClusterGate
@@ -232,7 +233,7 @@ def test_a_browser_that_reads_nothing_is_disconnected() -> None:
         table, token = Table(), "t" * 43
         table.topics["fleet"] = {"": {"filler": "x" * 8_000_000}}
         clock = SystemClock(speed=FAST)
-        async with serve_dashboard(table, Listen(port=0), token, clock) as url:
+        async with serve_dashboard(table, Listen(port=0), MachineGate(token, clock), clock) as url:
             base = url.partition("/#")[0]
             async with aiohttp.ClientSession() as session:
                 opened = await session.post(f"{base}/api/v1/session", json={"token": token})

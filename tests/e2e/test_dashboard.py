@@ -100,7 +100,10 @@ def test_the_demo_opens_its_dashboard_on_a_key(tmp_path: Path, *, has_browser: b
         demo.read_until("commit 1 ")
         demo.type("o")
         if has_browser:
-            assert eventually(lambda: opened.exists() and opened.read_text().strip()) == found[0]
+            given = eventually(lambda: opened.read_text().strip() if opened.exists() else "")
+            assert given.partition("#")[0] == found[0].partition("#")[0]
+            assert given != found[0], "others can read the command line of a browser"
+            assert opens(given)
         else:
             demo.read_until(rf"no browser was found; the address is {re.escape(found[0])}")
         commit = re.search(r"commit 2 +([0-9a-f]{7})", demo.read_until(r"commit 2 +[0-9a-f]{7}"))

@@ -132,6 +132,7 @@ class _Player:
         self._options, self._screen = options, screen
         self._news = _UnitRecords()
         self._url = ""  # of the dashboard
+        self._once: Callable[[str], str] = str  # its address for a browser that is started
 
     async def play(self) -> None:
         from gitkruise.app import controller, sandbox_controllers  # noqa: PLC0415
@@ -188,6 +189,7 @@ class _Player:
         """Serve the dashboard on a free port, with a token of its own; nothing of it is kept."""
         from gitkruise.cli.commands.inspect import dashboard  # noqa: PLC0415  start-up budget
         from gitkruise.cli.context.cluster import ChosenCluster, ClusterChoice  # noqa: PLC0415
+        from gitkruise.dashboard.gate import MachineGate  # noqa: PLC0415  start-up budget
         from gitkruise.kube.serve.addresses import Listen  # noqa: PLC0415  start-up budget
 
         choice = ClusterChoice(kubeconfig=str(kubeconfig))
@@ -195,10 +197,11 @@ class _Player:
             transport=transport, clock=clock, name=CLUSTER, namespace="", embedded=True,
             flags=choice.flags,
         )  # fmt: skip
-        heard = dashboard.HeardRecords()
+        gate, heard = MachineGate(secrets.token_urlsafe(32), clock), dashboard.HeardRecords()
+        self._once = gate.once
         pages = dashboard.PagesOptions(
             listen=Listen(port=0),
-            token=secrets.token_urlsafe(32),
+            gate=gate,
             repository=(bench.bare.name.removesuffix(".git"), str(bench.clone)),
             choice=choice,
             heard=heard,
@@ -216,7 +219,7 @@ class _Player:
         from gitkruise.cli.console.keyboard import keyboard  # noqa: PLC0415  only for terminals
 
         async def opened() -> None:
-            if not await asyncio.to_thread(open_page, self._url):
+            if not await asyncio.to_thread(open_page, self._once(self._url)):
                 self._screen.say(f"no browser was found; the address is {self._url}")
 
         async with asyncio.TaskGroup() as tasks:

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +31,7 @@ from gitkruise.wire.primitives.names import noun
 if TYPE_CHECKING:
     from gitkruise.cli.context.cluster import ChosenCluster
     from gitkruise.cli.views.dashboard import ClusterSource
+    from gitkruise.dashboard.gate import MachineGate
     from gitkruise.gitops.status.reader import UnitNews
     from gitkruise.kube.serve.addresses import Listen
     from gitkruise.kube.serve.tls_files import TlsFiles
@@ -108,12 +109,14 @@ async def _serve(choice: ClusterChoice, options: PagesOptions, *, opens: bool) -
     from gitkruise.cli.console.signals import stop_event  # noqa: PLC0415
 
     environment, stop = read_environment(), stop_event()
+    gate = None if options.tls else await asyncio.to_thread(_machine_gate, environment)
+    options = replace(options, gate=gate)
     async with connected(choice, environment) as chosen:
         source = _source(chosen, options)
         await source.survey.look()
         async with _served(source, chosen, options, environment) as url:
             say([url], Style.of(environment))
-            if opens and not await asyncio.to_thread(open_page, url):
+            if opens and not await asyncio.to_thread(open_page, gate.once(url) if gate else url):
                 tell("no browser was found: open the address yourself")
             await stop.wait()
 
@@ -160,17 +163,17 @@ class HeardRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PagesOptions:
-    """Options of a dashboard: its address, its token, and the records that its pages show.
+    """Options of a dashboard: its address, its gate, and the records that its pages show.
 
     Records of units are those `heard` from a controller of this process, otherwise those of the
     `repository` (name, path), ("", "") for none, with the configuration `config_path` where that
-    is not in it. Commands find the cluster by `choice`. Without a `token` it is the user's. With
-    `tls` users of the cluster sign in, and there is no such token.
+    is not in it. Commands find the cluster by `choice`. Without a `gate` it is one for the user's
+    token. With `tls` users of the cluster sign in, and there is no such token.
     """
 
     listen: Listen
     tls: TlsFiles | None = None
-    token: str = ""
+    gate: MachineGate | None = None
     repository: tuple[str, str] = ("", "")
     config_path: Path | None = None
     choice: ClusterChoice = field(default_factory=ClusterChoice)
@@ -227,8 +230,10 @@ async def _server(
 
     clock, tls = SystemClock(), options.tls
     if tls is None:
-        token = options.token or await asyncio.to_thread(dashboard_token, environment)
-        async with serve_dashboard(source, options.listen, token, clock) as url:
+        machine = options.gate
+        if machine is None:
+            machine = await asyncio.to_thread(_machine_gate, environment)
+        async with serve_dashboard(source, options.listen, machine, clock) as url:
             yield url
         return
     kinds = (load_catalog().stored(kind) for kind in source.survey.kinds)
@@ -324,6 +329,13 @@ def open_page(url: str) -> bool:
     # A browser of text would take the terminal from the command that runs in it.
     program = Path(getattr(browser, "name", "")).name
     return program not in _OF_TEXT and browser.open(url)
+
+
+def _machine_gate(environment: Environment) -> MachineGate:
+    from gitkruise.dashboard.gate import MachineGate  # noqa: PLC0415  start-up budget
+    from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415
+
+    return MachineGate(dashboard_token(environment), SystemClock())
 
 
 def dashboard_token(environment: Environment) -> str:
