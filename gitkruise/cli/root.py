@@ -41,6 +41,7 @@ DEBUG_KEY: Final = "gitkruise.debug"
 COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "demo": (".cluster.demo", "demo", "Play a GitOps canary on this machine."),
     "sandbox": (".cluster.sandbox", "sandbox", "Start, stop and examine the embedded cluster."),
+    "init": (".change.init", "init", "Write a gitkruise.yaml for a repository."),
     "validate": (".change.validate", "validate", "Validate manifests offline."),
     "plan": (".change.plan", "plan", "Preview a commit, pod by pod."),
     "status": (".inspect.status", "status", "Show managed objects and their states."),

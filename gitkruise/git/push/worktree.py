@@ -42,8 +42,17 @@ class WorkTree:
                 out.append(path)
         return sorted(out)
 
+    def head(self) -> tuple[str, str]:
+        """(commit, branch) that are checked out: "" before the first commit, and for no branch."""
+        lines = self._git(["status", "--porcelain=v2", "--branch", "-uno"]).splitlines()
+        heads = (line.removeprefix("# branch.") for line in lines if line.startswith("# branch."))
+        told = dict(line.split(" ", 1) for line in heads)
+        commit, branch = told["oid"], told["head"]
+        return "" if commit == "(initial)" else commit, "" if branch == "(detached)" else branch
+
     def snapshot(self) -> str:
-        """A commit on top of HEAD with everything as it is now; no ref, index or file changes."""
+        """A commit on top of HEAD, if there is one, with everything as it is now; no ref, index or
+        file changes."""
         import tempfile  # noqa: PLC0415  slow to import, and seldom needed
 
         with tempfile.TemporaryDirectory(prefix="gitkruise-") as folder:
@@ -54,7 +63,8 @@ class WorkTree:
             env = {"GIT_INDEX_FILE": str(index)}
             self._git(["add", "--all", "--", "."], env)
             tree = self._git(["write-tree"], env).strip()
-        words = ["commit-tree", tree, "-p", "HEAD", "-m", "the working tree, not committed"]
+        parent = ["-p", commit] if (commit := self.head()[0]) else []
+        words = ["commit-tree", tree, *parent, "-m", "the working tree, not committed"]
         return self._git(words, _WHO).strip()
 
     def _git(self, words: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
