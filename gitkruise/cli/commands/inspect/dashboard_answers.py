@@ -66,14 +66,13 @@ class Answers:
         """Return the plan of a commit against its parent, from git alone."""
         from gitkruise.cli.context.commit_plan import plan_of_commit  # noqa: PLC0415  the model
         from gitkruise.cli.views.plan_page import plan_document  # noqa: PLC0415  the model
+        from gitkruise.dashboard.rights import bounded  # noqa: PLC0415  imports msgspec
 
         full = await asyncio.to_thread(named_commit, self.path, id_)
         if full not in self._plans:
             given = await self._config(full)
             report = await asyncio.to_thread(plan_of_commit, self.path, full, given)
-            while len(self._plans) >= _PLANS:
-                del self._plans[next(iter(self._plans))]
-            self._plans[full] = {
+            bounded(self._plans, _PLANS)[full] = {
                 **plan_document(report),
                 "command": f"gitkruise plan {full[:7]}",
                 "planned": format_time(self.chosen.clock.now()),
