@@ -174,6 +174,17 @@ def _logs(node: ast.AST) -> bool:
             return False
 
 
+RESERVED = {"time", "level", "logger", "message", "exception", "stack"}
+
+
+@pytest.mark.parametrize("path", [*sources("gitkruise")], ids=str)
+def test_no_fact_of_a_log_line_takes_the_place_of_a_field_of_every_line(path: Path) -> None:
+    """`--log-format json` writes both into one object."""
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    made = [call for call in calls if ast.unparse(call.func) in {"log_line", "announce"}]
+    assert {word.arg for call in made for word in call.keywords} & RESERVED == set()
+
+
 def test_pytest_looks_into_every_folder_of_tests(pytestconfig: pytest.Config) -> None:
     left_out = pytestconfig.getini("norecursedirs")
     folders = {part for p in sources("tests") for part in p.relative_to(ROOT).parts[:-1]}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gitkruise import __version__
-from gitkruise.cli.console.command import OUTPUT_KEY, colour_options
+from gitkruise.cli.console.command import OUTPUT_KEY, colour_options, logs_json
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.errors import (
     CRASHED,
@@ -20,6 +20,7 @@ from gitkruise.errors import (
     DiagnosticError,
     Finding,
     GitkruiseError,
+    Severity,
     UsageProblem,
     leaves,
 )
@@ -201,11 +202,24 @@ def run(words: Sequence[str]) -> int:
     try:
         code = cli.main(list(words), prog_name="gitkruise", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        _show(error)
         return 2
     except click.Abort:
         return INTERRUPTED
     return code if isinstance(code, int) else 0
+
+
+def _show(error: click.ClickException) -> None:
+    """Print wrong usage; as one event where standard error is for JSON alone."""
+    context = getattr(error, "ctx", None)
+    if context is None or not logs_json(context):
+        error.show()
+        return
+    from gitkruise.cli.console.log_format import print_events  # noqa: PLC0415
+    from gitkruise.wire.primitives.log_line import log_line  # noqa: PLC0415
+
+    line = log_line("command-failed", text=error.format_message())
+    print_events([(line, Severity.ERROR)])
 
 
 def _forget_output() -> None:
@@ -228,8 +242,19 @@ def _report(error: Exception, ctx: click.Context) -> int:
     )
     if ctx.meta.get(OUTPUT_KEY) == "json" and not isinstance(known, UsageProblem):
         say_json(findings_list(findings), Style.of(environment))
-    tell(findings_text(findings, Style.of_errors(environment)).split("\n"))
+    if logs_json(ctx):
+        _report_json(findings)
+    else:
+        tell(findings_text(findings, Style.of_errors(environment)).split("\n"))
     return known.exit_code if known else UNEXPECTED
+
+
+def _report_json(findings: Sequence[Finding]) -> None:
+    from gitkruise.cli.console.log_format import finding_facts, print_events  # noqa: PLC0415
+    from gitkruise.wire.primitives.log_line import log_line  # noqa: PLC0415
+
+    facts = [(finding_facts(finding), finding.severity) for finding in findings]
+    print_events((log_line("command-failed", **about), severity) for about, severity in facts)
 
 
 def _findings_of(error: GitkruiseError) -> tuple[Finding, ...]:

@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 
 from gitkruise.app import RunningController, RunOptions, controller
-from gitkruise.cli.console.log_format import LineFormatter
+from gitkruise.cli.console.log_format import JsonFormatter, LineFormatter
 from gitkruise.gitops.forges.http import JsonReply
 from gitkruise.gitops.resources.declared import ResourceRules
 from gitkruise.kube.serve.addresses import Listen
@@ -53,17 +53,18 @@ class Heard(ModelForge):
 
 
 class _Lines(logging.Handler):
-    """The log as the process writes it to standard error, with all of our records."""
+    """The log as the process writes it to standard error in either format, with all our records."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self.setFormatter(LineFormatter())
+        self._json = JsonFormatter()
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.name == "aiohttp.access":  # of the servers of this test
             return
-        self.lines.append(self.format(record))
+        self.lines += [self.format(record), self._json.format(record)]
 
 
 @contextmanager

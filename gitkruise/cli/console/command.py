@@ -12,6 +12,7 @@ from gitkruise.cli.console.environment import COLOUR_KEY
 from gitkruise.errors import Finding, UsageProblem
 
 OUTPUT_KEY: Final = "gitkruise.output"  # the running command's -o, for the printer of its errors
+LOG_FORMAT_KEY: Final = "gitkruise.log-format"
 MEANINGS: Final = {
     0: "success, or nothing to report",
     1: "the check failed",
@@ -63,6 +64,31 @@ def colour_options() -> list[click.Parameter]:
             hidden=True,
         ),
     ]
+
+
+def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--log-format, and --verbose as the parameter `verbose`, of a command that logs."""
+
+    def keep(ctx: click.Context, _: click.Parameter, given: str) -> None:
+        ctx.meta[LOG_FORMAT_KEY] = given
+
+    form = click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        expose_value=False,
+        is_eager=True,  # wrong words are reported in it, too
+        callback=keep,
+        help="Form of the lines on standard error; json: one object for each event.",
+    )
+    return form(click.option("-v", "--verbose", is_flag=True, help="Log at level INFO.")(command))
+
+
+def logs_json(context: click.Context | None = None) -> bool:
+    """Return whether standard error is for JSON alone, in `context` or the running command's."""
+    context = context or click.get_current_context(silent=True)
+    return context is not None and context.meta.get(LOG_FORMAT_KEY) == "json"
 
 
 class ExitCodesCommand(click.Command):

@@ -1,14 +1,28 @@
-"""The log: one line for each record, whatever a message quotes."""
+"""The log: one line for each record, as text or as JSON, whatever a message quotes."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import click
+
+from gitkruise.cli.console.command import logs_json
+from gitkruise.cli.console.output import tell
+from gitkruise.errors import ApiError, DiagnosticError, Finding, Severity
 from gitkruise.printable import visible, visible_lines
+from gitkruise.wire.primitives.log_line import LogLine, log_line
+from gitkruise.wire.primitives.times import format_micro_time
+
+_PROGRESS: Final = "gitkruise.progress"  # logger of what a command prints at any level
+_LEVELS: Final = {Severity.ERROR: logging.ERROR, Severity.WARNING: logging.WARNING}
+_NOTES: Final = ("why", "unchanged", "report", "next")  # of a finding, that are fields
 
 
 class LineFormatter(logging.Formatter):
@@ -25,19 +39,101 @@ class LineFormatter(logging.Formatter):
         return visible(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:
-        from gitkruise.kube.system.crash_reports import stacks  # noqa: PLC0415  start-up budget
-
-        return _indented("".join(stacks(ei[1])).strip("\n"))
+        return _indented(_trace(ei[1]))
 
     def formatStack(self, stack_info: str) -> str:
         return _indented(stack_info)
 
 
+class JsonFormatter(logging.Formatter):
+    """One JSON object in ASCII for each record: time, level, logger, message, and the facts.
+
+    Texts are escaped as in a line of text, so that a program which prints a field prints one line;
+    a trace keeps its line ends, which JSON escapes. It has the same texts as the line has, and no
+    more: see LineFormatter.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        value: dict[str, object] = {
+            "time": format_micro_time(datetime.fromtimestamp(record.created, UTC)),
+            "level": record.levelname,
+            "logger": visible(record.name),
+            "message": visible(record.getMessage()),
+        }
+        if isinstance(record.msg, LogLine):
+            value |= {"event": record.msg.event, **dict(_fields(record.msg))}
+        if record.exc_info and record.exc_info[1]:
+            value["exception"] = _trace(record.exc_info[1])
+        if record.stack_info:
+            value["stack"] = visible_lines(record.stack_info)
+        return json.dumps(value)
+
+
+def _fields(line: LogLine) -> Iterator[tuple[str, object]]:
+    """Yield the facts as values of JSON; the code or the reason of an error is one of its own."""
+    for key, fact in line.facts.items():
+        yield key, _value(fact)
+        for more, text in _class_of(fact):
+            if more not in line.facts:
+                yield more, text
+
+
+def _class_of(fact: object) -> Iterator[tuple[str, str]]:
+    if isinstance(fact, DiagnosticError):
+        yield "code", fact.findings[0].code
+    elif isinstance(fact, Finding):
+        yield "code", fact.code
+    elif isinstance(fact, ApiError) and fact.reason:
+        yield "reason", visible(fact.reason)
+
+
+def _value(fact: object) -> object:
+    if isinstance(fact, bool | int) or (isinstance(fact, float) and math.isfinite(fact)):
+        return fact
+    return visible(str(fact))
+
+
+def _trace(error: BaseException) -> str:
+    from gitkruise.kube.system.crash_reports import stacks  # noqa: PLC0415  start-up budget
+
+    return visible_lines("".join(stacks(error)).strip("\n"))
+
+
 def log_to_stderr(level: int) -> None:
-    """Write records of `level` and above to standard error."""
+    """Write records of `level` and above to standard error, as --log-format asks."""
     handler = logging.StreamHandler()
-    handler.setFormatter(LineFormatter())
+    handler.setFormatter(JsonFormatter() if logs_json() else LineFormatter())
     logging.basicConfig(level=level, handlers=[handler])
+    logging.captureWarnings(logs_json())  # their two lines are no object
+
+
+def announce(text: str, event: str, **facts: object) -> None:
+    """Print `text` on standard error, or the event with its facts under --log-format json."""
+    if logs_json():
+        print_events([(log_line(event, **facts), None)])
+    else:
+        tell(text)
+
+
+def print_events(events: Iterable[tuple[LogLine, Severity | None]]) -> None:
+    """Print events as JSON on standard error, whatever level is logged."""
+    for line, severity in events:
+        level = _LEVELS[severity] if severity else logging.INFO
+        record = logging.LogRecord(_PROGRESS, level, __file__, 0, line, (), None)
+        click.echo(JsonFormatter().format(record), err=True)
+
+
+def finding_facts(finding: Finding) -> dict[str, object]:
+    """Return the fields of a finding; a note that has no field is in the text format alone."""
+    facts: dict[str, object] = {"code": finding.code, "text": finding.message}
+    if finding.object:
+        facts["object"] = finding.object
+    if finding.places:
+        facts["place"] = str(finding.places[0])
+    notes = [(label, text) for label, text in finding.notes if label in _NOTES]
+    for label in dict.fromkeys(label for label, _ in notes):
+        facts[label] = "; ".join(text for of, text in notes if of == label)
+    return facts
 
 
 @contextmanager

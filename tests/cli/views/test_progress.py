@@ -1,12 +1,17 @@
-"""Lines of `run` about objects of the cluster that do not run."""
+"""Lines and events of `run` about units, and about objects of the cluster that do not run."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from gitkruise.cli.console.style import Style
-from gitkruise.cli.views.progress import ProgressLines
-from gitkruise.errors import CRASHED, Finding
+from gitkruise.cli.views.progress import ProgressEvents, ProgressLines
+from gitkruise.errors import CRASHED, Finding, Severity
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import State
+from gitkruise.wire.primitives.log_line import LogLine
+from tests.cli.shop import commit, rollout, unit_record
 from tests.pods import NOW
 
 PLAIN = Style(colour=False, unicode=True, width=80)
@@ -43,3 +48,46 @@ def test_a_problem_that_the_record_has_is_not_repeated() -> None:
     lines = ProgressLines(PLAIN)
     assert list(lines.lines(record(State.STUCK, CRASH), NOW))
     assert lines.problem(("Unit", "shop/web"), CRASH, NOW) == []
+
+
+def told(
+    events: Iterable[tuple[LogLine, Severity | None]],
+) -> list[tuple[str, Severity | None, dict[str, object]]]:
+    """Event, severity and facts of each."""
+    return [(line.event, severity, dict(line.facts)) for line, severity in events]
+
+
+def test_a_unit_and_its_rollout_are_events_with_the_facts_of_their_lines() -> None:
+    events = ProgressEvents()
+    held = rollout(state=State.HELD, updated=4, updated_ready=3)
+    news = replace(unit_record(state=State.HELD), causal=commit(2, "canary"), rollouts=(held,))
+    unit, moved = told(events.of(news))
+    assert unit == ("unit", None, {
+        "unit": "shop/shop", "state": State.HELD, "commit": "2" * 40, "subject": "canary",
+    })  # fmt: skip
+    assert moved == ("rollout", None, {
+        "unit": "shop/shop", "kind": "CloneSet", "namespace": "shop", "name": "checkout",
+        "state": State.HELD, "new": 4, "updating": 1, "old": held.total - 4, "ready": held.ready,
+        "replicas": held.replicas, "partition": held.partition, "commit": "2" * 40,
+    })  # fmt: skip
+    assert list(events.of(news)) == []
+    waits = replace(news, waits="consent")
+    assert [facts["waits_for"] for _, _, facts in told(events.of(waits))] == ["consent"]
+
+
+def test_a_finding_is_an_event_of_its_own() -> None:
+    events = ProgressEvents()
+    _, broken = told(events.of(record(State.STUCK, CRASH)))
+    assert broken == ("finding", Severity.ERROR, {
+        "unit": "shop/web", "code": CRASHED, "text": "unexpected ValueError",
+    })  # fmt: skip
+    assert told(events.problem(("Unit", "shop/web"), CRASH)) == []
+    source = {"kind": "GitSource", "namespace": "shop", "name": "src"}
+    refused = {**source, "code": "GK7052", "text": "http is not allowed", "next": "https"}
+    assert told(events.problem(("GitSource", "shop/src"), REFUSED)) == [
+        ("object", None, {**source, "ready": False}),
+        ("finding", Severity.ERROR, refused),
+    ]
+    assert told(events.problem(("GitSource", "shop/src"), None)) == [
+        ("object", None, {**source, "ready": True})
+    ]

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.command import ExitCodesCommand, log_options
 from gitkruise.cli.console.environment import Environment, read_environment
-from gitkruise.cli.console.log_format import log_to_stderr
-from gitkruise.cli.console.output import tell
+from gitkruise.cli.console.log_format import announce, log_to_stderr
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.errors import Finding, UsageProblem
 
@@ -29,7 +28,7 @@ SOCKET: Final = "/run/containerd/containerd.sock"
               help="Unix socket of the container runtime.")  # fmt: skip
 @click.option("--max-pulls", default=0, type=click.IntRange(min=0), metavar="N",
               help="Images pulled at the same time [default: without limit].")  # fmt: skip
-@click.option("-v", "--verbose", is_flag=True, help="Log at level INFO.")
+@log_options
 @cluster_options
 def agent(cluster: ClusterChoice, verbose: bool, node: str, socket: str, max_pulls: int) -> None:
     """Recreate containers and pull images on a node, as requests and NodeImages ask.
@@ -74,8 +73,13 @@ async def _serve(options: AgentOptions, choice: ClusterChoice) -> None:
         running_agent(options, chosen.transport, chosen.clock) as running,
     ):
         runtime = running.runtime
-        tell(
+        announce(
             f"agent of node {options.node} in cluster {chosen.name}:"
-            f" {runtime.name} {runtime.version} at {options.socket}"
+            f" {runtime.name} {runtime.version} at {options.socket}",
+            "agent-started",
+            node=options.node,
+            cluster=chosen.name,
+            runtime=f"{runtime.name} {runtime.version}",
+            socket=options.socket,
         )
         await stop.wait()

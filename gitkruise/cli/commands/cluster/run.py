@@ -20,21 +20,22 @@ from gitkruise.cli.commands.inspect.dashboard import (
     serving_pages,
     tls_options,
 )
-from gitkruise.cli.console.command import ExitCodesCommand, lease_name
+from gitkruise.cli.console.command import ExitCodesCommand, lease_name, log_options, logs_json
 from gitkruise.cli.console.environment import SYNC_LEASE, read_environment
-from gitkruise.cli.console.log_format import log_to_stderr
+from gitkruise.cli.console.log_format import announce, log_to_stderr, print_events
 from gitkruise.cli.console.output import tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.printable import many
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from gitkruise.app import RunningController, RunOptions
     from gitkruise.cli.console.environment import Environment
     from gitkruise.cli.context.cluster import ChosenCluster
     from gitkruise.errors import Finding
+    from gitkruise.kube.system.clock import Clock
     from gitkruise.model.gitops.config import Config
     from gitkruise.model.gitops.record import UnitRecord
     from gitkruise.webhook.service import WebhookOptions
@@ -122,7 +123,7 @@ HERE: Final = Path("gitkruise.yaml")
     is_flag=True,
     help="With --sandbox: let GitSource objects of the cluster name folders of this machine.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Log at level INFO.")
+@log_options
 @cluster_options
 def run(
     config_path: Path | None,
@@ -141,6 +142,7 @@ def run(
       gitkruise run --config /etc/gitkruise --kubeconfig kube.yaml --context prod
 
     Prints one line on standard error for each change of state; the status branch has the details.
+    With --log-format json these lines are objects, too.
     """
     from gitkruise.app import RunOptions  # noqa: PLC0415  imports aiohttp and git
     from gitkruise.gitops.resources.declared import ResourceRules  # noqa: PLC0415  imports the model
@@ -222,22 +224,12 @@ async def _run(
 ) -> None:
     from gitkruise.app import controller  # noqa: PLC0415  imports aiohttp and git
     from gitkruise.cli.console.signals import stop_event  # noqa: PLC0415
-    from gitkruise.cli.views.progress import ProgressLines  # noqa: PLC0415
 
     environment = read_environment()
-    progress_lines = ProgressLines(Style.of_errors(environment))
     waiting = _Waiting()
     stop = stop_event(waiting.stop)
     async with connected(choice, environment) as chosen:
-
-        def report(record: UnitRecord) -> None:
-            for line in progress_lines.lines(record, chosen.clock.now()):
-                tell(line)
-
-        def report_problem(name: tuple[str, str], finding: Finding | None) -> None:
-            for line in progress_lines.problem(name, finding, chosen.clock.now()):
-                tell(line)
-
+        report, report_problem = _reporters(chosen.clock)
         assert options.custom is not None
         rules = replace(options.custom, home=chosen.home)
         heard = (pages.heard.hear,) if pages and pages.heard else ()
@@ -256,6 +248,25 @@ async def _run(
                 await stop.wait()
 
 
+def _reporters(
+    clock: Clock,
+) -> tuple[Callable[[UnitRecord], None], Callable[[tuple[str, str], Finding | None], None]]:
+    """Return the listeners that print records and problems, in the format of the log."""
+    from gitkruise.cli.views.progress import ProgressEvents, ProgressLines  # noqa: PLC0415
+
+    if logs_json():
+        events = ProgressEvents()
+        return (
+            lambda record: print_events(events.of(record)),
+            lambda name, finding: print_events(events.problem(name, finding)),
+        )
+    lines = ProgressLines(Style.of_errors(read_environment()))
+    return (
+        lambda record: tell(lines.lines(record, clock.now())),
+        lambda name, finding: tell(lines.problem(name, finding, clock.now())),
+    )
+
+
 @asynccontextmanager
 async def _dashboard(chosen: ChosenCluster, pages: PagesOptions | None) -> AsyncIterator[None]:
     """Serve the dashboard while the block runs, also while this process does not lead."""
@@ -263,7 +274,7 @@ async def _dashboard(chosen: ChosenCluster, pages: PagesOptions | None) -> Async
         yield
         return
     async with serving_pages(chosen, pages, read_environment()) as url:
-        tell(f"dashboard at {url}")
+        announce(f"dashboard at {url}", "dashboard-served", url=url)
         yield
 
 
@@ -284,11 +295,13 @@ def following(units: int, file: Path, custom: int | None, cluster: str) -> str:
 
 
 def _announce(running: RunningController, units: str) -> None:
-    tell(f"engine {running.engine}, following {units}")
-    if running.metrics:
-        tell(f"metrics at {running.metrics}")
+    engine, metrics = running.engine, running.metrics
+    announce(f"engine {engine}, following {units}", "started", engine=engine, following=units)
+    if metrics:
+        announce(f"metrics at {metrics}", "metrics-served", url=metrics)
     for name, url in running.hooks.items():
-        tell(f"receiver {name} listens at {url}")
+        text = f"receiver {name} listens at {url}"
+        announce(text, "receiver-served", receiver=name, url=url)
 
 
 class _Waiting:

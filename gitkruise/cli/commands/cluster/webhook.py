@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.command import ExitCodesCommand, log_options
 from gitkruise.cli.console.environment import Environment, read_environment
-from gitkruise.cli.console.log_format import log_to_stderr
-from gitkruise.cli.console.output import tell
+from gitkruise.cli.console.log_format import announce, log_to_stderr
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.errors import Finding, UsageProblem
 
@@ -35,7 +34,7 @@ SERVICE: Final = "gitkruise-webhook"
     "--feature-gates", default="", metavar="Name=true,…", help="OpenKruise feature gates."
 )
 @click.option("--withdraw", is_flag=True, help="Remove the webhook configurations and exit.")
-@click.option("-v", "--verbose", is_flag=True, help="Log at level INFO.")
+@log_options
 @cluster_options
 def webhook(cluster: ClusterChoice, verbose: bool, withdraw: bool, **words: str) -> None:
     """Serve the webhooks of OpenKruise: injection, ordering, defaults, validation, conversion.
@@ -94,9 +93,11 @@ async def _serve(options: WebhookOptions, choice: ClusterChoice) -> None:
         where = (
             options.address.url or f"Service {options.address.namespace}/{options.address.service}"
         )
-        tell(f"webhooks for cluster {chosen.name} at {where}, port {serving.port}")
+        text = f"webhooks for cluster {chosen.name} at {where}, port {serving.port}"
+        about = {"cluster": chosen.name, "address": where, "port": serving.port}
+        announce(text, "webhooks-served", **about)
         for name in serving.written:
-            tell(f"wrote {name}")
+            announce(f"wrote {name}", "webhook-written", object=name)
         await stop.wait()
 
 
@@ -106,6 +107,6 @@ async def _withdraw(options: WebhookOptions, choice: ClusterChoice) -> None:
     async with connected(choice, read_environment()) as chosen:
         gone = await Registrar(chosen.transport, options.address).withdraw()
     for name in gone:
-        tell(f"removed {name}")
+        announce(f"removed {name}", "webhook-removed", object=name)
     if not gone:
-        tell("no webhook configuration to remove")
+        announce("no webhook configuration to remove", "no-webhook-to-remove")
