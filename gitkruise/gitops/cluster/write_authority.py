@@ -63,13 +63,18 @@ class WriteAuthority:
             await self._begun.wait()
 
     @property
+    def leads(self) -> bool:
+        """Return whether writing is allowed."""
+        return self._lease is None or self._lease.valid
+
+    @property
     def passive(self) -> bool:
         """Return whether another process leads: this one has nothing to do or to report."""
         return self._lease is not None and not self._lease.valid and self._lease.others
 
     def check(self) -> None:
         """Check the lease. Raises NotLeading while writing is not allowed."""
-        if self._lease is not None and not self._lease.valid:
+        if not self.leads:
             raise NotLeading("the lease that allows writing is not held")
 
     # Sources --------------------------------------------------------------------------------

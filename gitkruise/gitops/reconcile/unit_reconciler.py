@@ -65,6 +65,7 @@ class UnitReconciler:
         self._shelved: tuple[str, datetime] | None = None  # a commit that crashed, and until when
         self._rests: datetime | None = None  # after a round that crashed
         self._offered = False  # a commit since the last round began
+        self.reconciled_at: datetime | None = None  # the end of the last round without a failure
         self._times: list[datetime] = []  # when this round wants to be followed by another
         self._validator.gate.listen(self._wake.set)
         self._source = source_of(unit)
@@ -156,6 +157,7 @@ class UnitReconciler:
             return self._rests
         except (DiagnosticError, ApiError) as error:
             return self._setbacks.failed(error)
+        self.reconciled_at = self._around.clock.now()
         self._reporter.crashed(_ROUND, None)
         self._around.claims.settled(self.unit.id)
         if not self._times and self._shelved is None:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -141,6 +142,16 @@ class Supervisor:
     def followers(self) -> Mapping[str, SourceFollower]:
         """By source."""
         return {name: f for one in self._followers.values() for name, f in one.by_source.items()}
+
+    @property
+    def reconciled(self) -> Mapping[str, datetime]:
+        """By unit: the end of its last round without a failure."""
+        return {name: u.reconciled_at for name, u in self.units.items() if u.reconciled_at}
+
+    @property
+    def leads(self) -> bool:
+        """Return whether this process may write."""
+        return self._around.authority.leads
 
     @property
     def pollings(self) -> Mapping[str, Polling]:

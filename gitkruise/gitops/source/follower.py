@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final
 
 from gitkruise.errors import ApiError, Concern, Crashed, DiagnosticError, Finding, SourceFailed
@@ -69,6 +70,7 @@ class SourceFollower:
         self._on_commit, self._on_problem, self._live = on_commit, on_problem, live
         self._policy, self._named = policy, f"GitSource {source.namespace}/{source.name}"
         self._told = ""  # the newest commit handed on
+        self.read_at: datetime | None = None  # when the ref was resolved last
         self._problem: Finding | None = None
         self._refused: GitCommit | None = None  # by the verdict on its history and signature
 

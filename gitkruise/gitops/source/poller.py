@@ -94,6 +94,7 @@ class Polling:
             await self._hand_on(follower, one)
             if isinstance(one, ResolvedRef):
                 self._authority.read(follower.id, term, one.commit)
+                follower.read_at = self._clock.now()
         failed = all(isinstance(one, DiagnosticError) for one in found)
         self._failures = min(self._failures + 1, _DOUBLINGS_MAX) if failed else 0
 

@@ -8,11 +8,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gitkruise.gitops.resources.conditions import unit_conditions
+from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.status.publisher import Outbox
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.kube.system.clock import Clock
@@ -54,6 +62,21 @@ class MetricsSource(Protocol):
         """By sink."""
         ...
 
+    @property
+    def followers(self) -> Mapping[str, SourceFollower]:
+        """By source."""
+        ...
+
+    @property
+    def reconciled(self) -> Mapping[str, datetime]:
+        """By unit: the end of its last round without a failure."""
+        ...
+
+    @property
+    def leads(self) -> bool:
+        """Return whether this process may write."""
+        ...
+
 
 class Metrics:
     """Hears records and answers of the API server, and says it all in Prometheus' text.
@@ -80,6 +103,11 @@ class Metrics:
             ("unit",),
             registry=self._registry,
         )
+        self._leader = Gauge(
+            "gitkruise_leader",
+            "1 while this process holds the lease, 0 while it waits for it.",
+            registry=self._registry,
+        )
         self._applied = self._histogram("applied", "all of it was sent to the cluster")
         self._ready = self._histogram("ready", "everything is as git asks, or held as git asks")
 
@@ -94,7 +122,12 @@ class Metrics:
 
     def of(self, standing: MetricsSource) -> None:
         """Tell from now on how things stand there, too."""
+        self._leader.set_function(lambda: float(standing.leads))
         self._registry.register(_Gauges(standing, self._clock))
+
+    def of_process(self) -> None:
+        """Add CPU time, memory and open files of this process, where the system reports them."""
+        ProcessCollector(registry=self._registry)
 
     def text(self) -> bytes:
         """Everything, as Prometheus reads text (0.0.4)."""
@@ -138,6 +171,14 @@ class _Gauges(Collector):
     def collect(self) -> Iterator[Metric]:
         reporters = list(self._standing.reporters.values())
         yield _conditions(reporters, self._clock.now())
+        yield _unit_states(reporters)
+        yield _times(
+            "gitkruise_unit_reconciled_timestamp_seconds",
+            "Time of the last round of a unit without a failure.",
+            "unit",
+            self._standing.reconciled,
+        )
+        yield _rollout_states(reporters)
         yield _rollout_pods(reporters)
         yield _drift(reporters)
         waiting = GaugeMetricFamily(
@@ -148,6 +189,58 @@ class _Gauges(Collector):
         for name, outbox in self._standing.outboxes.items():
             waiting.add_metric((name,), 0 if outbox.idle else 1)
         yield waiting
+        yield from _sources(self._standing.followers)
+
+
+def _sources(followers: Mapping[str, SourceFollower]) -> Iterator[Metric]:
+    failing = GaugeMetricFamily(
+        "gitkruise_source_failing",
+        "1 while something prevents following a source.",
+        labels=("source",),
+    )
+    for name, follower in followers.items():
+        failing.add_metric((name,), 0 if follower.problem is None else 1)
+    yield failing
+    reads = {name: f.read_at for name, f in followers.items() if f.read_at is not None}
+    yield _times(
+        "gitkruise_source_read_timestamp_seconds",
+        "Time of the last answer of the repository of a source.",
+        "source",
+        reads,
+    )
+
+
+def _times(name: str, text: str, label: str, times: Mapping[str, datetime]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=(label,))
+    for of, time in times.items():
+        family.add_metric((of,), time.timestamp())
+    return family
+
+
+def _unit_states(reporters: Iterable[Reporter]) -> Metric:
+    family = GaugeMetricFamily(
+        "gitkruise_unit_state", "1 for the state that a unit has.", labels=("unit", "state")
+    )
+    for reporter in reporters:
+        family.add_metric((reporter.unit.id, reporter.record.state), 1)
+    return family
+
+
+def _rollout_states(reporters: Iterable[Reporter]) -> Metric:
+    family = GaugeMetricFamily(
+        "gitkruise_rollout_state",
+        "1 for the state that the rollout of a workload has.",
+        labels=("unit", "workload", "state"),
+    )
+    for reporter in reporters:
+        for rollout in reporter.record.rollouts:
+            family.add_metric((reporter.unit.id, _workload(rollout), rollout.state), 1)
+    return family
+
+
+def _workload(rollout: Rollout) -> str:
+    key = rollout.key
+    return "/".join(filter(None, (key.kind, key.namespace, key.name)))
 
 
 def _conditions(reporters: Iterable[Reporter], now: datetime) -> Metric:
@@ -171,10 +264,9 @@ def _rollout_pods(reporters: Iterable[Reporter]) -> Metric:
     )
     for reporter in reporters:
         for rollout in reporter.record.rollouts:
-            key = rollout.key
-            workload = "/".join(filter(None, (key.kind, key.namespace, key.name)))
             for state, count in _PODS.items():
-                family.add_metric((reporter.unit.id, workload, state), count(rollout))
+                labels = (reporter.unit.id, _workload(rollout), state)
+                family.add_metric(labels, count(rollout))
     return family
 
 

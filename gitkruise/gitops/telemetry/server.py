@@ -95,6 +95,7 @@ class Meter:
 
     def __init__(self, transport: Transport, clock: Clock) -> None:
         self.metrics = Metrics(clock)
+        self.metrics.of_process()
         self.transport: Transport = Counted(transport, self.metrics.answered)
         self.url = ""
         self.ready = False

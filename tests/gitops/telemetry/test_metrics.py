@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -15,6 +15,7 @@ import pytest
 
 from gitkruise.app import RunOptions, controller
 from gitkruise.errors import Unavailable
+from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.status.publisher import Outbox
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.gitops.telemetry.metrics import Metrics
@@ -115,6 +116,9 @@ class Nothing:
 
     reporters: Mapping[str, Reporter] = MappingProxyType({})
     outboxes: Mapping[str, Outbox] = MappingProxyType({})
+    followers: Mapping[str, SourceFollower] = MappingProxyType({})
+    reconciled: Mapping[str, datetime] = MappingProxyType({})
+    leads = True
 
 
 def test_how_things_stand(golden: Callable[[str, str], None]) -> None:
@@ -125,6 +129,7 @@ def test_how_things_stand(golden: Callable[[str, str], None]) -> None:
 
     class Shop(Nothing):
         reporters = MappingProxyType({"shop/web": reporter})
+        reconciled = MappingProxyType({"shop/web": START})
 
     metrics = Metrics(clock)
     metrics.of(Shop())
@@ -138,6 +143,7 @@ async def got(session: aiohttp.ClientSession, url: str, **more: str) -> tuple[in
 
 def test_a_controller_tells_how_its_units_stand(staged: MakeStage, tmp_path: Path) -> None:
     stage, done = staged(), asyncio.Queue[str]()
+    begun = SystemClock().now().timestamp()
 
     def report(record: UnitRecord) -> None:
         if record.state is State.DONE and record.applied is not None:
@@ -172,8 +178,14 @@ def test_a_controller_tells_how_its_units_stand(staged: MakeStage, tmp_path: Pat
         'gitkruise_push_to_applied_seconds_count{unit="shop/web"}',
         'gitkruise_push_to_ready_seconds_count{unit="shop/web"}',
         'gitkruise_unit_condition{status="True",type="Ready",unit="shop/web"}',
+        'gitkruise_unit_state{state="Done",unit="shop/web"}',
+        "gitkruise_leader",
     ):
         assert told[line] == 1
+    assert told['gitkruise_source_failing{source="shop/src"}'] == 0
+    assert told['gitkruise_source_read_timestamp_seconds{source="shop/src"}'] > begun
+    assert told['gitkruise_unit_reconciled_timestamp_seconds{unit="shop/web"}'] > begun
+    assert told["process_resident_memory_bytes"] > 0
     written = 'gitkruise_api_requests_total{code="200",resource="configmaps",verb="patch"}'
     assert told[written] >= 1
 
@@ -208,8 +220,10 @@ def test_probes_tell_a_start_that_takes_long_from_an_end() -> None:
     async def script(session: aiohttp.ClientSession, meter: Meter, base: str) -> None:
         assert await got(session, f"{base}/healthz") == (200, b"ok")
         assert await got(session, f"{base}/readyz") == (503, b"not ready")
+        assert samples(meter.metrics.text())["gitkruise_leader"] == 0
         meter.started(Nothing())
         assert await got(session, f"{base}/readyz") == (200, b"ok")
+        assert samples(meter.metrics.text())["gitkruise_leader"] == 1
 
     serving(script, public=False)
 
