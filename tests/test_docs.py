@@ -37,7 +37,9 @@ def test_every_code_has_an_entry_and_every_entry_a_code() -> None:
     assert entries == sorted(set(entries))
 
 
-@pytest.mark.parametrize("page", ["cli.md", "configuration.md"])
+@pytest.mark.parametrize(
+    "page", ["cli.md", "configuration.md", "../deploy/monitoring/prometheusrule.yaml"]
+)
 def test_a_reference_page_is_fresh(page: str) -> None:
     assert script("generate").PAGES[page]() == (DOCS / page).read_text(), "make docs"
 

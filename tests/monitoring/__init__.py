@@ -1,0 +1,1 @@
+"""Alert rules and the dashboard of deploy/monitoring."""
