@@ -15,11 +15,13 @@ import pytest
 
 from gitkruise.app import RunOptions, controller
 from gitkruise.errors import Unavailable
+from gitkruise.gitops.cluster.write_authority import WriteAuthority
 from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.status.publisher import Outbox
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.gitops.telemetry.metrics import Metrics
 from gitkruise.gitops.telemetry.server import Meter, metered
+from gitkruise.kube.cache.leader_election import Lease, LeaseName
 from gitkruise.kube.client.http import HttpTransport
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.serve.addresses import Listen
@@ -36,6 +38,7 @@ from tests.gitops.source.test_repositories import configured, source, unit
 from tests.gitops.stage import MakeStage, config_map, documents
 from tests.gitops.status.test_records import RECORD
 from tests.kube.server import connection_to
+from tests.kube.toy import Fault, Toy
 from tests.sandbox.served import served
 from tests.worlds import START, empty_world
 
@@ -134,6 +137,43 @@ def test_how_things_stand(golden: Callable[[str, str], None]) -> None:
     metrics = Metrics(clock)
     metrics.of(Shop())
     golden("gitops/metrics.txt", metrics.text().decode())
+
+
+def test_the_leader_is_the_process_that_has_the_lease() -> None:
+    clock, toy = ManualClock(START), Toy()
+
+    def process(who: str) -> tuple[WriteAuthority, Metrics]:
+        name = LeaseName(namespace="ops", name="sync", identity=who)
+        authority = WriteAuthority(Lease(name, toy, clock))
+
+        class Standing(Nothing):
+            leads = property(lambda _: authority.leads)
+
+        metrics = Metrics(clock)
+        metrics.of(Standing())
+        return authority, metrics
+
+    (a, of_a), (b, of_b) = process("a"), process("b")
+
+    def leaders() -> list[float]:
+        return [samples(one.text())["gitkruise_leader"] for one in (of_a, of_b)]
+
+    async def main() -> list[list[float]]:
+        seen = [leaders()]
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(a.run(clock))]
+            await a.leading()
+            running.append(tasks.create_task(b.run(clock)))
+            await clock.sleep(30)
+            seen.append(leaders())
+            toy.faults = [Fault("update", Unavailable("down")) for _ in range(1000)]
+            await clock.sleep(60)
+            seen.append(leaders())
+            for task in running:
+                task.cancel()
+        return seen
+
+    assert clock.run(main()) == [[0, 0], [1, 0], [0, 0]]
 
 
 async def got(session: aiohttp.ClientSession, url: str, **more: str) -> tuple[int, bytes]:
