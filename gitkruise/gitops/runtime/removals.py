@@ -7,6 +7,7 @@ It is removed when the last object that the unit deleted is gone: a start finds 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ class Removals:
 
     lease: LeaseAnnotation
     known: dict[str, Removal] = field(default_factory=dict)
+    _ended: set[str] = field(default_factory=set)  # units to forget
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def read(self) -> None:
         """Read the policies that earlier processes stored. Raises ApiError."""
@@ -39,11 +42,21 @@ class Removals:
     async def remember(self, units: Mapping[str, Unit]) -> None:
         """These units run: how they would end is known from now on. Raises ApiError."""
         mine = {name: removal_of(unit) for name, unit in units.items() if not unit.custom}
-        await self._keep({**self.known, **mine})
+        async with self._turn:
+            await self._keep({**self.known, **mine})
 
     async def forget(self, unit: str) -> None:
-        """A unit has ended. Raises ApiError."""
-        await self._keep({name: end for name, end in self.known.items() if name != unit})
+        """A unit has ended; those that end at the same moment share a write. Raises ApiError."""
+        self._ended.add(unit)
+        try:
+            async with self._turn:
+                if unit in self._ended:  # otherwise another unit's write was for this one, too
+                    ended = frozenset(self._ended)
+                    left = {name: end for name, end in self.known.items() if name not in ended}
+                    await self._keep(left)
+                    self._ended -= ended
+        finally:
+            self._ended.discard(unit)
 
     async def _keep(self, wanted: dict[str, Removal]) -> None:
         if wanted != self.known:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -15,7 +15,6 @@ from gitkruise.git.push.status_branch import Notes, StatusBranch, Update
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.status.serializer import (
     INDEX,
-    SKIP_CI,
     UNITS,
     Detail,
     commit_body,
@@ -25,6 +24,7 @@ from gitkruise.gitops.status.serializer import (
     intervention_lines,
     note_text,
     record_files,
+    removal_subject,
     shared_files,
     without_unit,
 )
@@ -143,6 +143,8 @@ class Outbox:
         self._urgent: dict[str, str] = {}  # by unit: how urgent its latest record is, if at all
         self._paths: dict[str, frozenset[str]] = {}
         self._found: dict[str, frozenset[str]] | None = None  # our files at the start, by unit
+        self._ended: dict[str, tuple[UnitRecord, str]] = {}  # to be removed, and why
+        self._writing = asyncio.Lock()  # a commit is made from what the one before left
         self._wake = asyncio.Event()
         self.problem = ""  # why the newest records are not in git yet
         self.crashed: Callable[[Finding | None], None] = lambda _: None  # None when it is over
@@ -162,22 +164,44 @@ class Outbox:
             self._wake.set()
 
     async def forget(self, record: UnitRecord, why: str) -> None:
-        """Remove a unit from the branch. Raises SourceFailed."""
-        self._latest.pop(record.unit, None)
-        self._written.pop(record.unit, None)
-        self._urgent.pop(record.unit, None)
-        await asyncio.to_thread(self._remove, record, why)
+        """Remove a unit from the branch. Raises SourceFailed.
 
-    def _remove(self, record: UnitRecord, why: str) -> None:
-        gone = self._known_paths(record.unit)
-        self._paths.pop(record.unit, None)
-        index = without_unit(self._branch.read(INDEX), record.unit)
+        One commit removes all units that wait for the branch at the same moment.
+        """
+        unit = record.unit
+        self._ended[unit] = record, why
+        try:
+            async with self._writing:
+                if unit in self._ended:  # otherwise the commit for another unit removed this one
+                    await self._forget_all(dict(self._ended))
+        finally:
+            self._ended.pop(unit, None)
+
+    async def _forget_all(self, ended: Mapping[str, tuple[UnitRecord, str]]) -> None:
+        for unit in ended:
+            self._latest.pop(unit, None)
+            self._written.pop(unit, None)
+            self._urgent.pop(unit, None)
+        await asyncio.to_thread(self._remove, [*ended.values()])
+        for unit in ended:
+            self._ended.pop(unit, None)
+            self._paths.pop(unit, None)
+
+    def _remove(self, ended: Sequence[tuple[UnitRecord, str]]) -> None:
+        records = [record for record, _ in ended]
+        index = self._branch.read(INDEX)
+        for record in records:
+            index = without_unit(index, record.unit)
+        gone = frozenset[str]().union(*(self._known_paths(record.unit) for record in records))
         update = Update(
             files=shared_files(list(self._latest.values()), index),
             delete=tuple(sorted(gone)),
-            subject=f"{record.unit}: removed, {why} {SKIP_CI}",
-            body=intervention_lines(record.interventions),
-            trailers=[("Gitkruise-Cluster", record.cluster), ("Gitkruise-Unit", record.unit)],
+            subject=removal_subject(records, ended[0][1]),
+            body=intervention_lines([one for r in records for one in r.interventions]),
+            trailers=[
+                ("Gitkruise-Cluster", records[0].cluster),
+                *(("Gitkruise-Unit", record.unit) for record in records),
+            ],
         )
         self._branch.publish(update, self._clock.now())
 
@@ -254,12 +278,13 @@ class Outbox:
         return sorted(self._urgent, key=lambda unit: (self._urgent[unit] != "now", unit))
 
     async def _write(self, order: Sequence[str]) -> str | None:
-        due = [self._latest[unit] for unit in order]
-        commit = await asyncio.to_thread(self._publish, due)
-        self.problem = ""
-        self._written |= {record.unit: record for record in due}
-        for unit in order:
-            self._weigh(unit)
+        async with self._writing:
+            due = [self._latest[unit] for unit in order if unit in self._latest]
+            commit = await asyncio.to_thread(self._publish, due) if due else None
+            self.problem = ""
+            self._written |= {record.unit: record for record in due}
+            for record in due:
+                self._weigh(record.unit)
         return commit
 
     def _fresh(self, record: UnitRecord) -> UnitRecord:

@@ -161,8 +161,17 @@ def commit_subject(records: Sequence[UnitRecord], *, unmoved: bool = False) -> s
     but its interventions, `shop/web: DriftCorrected ConfigMap shop/settings`."""
     first = records[0]
     news = _intervention_news(first.interventions) if unmoved else news_of(first)
+    return _subject(records, news)
+
+
+def removal_subject(records: Sequence[UnitRecord], why: str) -> str:
+    """Return `shop/web: removed, 4 objects deleted`, for the first unit that ended."""
+    return _subject(records, f"removed, {why}")
+
+
+def _subject(records: Sequence[UnitRecord], news: str) -> str:
     more = f" (+{len(records) - 1} units)" if len(records) > 1 else ""
-    return visible(f"{first.unit}: {news}{more} {SKIP_CI}")
+    return visible(f"{records[0].unit}: {news}{more} {SKIP_CI}")
 
 
 def _intervention_news(told: Sequence[Intervention]) -> str:
