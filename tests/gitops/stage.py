@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -80,6 +88,10 @@ class Inline(ThreadPoolExecutor):
         return future
 
 
+async def _immediately(_: ApiRequest) -> None:
+    """Nothing happens before the request."""
+
+
 class Wire(WorldTransport):
     """gitkruise's way to the cluster: every request is kept, and the line can be cut."""
 
@@ -91,9 +103,11 @@ class Wire(WorldTransport):
         self.cut = False
         self.honours = True  # whom a request is made for
         self.refuse: Callable[[ApiRequest], ApiError | None] = lambda _: None
+        self.before: Callable[[ApiRequest], Awaitable[None]] = _immediately
 
     async def send(self, request: ApiRequest) -> ApiReply:
         self.requests.append(request)
+        await self.before(request)
         error = Unavailable("connection refused") if self.cut else self.refuse(request)
         if error is not None:
             raise error

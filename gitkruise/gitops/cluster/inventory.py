@@ -1,11 +1,11 @@
-"""Inventory: the live objects with a unit's label, listed once for all units that start
+"""Inventory: the live objects with a unit's label, listed once for all units that start or end
 together."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Final
 
 from gitkruise.errors import Forbidden, MethodNotAllowed, NotFound
@@ -41,29 +41,29 @@ class Inventory:
         self._looking = asyncio.Lock()
 
     async def of(
-        self,
-        label: str,
-        catalog: Catalog,
-        followed: Collection[GroupKind],
-        *,
-        fresh: bool = False,
+        self, label: str, catalog: Catalog, followed: Collection[GroupKind]
     ) -> list[ObjectKey]:
-        """Return every object with the unit label `label`, at most FRESH_S old, or listed now if
-        `fresh`.
-
-        The store holds all labelled objects of the kinds in `followed`; other kinds are listed one
-        by one. Kinds we may not list are skipped: what cannot be seen is not pruned. Raises
-        ApiError.
-        """
+        """Return every object with the unit label `label`, at most FRESH_S old. Raises ApiError."""
         async with self._looking:
-            if fresh or self._clock.monotonic() - self._found_at > FRESH_S:
-                self._found = await self._look(catalog, followed)
-                self._found_at = self._clock.monotonic()
+            if self._clock.monotonic() - self._found_at > FRESH_S:
+                await self._look(catalog, followed)
         return self._found.get(label, [])
 
-    async def _look(
+    async def listed_now(
         self, catalog: Catalog, followed: Collection[GroupKind]
-    ) -> dict[str, list[ObjectKey]]:
+    ) -> Mapping[str, list[ObjectKey]]:
+        """Return every object by its unit label; no list began before this call. Raises
+        ApiError."""
+        async with self._looking:
+            await self._look(catalog, followed)
+            return self._found
+
+    async def _look(self, catalog: Catalog, followed: Collection[GroupKind]) -> None:
+        """The store holds all labelled objects of the kinds in `followed`; other kinds are listed
+        one by one. Kinds we may not list are skipped: what cannot be seen is not pruned.
+
+        The store is read last: it then has what units wrote until the lists began.
+        """
         found: dict[str, list[ObjectKey]] = {}
         kinds = {
             k.group_kind: catalog.stored(k.group_kind)
@@ -71,13 +71,13 @@ class Inventory:
             if "list" in k.verbs and k.group_kind not in NOT_OURS
         }
         for group_kind, kind in kinds.items():
-            if group_kind in followed:
-                for seen in self._store.all_seen(group_kind):
-                    found.setdefault(_label(seen.obj), []).append(seen.key)
-            elif kind is not None:
+            if group_kind not in followed and kind is not None:
                 async for obj in self._labelled(kind):
                     found.setdefault(_label(obj), []).append(_key(kind, obj))
-        return found
+        for group_kind in [gk for gk in kinds if gk in followed]:
+            for seen in self._store.all_seen(group_kind):
+                found.setdefault(_label(seen.obj), []).append(seen.key)
+        self._found, self._found_at = found, self._clock.monotonic()
 
     async def _labelled(self, kind: Kind) -> AsyncIterator[Obj]:
         try:

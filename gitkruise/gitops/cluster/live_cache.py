@@ -198,16 +198,22 @@ class LiveView:
     def _of_workloads(self) -> list[Kind]:
         return [k for gk in (POD, REVISION) if (k := self.catalog.stored(gk)) is not None]
 
-    async def scan(self, label: str, *, fresh: bool = False) -> list[ObjectKey]:
-        """Return every object in the cluster with the unit label `label`.
+    async def scan(self, label: str) -> list[ObjectKey]:
+        """Return every object in the cluster with the unit label `label`, for a unit that starts.
 
-        The result is listed again if `fresh`, otherwise shared by all units that start together.
-        Raises ApiError.
+        All units that start together share the lists. Raises ApiError.
         """
-        whole = [
-            kind for (kind, space), i in self._informers.items() if not space and i.synced.is_set()
-        ]
-        return await self._inventory.of(label, self.catalog, frozenset(whole), fresh=fresh)
+        return await self._inventory.of(label, self.catalog, self._followed_whole())
+
+    async def scan_all(self) -> Mapping[str, list[ObjectKey]]:
+        """Return every object in the cluster with a unit label, by label; no list began before
+        this call. Raises ApiError."""
+        return await self._inventory.listed_now(self.catalog, self._followed_whole())
+
+    def _followed_whole(self) -> frozenset[GroupKind]:
+        """Return the kinds that are followed in all namespaces, with a complete list."""
+        informers = self._informers.items()
+        return frozenset(kind for (kind, space), i in informers if not space and i.synced.is_set())
 
     async def ready(self, informers: Iterable[Informer]) -> None:
         """Wait until each informer has a complete list. Raises ClusterFailed GK4103."""

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
 from typing import Final
 
-from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding, Severity
+from gitkruise.errors import ApiError, Conflict, Crashed, DiagnosticError, Finding, Severity
 from gitkruise.gitops.cluster.impersonation import acting_as
 from gitkruise.gitops.reconcile.pre_delete_hooks import run_last_jobs
 from gitkruise.gitops.reconcile.pruner import UnitPruner, delete_all, release_all
 from gitkruise.gitops.reconcile.unit_cluster import UnitContext
+from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import wait_for
 from gitkruise.model.gitops.change import DesiredSet, Live, PruneRules, SyncSnapshot
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import Intervention, Removal, UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.sync.annotations import kept, unit_label
+from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.planner.sync.prune import choose_prunes, lingering
 from gitkruise.printable import many
 from gitkruise.wire.primitives.log_line import log_line
@@ -112,65 +113,92 @@ class UnitFinalizer:
         self._left = [one for one in self._left if one.record.unit != unit.record.unit]
         self._left.append(unit)
         name = unit.record.unit
-        self._claims.end(name, unit_label(self._cluster, name))
+        self._claims.end(name, self._label(unit))
         self._added.set()
 
     async def run(self) -> None:
         """End whatever is left, until cancelled."""
         while True:
             self._added.clear()
-            for unit in self._left:
-                others = [p for p in self._remaining() if unit.source in {"", p.source}]
-                if all(p.sure and self._authority.fresh(p.source) for p in others):
-                    await self._guarded(unit)
-            for name in [*self._outliving]:
-                await self._look_at_outliving(name)
+            await self._end_together([unit for unit in self._left if self._may_end(unit)])
+            async with asyncio.TaskGroup() as tasks:
+                for name in self._outliving:
+                    tasks.create_task(self._look_at_outliving(name))
             if self._left or self._outliving:
                 await wait_for(self._added, self._clock, timedelta(seconds=_PAUSE_S))
             else:
                 await self._added.wait()
 
-    async def _guarded(self, unit: RemovedUnit) -> None:
-        finding: Finding | None
+    def _may_end(self, unit: RemovedUnit) -> bool:
+        """Return whether `unit` is still to end in this way, and every unit that its objects may
+        have moved to has said what it wants."""
+        others = [p for p in self._remaining() if unit.source in {"", p.source}]
+        sure = all(p.sure and self._authority.fresh(p.source) for p in others)
+        return sure and any(unit is one for one in self._left)
+
+    async def _end_together(self, units: Sequence[RemovedUnit]) -> None:
+        """End `units` side by side, by one scan: it begins after each of them was added, and thus
+        stopped writing."""
+        if not units:
+            return
+        try:
+            with self._containment.of("Objects of removed units: the scan"):
+                found = await self._live.scan_all()
+        except (DiagnosticError, ApiError) as error:
+            for unit in units:
+                self._failed(unit, error)
+            return
+        async with asyncio.TaskGroup() as tasks:
+            for unit in units:
+                tasks.create_task(self._guarded(unit, found.get(self._label(unit), ())))
+
+    async def _guarded(self, unit: RemovedUnit, found: Collection[ObjectKey]) -> None:
         try:
             with self._containment.of(f"Unit {unit.record.unit}: its end"):
-                finding = await self._end(unit)
-        except Crashed as error:
-            finding = error.findings[0]
+                live = await self._objects(self._label(unit), found)
+                if not self._may_end(unit):
+                    return  # that changed during the scan: the next one is for it
+                finding = await self._end(unit, live)
         except (DiagnosticError, ApiError) as error:
-            log.warning(log_line("unit-removal-failed", unit=unit.record.unit, error=error))
+            self._failed(unit, error)
             return
         if finding is None:
             self._left = [one for one in self._left if one is not unit]
             self._claims.forget(unit.record.unit)
-        elif self._told.get(unit.record.unit) != finding:
+        else:
+            self._tell(unit, finding)
+
+    def _failed(self, unit: RemovedUnit, error: DiagnosticError | ApiError) -> None:
+        """Report a failure; the end of the unit is tried again."""
+        if isinstance(error, Crashed):
+            self._tell(unit, error.findings[0])
+        else:
+            log.warning(log_line("unit-removal-failed", unit=unit.record.unit, error=error))
+
+    def _tell(self, unit: RemovedUnit, finding: Finding) -> None:
+        if self._told.get(unit.record.unit) != finding:
             self._told[unit.record.unit] = finding
             self._stuck(unit, finding)
 
-    async def _end(self, unit: RemovedUnit) -> Finding | None:
-        """Do what is due; what keeps the unit from its end, None when it is forgotten."""
+    async def _end(self, unit: RemovedUnit, live: dict[ObjectKey, Live]) -> Finding | None:
+        """Do what is due; what keeps the unit from its end, None when it is forgotten.
+
+        Raises Conflict when an object changed since it was read, and the same ApiErrors as writes.
+        """
         name, removal = unit.record.unit, unit.removal
-        label = unit_label(self._cluster, name)
-        live = await self._objects(label)
         transport = acting_as(removal.account, self._live.transport)
         if removal.policy == "Orphan":
             await release_all(live, self._live, transport)
             await self._forget(unit, "its objects stay")
             await unit.gone()
             return None
-        snapshot = self._snapshot(live, label, unit)
+        snapshot = self._snapshot(live, unit)
         prunes = choose_prunes(snapshot)
         if prunes.now:
             awaited = await run_last_jobs(name, live, self._live, transport)
             if awaited is not None:
                 return awaited
-        journal = partial(self._deleted, name)
-        findings = await delete_all(
-            prunes.now, live, self._live, transport,
-            propagation=removal.propagation, why=_UNIT_GONE, journal=journal,
-        )  # fmt: skip
-        deleted = {live[key].obj["metadata"]["uid"] for key in prunes.now}
-        self._asked[name] = self._asked.get(name, frozenset()) | deleted
+        findings = await self._delete(unit, prunes.now, live, transport)
         if findings:
             return findings[0]
         stays = [k for k in live if k not in prunes.now and self._is_due(k, live[k], snapshot)]
@@ -179,7 +207,7 @@ class UnitFinalizer:
         if removal.policy == "WaitForTermination" and self._leaving(live, prunes.now):
             late, _ = lingering(live, (), self._clock.now(), removal.timeout)
             return late or _waits(name)
-        count = len(self._asked[name])
+        count = len(self._asked.get(name, ()))
         words = f"{many(count, 'object')} deleted" if count else "nothing was left"
         kept_ones = {key: one for key, one in live.items() if key not in prunes.now}
         await release_all(kept_ones, self._live, transport)
@@ -188,13 +216,44 @@ class UnitFinalizer:
         leaving = {
             key: str(meta["uid"])
             for key, meta in metas.items()
-            if meta["uid"] in self._asked[name] or meta.get("deletionTimestamp")
+            if meta["uid"] in self._asked.get(name, ()) or meta.get("deletionTimestamp")
         }
         if leaving:
             self._outliving[name] = _Outliving(unit, leaving)
         else:
             await unit.gone()
         return None
+
+    async def _delete(
+        self,
+        unit: RemovedUnit,
+        keys: Sequence[ObjectKey],
+        live: Mapping[ObjectKey, Live],
+        transport: Transport,
+    ) -> tuple[Finding, ...]:
+        """Delete objects in order; return why some stay. Raises Conflict for one that another unit
+        may want or have by now: the next scan decides."""
+        name, accepted = unit.record.unit, set[ObjectKey]()
+        findings: list[Finding] = []
+
+        def journal(key: ObjectKey, reason: str, text: str) -> None:
+            accepted.add(key)
+            uids = self._asked.get(name, frozenset())
+            self._asked[name] = uids | {live[key].obj["metadata"]["uid"]}
+            entry = Intervention(at=self._clock.now(), key=key, reason=reason, text=text)
+            self._journal.setdefault(name, []).append(entry)
+
+        for key in keys:
+            if not self._may_end(unit) or self._claims.others(name, frozenset({key})):
+                raise Conflict(f"{key} may have moved to another unit meanwhile")
+            findings += await delete_all(
+                [key], live, self._live, transport,
+                propagation=unit.removal.propagation, why=_UNIT_GONE, journal=journal,
+            )  # fmt: skip
+        changed = [key for key in keys if key not in accepted]
+        if changed and not findings:
+            raise Conflict(f"{changed[0]} changed or disappeared meanwhile")
+        return tuple(findings)
 
     async def _look_at_outliving(self, name: str) -> None:
         """Report objects that a forgotten unit should have taken with it."""
@@ -230,23 +289,26 @@ class UnitFinalizer:
         await unit.forget(replace(unit.record, interventions=deleted), why)
         self._journal.pop(unit.record.unit, None)
 
-    def _deleted(self, unit: str, key: ObjectKey, reason: str, text: str) -> None:
-        entry = Intervention(at=self._clock.now(), key=key, reason=reason, text=text)
-        self._journal.setdefault(unit, []).append(entry)
-
-    async def _objects(self, label: str) -> dict[ObjectKey, Live]:
-        """Return the live objects with the unit's label. Raises ApiError or ClusterFailed."""
-        found = await self._live.scan(label, fresh=True)
+    async def _objects(self, label: str, found: Collection[ObjectKey]) -> dict[ObjectKey, Live]:
+        """Return those of the objects `found` that have the unit's label now: another unit may
+        have taken some over since the scan. Raises ClusterFailed."""
         await self._live.ready(self._live.want({key.group_kind: "" for key in found}))
         seen = {key: there for key in found if (there := self._live.store.seen(key)) is not None}
-        return {key: Live(obj=there.obj, ready=True) for key, there in seen.items()}
+        return {
+            key: Live(obj=there.obj, ready=True)
+            for key, there in seen.items()
+            if mark_of(there.obj) == label
+        }
 
-    def _snapshot(self, live: dict[ObjectKey, Live], label: str, unit: RemovedUnit) -> SyncSnapshot:
+    def _label(self, unit: RemovedUnit) -> str:
+        return unit_label(self._cluster, unit.record.unit)
+
+    def _snapshot(self, live: dict[ObjectKey, Live], unit: RemovedUnit) -> SyncSnapshot:
         removal = unit.removal
         limit = removal.limit if removal.policy == "MirrorPrune" else _EVERYTHING
         return SyncSnapshot(
             desired=_NOTHING,
-            unit_label=label,
+            unit_label=self._label(unit),
             live=live,
             inventory=frozenset(live),
             inventory_complete=True,
