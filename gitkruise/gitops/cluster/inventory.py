@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
-from gitkruise.errors import Forbidden, MethodNotAllowed, NotFound
+from gitkruise.errors import Forbidden, MethodNotAllowed, NotFound, leaves
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.discovery import each
 from gitkruise.kube.client.transport import Transport
@@ -59,8 +59,8 @@ class Inventory:
             return self._found
 
     async def _look(self, catalog: Catalog, followed: Collection[GroupKind]) -> None:
-        """The store holds all labelled objects of the kinds in `followed`; other kinds are listed
-        one by one. Kinds we may not list are skipped: what cannot be seen is not pruned.
+        """The store holds all labelled objects of the kinds in `followed`; other kinds are listed,
+        side by side. Kinds we may not list are skipped: what cannot be seen is not pruned.
 
         The store is read last: it then has what units wrote until the lists began.
         """
@@ -70,23 +70,30 @@ class Inventory:
             for k in catalog.kinds()
             if "list" in k.verbs and k.group_kind not in NOT_OURS
         }
-        for group_kind, kind in kinds.items():
-            if group_kind not in followed and kind is not None:
-                async for obj in self._labelled(kind):
-                    found.setdefault(_label(obj), []).append(_key(kind, obj))
+        others = [k for gk, k in kinds.items() if gk not in followed and k is not None]
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                lists = [tasks.create_task(self._labelled(kind)) for kind in others]
+        except ExceptionGroup as failed:  # callers know what a list raises
+            raise next(leaves(failed)) from failed
+        for listing in lists:
+            for label, key in listing.result():
+                found.setdefault(label, []).append(key)
         for group_kind in [gk for gk in kinds if gk in followed]:
             for seen in self._store.all_seen(group_kind):
                 found.setdefault(_label(seen.obj), []).append(seen.key)
         self._found, self._found_at = found, self._clock.monotonic()
 
-    async def _labelled(self, kind: Kind) -> AsyncIterator[Obj]:
+    async def _labelled(self, kind: Kind) -> list[tuple[str, ObjectKey]]:
+        """Return the label and the key of each labelled object of a kind."""
         try:
-            async for obj in each(self._transport, kind.ref, selector=UNIT):
-                yield obj
+            objects = each(self._transport, kind.ref, selector=UNIT)
+            return [(_label(obj), _key(kind, obj)) async for obj in objects]
         except (NotFound, MethodNotAllowed):
-            return  # known to us, and not to this cluster
+            return []  # known to us, and not to this cluster
         except Forbidden as error:
             log.info(log_line("inventory-incomplete", kind=kind.ref.plural, error=error))
+            return []
 
 
 def _label(obj: Obj) -> str:

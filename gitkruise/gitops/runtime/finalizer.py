@@ -29,6 +29,7 @@ from gitkruise.wire.primitives.names import ObjectKey
 
 log = logging.getLogger(__name__)
 _PAUSE_S: Final = 5.0
+_TRIES, _CHANGED_S = 4, 0.5  # for objects that others write: until the cache has their version
 _NOTHING: Final = DesiredSet(commit=GitCommit(id=""), objects=())
 _UNIT_GONE: Final = "its unit was removed"
 _EVERYTHING: Final = 10**9  # a written policy asks for no limit
@@ -155,18 +156,33 @@ class UnitFinalizer:
     async def _guarded(self, unit: RemovedUnit, found: Collection[ObjectKey]) -> None:
         try:
             with self._containment.of(f"Unit {unit.record.unit}: its end"):
-                live = await self._objects(self._label(unit), found)
-                if not self._may_end(unit):
-                    return  # that changed during the scan: the next one is for it
-                finding = await self._end(unit, live)
+                finding = await self._tried(unit, found)
         except (DiagnosticError, ApiError) as error:
             self._failed(unit, error)
-            return
-        if finding is None:
-            self._left = [one for one in self._left if one is not unit]
-            self._claims.forget(unit.record.unit)
         else:
-            self._tell(unit, finding)
+            if finding is not None:
+                self._tell(unit, finding)
+
+    async def _tried(self, unit: RemovedUnit, found: Collection[ObjectKey]) -> Finding | None:
+        """End a unit, or return what keeps it; objects that others write are read again. Raises
+        Conflict when they are written all the time."""
+        left = _TRIES
+        while True:
+            left -= 1
+            live = await self._objects(self._label(unit), found)
+            if not self._may_end(unit):
+                return None  # that changed during the scan: the next one is for it
+            try:
+                finding = await self._end(unit, live)
+            except Conflict:
+                if not left:
+                    raise
+                await self._clock.sleep(_CHANGED_S)
+                continue
+            if finding is None:
+                self._left = [one for one in self._left if one is not unit]
+                self._claims.forget(unit.record.unit)
+            return finding
 
     def _failed(self, unit: RemovedUnit, error: DiagnosticError | ApiError) -> None:
         """Report a failure; the end of the unit is tried again."""
