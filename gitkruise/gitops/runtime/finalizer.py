@@ -85,6 +85,10 @@ class UnitFinalizer:
     policies, objects may outlive their unit: those that still exist `prune.timeout` after their
     deletion are logged. Its pre-delete Jobs run before anything is deleted. What stays loses its
     mark at the end: it belongs to no unit, and any unit may take it over.
+
+    Units that wait at the same moment share a scan, which says where to look and no more: what an
+    object is, and who wants it, is looked up again right before each write, and the write holds for
+    that version only.
     """
 
     def __init__(
