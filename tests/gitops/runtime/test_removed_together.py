@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +13,7 @@ import pytest
 
 from gitkruise.app import controller
 from gitkruise.errors import ApiError, Conflict, Unavailable
+from gitkruise.gitops.status.publisher import Outbox
 from gitkruise.planner.sync.annotations import UNIT, unit_label
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.git.repos import run_git
@@ -251,3 +254,24 @@ def test_a_write_that_fails_delays_no_other_unit(hands: House) -> None:
         assert (hands.has("a", "b"), gone(hands, "a", "b")) == ([True, False], [False, True])
 
     play(hands, script)
+
+
+def test_a_record_that_is_being_written_does_not_outlive_its_unit(staged: MakeStage) -> None:
+    """A removal and a record may be due at the same moment: neither undoes the other."""
+    stage = staged()
+    outbox = Outbox(stage.branch, None, stage.clock, coalesce=timedelta(seconds=5))
+    stays, *left = (replace(stage.record, unit=f"shop/u{number}") for number in range(5))
+
+    async def write() -> None:
+        for record in (stays, *left):
+            outbox.offer(record)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(outbox.flush())
+            for record in left:
+                tasks.create_task(outbox.forget(record, "nothing was left"))
+
+    asyncio.run(write())
+    assert [line.split("\t")[0] for line in stage.told("index.tsv").splitlines()[1:]] == ["shop/u0"]
+    folder = f"{STATUS}:units/shop"
+    assert run_git(stage.origin.bare, "ls-tree", "--name-only", folder) == "u0"
+    assert stage.diary()[1:] == ["shop/u1: removed, nothing was left (+3 units) [skip ci]"]
