@@ -186,6 +186,8 @@ class UnitFinalizer:
             if finding is None:
                 self._left = [one for one in self._left if one is not unit]
                 self._claims.forget(unit.record.unit)
+                self._asked.pop(unit.record.unit, None)  # it may come back, and end once more
+                self._told.pop(unit.record.unit, None)
             return finding
 
     def _failed(self, unit: RemovedUnit, error: DiagnosticError | ApiError) -> None:

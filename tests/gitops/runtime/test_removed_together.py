@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
@@ -115,6 +116,26 @@ def test_reads_and_commits_do_not_grow_with_the_units_that_left_a_file(
         assert "gitkruise-sync-units" not in {r.name for r in asked if r.verb == "update"}
 
     stage.play(script)
+
+
+def test_a_unit_that_came_back_counts_its_own_deletions(
+    hands: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "gitkruise")
+
+    async def script(hands: House) -> None:
+        await start(hands, "a")
+        for _ in range(2):
+            await hands.ask("delete", "Unit", "a")
+            await hands.rest()
+            assert hands.has("a") == [False]
+            await hands.unit("a")
+            await hands.rest(60)
+            assert hands.has("a") == [True]
+
+    play(hands, script)
+    told = [line for line in caplog.messages if line.startswith("event=unit-removed")]
+    assert told == ['event=unit-removed unit=shop/a why="1 object deleted"'] * 2
 
 
 def test_an_object_that_changes_before_its_deletion_is_deleted_afterwards(hands: House) -> None:
