@@ -16,6 +16,7 @@ ENV = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "HOME": "/nonexistent",
     "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_TEMPLATE_DIR": "",  # its dozen of sample hooks would be copied each time
     "GIT_AUTHOR_NAME": "Dana K",
     "GIT_AUTHOR_EMAIL": "dana@example.com",
     "GIT_COMMITTER_NAME": "Dana K",

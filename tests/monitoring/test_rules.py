@@ -67,6 +67,7 @@ def test_prometheus_accepts_the_rules() -> None:
     assert f"{len(RULES)} rules found" in promtool("check", "rules", str(FOLDER / "rules.yaml"))
 
 
+@pytest.mark.slow
 def test_alerts_fire_when_they_should_and_not_before() -> None:
     assert "SUCCESS" in promtool("test", "rules", SCENARIOS.name)
 

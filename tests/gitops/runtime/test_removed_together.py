@@ -23,6 +23,7 @@ from tests.gitops.programs import options, unit
 from tests.gitops.runtime.test_finalizer import HEAD, STAYS, TOLD
 from tests.gitops.stage import STATUS, MakeStage, config_map, documents
 
+pytestmark = pytest.mark.slow
 SCAN_S: Final = 10.0  # of a slow API server
 
 
