@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
@@ -181,26 +181,31 @@ class _Gauges(Collector):
         yield _rollout_states(reporters)
         yield _rollout_pods(reporters)
         yield _drift(reporters)
-        waiting = GaugeMetricFamily(
+        yield _gauge(
             "gitkruise_statuswrite_pending",
             "1 while a sink's branch lacks the newest records.",
-            labels=("sink",),
+            ("sink",),
+            (((n,), 0 if box.idle else 1) for n, box in self._standing.outboxes.items()),
         )
-        for name, outbox in self._standing.outboxes.items():
-            waiting.add_metric((name,), 0 if outbox.idle else 1)
-        yield waiting
         yield from _sources(self._standing.followers)
 
 
+def _gauge(
+    name: str, text: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float]]
+) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for of, value in values:
+        family.add_metric(of, value)
+    return family
+
+
 def _sources(followers: Mapping[str, SourceFollower]) -> Iterator[Metric]:
-    failing = GaugeMetricFamily(
+    yield _gauge(
         "gitkruise_source_failing",
         "1 while something prevents following a source.",
-        labels=("source",),
+        ("source",),
+        (((name,), 0 if f.problem is None else 1) for name, f in followers.items()),
     )
-    for name, follower in followers.items():
-        failing.add_metric((name,), 0 if follower.problem is None else 1)
-    yield failing
     reads = {name: f.read_at for name, f in followers.items() if f.read_at is not None}
     yield _times(
         "gitkruise_source_read_timestamp_seconds",
@@ -211,73 +216,70 @@ def _sources(followers: Mapping[str, SourceFollower]) -> Iterator[Metric]:
 
 
 def _times(name: str, text: str, label: str, times: Mapping[str, datetime]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=(label,))
-    for of, time in times.items():
-        family.add_metric((of,), time.timestamp())
-    return family
+    return _gauge(name, text, (label,), (((of,), at.timestamp()) for of, at in times.items()))
 
 
 def _unit_states(reporters: Iterable[Reporter]) -> Metric:
-    family = GaugeMetricFamily(
-        "gitkruise_unit_state", "1 for the state that a unit has.", labels=("unit", "state")
+    return _gauge(
+        "gitkruise_unit_state",
+        "1 for the state that a unit has.",
+        ("unit", "state"),
+        (((r.unit.id, r.record.state), 1) for r in reporters),
     )
+
+
+def _rollouts(reporters: Iterable[Reporter]) -> Iterator[tuple[str, str, Rollout]]:
+    """Yield unit, workload and rollout."""
     for reporter in reporters:
-        family.add_metric((reporter.unit.id, reporter.record.state), 1)
-    return family
+        for rollout in reporter.record.rollouts:
+            key = rollout.key
+            workload = "/".join(filter(None, (key.kind, key.namespace, key.name)))
+            yield reporter.unit.id, workload, rollout
 
 
 def _rollout_states(reporters: Iterable[Reporter]) -> Metric:
-    family = GaugeMetricFamily(
+    return _gauge(
         "gitkruise_rollout_state",
         "1 for the state that the rollout of a workload has.",
-        labels=("unit", "workload", "state"),
+        ("unit", "workload", "state"),
+        (((unit, workload, r.state), 1) for unit, workload, r in _rollouts(reporters)),
     )
-    for reporter in reporters:
-        for rollout in reporter.record.rollouts:
-            family.add_metric((reporter.unit.id, _workload(rollout), rollout.state), 1)
-    return family
-
-
-def _workload(rollout: Rollout) -> str:
-    key = rollout.key
-    return "/".join(filter(None, (key.kind, key.namespace, key.name)))
 
 
 def _conditions(reporters: Iterable[Reporter], now: datetime) -> Metric:
-    family = GaugeMetricFamily(
+    return _gauge(
         "gitkruise_unit_condition",
         "1 for the status that each condition of a unit has.",
-        labels=("unit", "type", "status"),
+        ("unit", "type", "status"),
+        (
+            ((r.unit.id, one.type, one.status), 1)
+            for r in reporters
+            for one in unit_conditions(r.record, suspended=r.unit.spec.suspended(now) is not None)
+        ),
     )
-    for reporter in reporters:
-        suspended = reporter.unit.spec.suspended(now) is not None
-        for one in unit_conditions(reporter.record, suspended=suspended):
-            family.add_metric((reporter.unit.id, one.type, one.status), 1)
-    return family
 
 
 def _rollout_pods(reporters: Iterable[Reporter]) -> Metric:
-    family = GaugeMetricFamily(
+    return _gauge(
         "gitkruise_rollout_pods",
         "Pods of a workload by how far its rollout has brought them.",
-        labels=("unit", "workload", "state"),
+        ("unit", "workload", "state"),
+        (
+            ((unit, workload, state), count(rollout))
+            for unit, workload, rollout in _rollouts(reporters)
+            for state, count in _PODS.items()
+        ),
     )
-    for reporter in reporters:
-        for rollout in reporter.record.rollouts:
-            for state, count in _PODS.items():
-                labels = (reporter.unit.id, _workload(rollout), state)
-                family.add_metric(labels, count(rollout))
-    return family
 
 
 def _drift(reporters: Iterable[Reporter]) -> Metric:
-    family = GaugeMetricFamily(
+    return _gauge(
         "gitkruise_drift_fields",
         "Fields that differ from git and are not being corrected, by who set them.",
-        labels=("unit", "manager"),
+        ("unit", "manager"),
+        (
+            ((r.unit.id, manager), count)
+            for r in reporters
+            for manager, count in collections.Counter(d.manager for d in r.record.drift).items()
+        ),
     )
-    for reporter in reporters:
-        managers = collections.Counter(drift.manager for drift in reporter.record.drift)
-        for manager, count in managers.items():
-            family.add_metric((reporter.unit.id, manager), count)
-    return family
