@@ -12,7 +12,7 @@ from typing import Final
 from gitkruise.errors import InvalidManifests
 from gitkruise.git.kustomize.render import KUSTOMIZATION_NAMES, Renderer
 from gitkruise.git.manifests.ignore import Ignored
-from gitkruise.git.manifests.reader import read_desired
+from gitkruise.git.manifests.reader import Manifests, read_desired
 from gitkruise.git.parsing.parse_cache import ParseCache
 from gitkruise.git.plumbing.trees import clean_path
 from gitkruise.git.repository.repository import Repository
@@ -74,6 +74,7 @@ class _Folders:
     commit: str
     cache: ParseCache = field(default_factory=ParseCache)
     files: dict[str, list[str]] = field(default_factory=dict)  # names by folder
+    known: dict[str, Manifests] = field(default_factory=dict)  # what was read, by folder
 
     def __post_init__(self) -> None:
         ignored = Ignored(self.repository, self.commit, "", ())
@@ -144,14 +145,20 @@ class _Folders:
 
     def _objects(self, path: str, *, own: bool = False) -> int:
         """Count the objects of a folder; its `own` without those of the folders in it."""
-        read = read_desired(self.repository, self.commit, path, kind="plain", cache=self.cache)
+        documents = self._manifests(path).documents
         if not own:
-            return len(read.documents)
-        return sum(str(PurePosixPath(d.file).parent) == (path or TOP) for d in read.documents)
+            return len(documents)
+        return sum(str(PurePosixPath(d.file).parent) == (path or TOP) for d in documents)
 
     def _declared(self) -> tuple[str, ...]:
-        read = read_desired(self.repository, self.commit, kind="plain", cache=self.cache)
-        return tuple(sorted({d.file for d in read.config if d.obj.get("kind") == "Unit"}))
+        config = self._manifests("").config
+        return tuple(sorted({d.file for d in config if d.obj.get("kind") == "Unit"}))
+
+    def _manifests(self, path: str) -> Manifests:
+        if path not in self.known:
+            read = read_desired(self.repository, self.commit, path, kind="plain", cache=self.cache)
+            self.known[path] = read
+        return self.known[path]
 
 
 def _sharing(roots: Mapping[str, frozenset[str]]) -> list[tuple[str, ...]]:
