@@ -36,7 +36,7 @@ def test_the_file_is_written_and_other_commands_read_it(gk: Caller, shop: Path) 
         "  apps   1 object",
         "next:",
         "  gitkruise validate",
-        '  git add --all && git commit -m "gitkruise: follow trunk"',
+        "  git add --all && git commit -m 'gitkruise: follow trunk'",
         "  gitkruise run --config gitkruise.yaml",
     ]
     assert run_git(shop, "status", "--porcelain", "-uall").splitlines() == [
@@ -88,6 +88,21 @@ def test_a_cluster_gets_one_overlay_of_a_base(gk: Caller, shop: Path) -> None:
     assert chosen.err.splitlines()[:2] == [
         "wrote gitkruise.yaml: 1 unit of branch main", "  test   kustomization",
     ]  # fmt: skip
+
+
+def test_names_cannot_run_anything_in_the_commands_to_copy(gk: Caller, shop: Path) -> None:
+    run_git(shop, "symbolic-ref", "HEAD", "refs/heads/$(id)")
+    ended = gk("init", cwd=shop)
+    assert "  git add --all && git commit -m 'gitkruise: follow $(id)'" in ended.err.splitlines()
+    (shop / "gitkruise.yaml").unlink()
+    (shop / "apps").rename(shop / "$(id)")
+    (shop / "$(id)" / "kustomization.yaml").write_text("resources: [checkout.yaml]\n")
+    for name in ("prod", "test"):
+        (shop / name).mkdir()
+        (shop / name / "kustomization.yaml").write_text("resources: ['../$(id)']\n")
+    (shop / "a b").mkdir()
+    (shop / "a b" / "map.yaml").write_text(cloneset(name="other"))
+    assert "gitkruise init --path 'a b' --path prod" in gk("init", cwd=shop).err
 
 
 def test_what_is_in_no_unit_is_named(gk: Caller, shop: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -51,7 +52,8 @@ def init(repo: str, paths: tuple[str, ...], branch: str, *, prints: bool) -> Non
     if layout.declared and not prints:
         raise _written_before(f"units are declared in {', '.join(map(shown, layout.declared))}")
     _check(layout)
-    followed = branch or tree.head()[1] or DEFAULT_BRANCH
+    born, current = tree.head()
+    followed = branch or current or DEFAULT_BRANCH
     text = config_text(tree.top.name, followed, [unit.path for unit in layout.units])
     if prints:
         click.echo(text, nl=False)
@@ -60,7 +62,7 @@ def init(repo: str, paths: tuple[str, ...], branch: str, *, prints: bool) -> Non
         tell(f"wrote {CONFIG_FILE}: {many(len(layout.units), 'unit')} of branch {followed}")
     tell(_lines(layout))
     if not prints:
-        added = CONFIG_FILE if tree.head()[0] else "--all"
+        added = CONFIG_FILE if born else "--all"
         tell(["next:", *(f"  {line}" for line in _next(CONFIG_FILE, followed, added))])
 
 
@@ -86,7 +88,7 @@ def _written_before(message: str) -> UsageProblem:
 def _alternatives(layout: RepositoryLayout) -> UsageProblem:
     first, *others = layout.alternatives
     chosen = [*(unit.path for unit in layout.units), first[0], *(group[0] for group in others)]
-    words = " ".join(f"--path {path}" for path in chosen)
+    words = " ".join(f"--path {shlex.quote(path)}" for path in chosen)
     message = f"{', '.join(map(shown, first))} share a base: a cluster gets one of them"
     notes = (_KEPT, ("next", f"name the folders that become units: gitkruise init {words}"))
     return UsageProblem(Finding(code="GK7062", message=message, notes=notes))
@@ -111,6 +113,6 @@ def _content(unit: UnitFolder) -> str:
 def _next(file: str, branch: str, added: str) -> list[str]:
     return [
         "gitkruise validate",
-        f'git add {added} && git commit -m "gitkruise: follow {branch}"',
+        f"git add {added} && git commit -m {shlex.quote(f'gitkruise: follow {branch}')}",
         f"gitkruise run --config {file}",
     ]
