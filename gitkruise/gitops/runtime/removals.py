@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from gitkruise.errors import ApiError
 from gitkruise.gitops.cluster.lease_annotation import LeaseAnnotation
+from gitkruise.gitops.shared_write import SharedWrite
 from gitkruise.gitops.status.unit_status import removal_of
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.record import Removal
@@ -32,8 +33,11 @@ class Removals:
 
     lease: LeaseAnnotation
     known: dict[str, Removal] = field(default_factory=dict)
-    _ended: set[str] = field(default_factory=set)  # units to forget
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _forgetting: SharedWrite[None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._forgetting = SharedWrite(self._forget_all, self._turn)
 
     async def read(self) -> None:
         """Read the policies that earlier processes stored. Raises ApiError."""
@@ -47,16 +51,10 @@ class Removals:
 
     async def forget(self, unit: str) -> None:
         """A unit has ended; those that end at the same moment share a write. Raises ApiError."""
-        self._ended.add(unit)
-        try:
-            async with self._turn:
-                if unit in self._ended:  # otherwise another unit's write was for this one, too
-                    ended = frozenset(self._ended)
-                    left = {name: end for name, end in self.known.items() if name not in ended}
-                    await self._keep(left)
-                    self._ended -= ended
-        finally:
-            self._ended.discard(unit)
+        await self._forgetting.of(unit, None)
+
+    async def _forget_all(self, ended: Mapping[str, None]) -> None:
+        await self._keep({name: end for name, end in self.known.items() if name not in ended})
 
     async def _keep(self, wanted: dict[str, Removal]) -> None:
         if wanted != self.known:

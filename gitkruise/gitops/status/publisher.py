@@ -13,6 +13,7 @@ from gitkruise import __version__
 from gitkruise.errors import Crashed, Finding, GitkruiseError
 from gitkruise.git.push.status_branch import Notes, StatusBranch, Update
 from gitkruise.gitops.containment import UNREPORTED, Containment
+from gitkruise.gitops.shared_write import SharedWrite
 from gitkruise.gitops.status.serializer import (
     INDEX,
     UNITS,
@@ -143,8 +144,8 @@ class Outbox:
         self._urgent: dict[str, str] = {}  # by unit: how urgent its latest record is, if at all
         self._paths: dict[str, frozenset[str]] = {}
         self._found: dict[str, frozenset[str]] | None = None  # our files at the start, by unit
-        self._ended: dict[str, tuple[UnitRecord, str]] = {}  # to be removed, and why
         self._writing = asyncio.Lock()  # a commit is made from what the one before left
+        self._forgetting = SharedWrite(self._forget_all, self._writing)
         self._wake = asyncio.Event()
         self.problem = ""  # why the newest records are not in git yet
         self.crashed: Callable[[Finding | None], None] = lambda _: None  # None when it is over
@@ -168,14 +169,7 @@ class Outbox:
 
         One commit removes all units that wait for the branch at the same moment.
         """
-        unit = record.unit
-        self._ended[unit] = record, why
-        try:
-            async with self._writing:
-                if unit in self._ended:  # otherwise the commit for another unit removed this one
-                    await self._forget_all(dict(self._ended))
-        finally:
-            self._ended.pop(unit, None)
+        await self._forgetting.of(record.unit, (record, why))
 
     async def _forget_all(self, ended: Mapping[str, tuple[UnitRecord, str]]) -> None:
         for unit in ended:
@@ -184,7 +178,6 @@ class Outbox:
             self._urgent.pop(unit, None)
         await asyncio.to_thread(self._remove, [*ended.values()])
         for unit in ended:
-            self._ended.pop(unit, None)
             self._paths.pop(unit, None)
 
     def _remove(self, ended: Sequence[tuple[UnitRecord, str]]) -> None:
