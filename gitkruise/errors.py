@@ -156,7 +156,7 @@ class DiagnosticError(GitkruiseError):
 
 
 class UsageProblem(DiagnosticError):
-    reason, exit_code = "UsageProblem", 2
+    reason, exit_code, status = "UsageProblem", 2, 422
 
 
 class NothingToDo(UsageProblem):
@@ -185,6 +185,8 @@ class HistoryMissing(SourceFailed):
 
 class BranchNotReady(SourceFailed):
     """A branch that is not ready for a commit: uncommitted changes, or diverged from its remote."""
+
+    status = 409
 
 
 class RecordMissing(SourceFailed):

@@ -20,7 +20,7 @@ from gitkruise.dashboard.pages import Pages, is_page, load_pages
 from gitkruise.dashboard.source import Source
 from gitkruise.dashboard.stream import Streams, topics_of
 from gitkruise.dashboard.viewers import COOKIE
-from gitkruise.errors import ApiError, GitkruiseError
+from gitkruise.errors import ApiError, DiagnosticError, GitkruiseError
 from gitkruise.kube.serve.addresses import Listen
 from gitkruise.kube.serve.http_server import ServerTerms, serving
 from gitkruise.kube.system.clock import Clock
@@ -172,8 +172,16 @@ async def _answered(asked: Awaitable[Any], about: str) -> web.Response:
         found = await asked
     except GitkruiseError as error:
         log.warning(log_line("dashboard-answer-failed", object=about, error=error))
-        return _json(502, {"message": str(error)})
+        return _json(_failed(error), {"message": str(error)})
     return _json(200, found) if found is not None else _reply(404)
+
+
+def _failed(error: GitkruiseError) -> int:
+    """The status of a failed answer: the refusal's own, or 502 where something else failed.
+
+    An API server's 401 or 404 is about what it was asked, not about the browser's question.
+    """
+    return error.status if isinstance(error, DiagnosticError) and error.status < 500 else 502
 
 
 def _port(request: web.BaseRequest) -> int:

@@ -17,7 +17,14 @@ from gitkruise.dashboard.access import HEADERS
 from gitkruise.dashboard.gate import ONCE_S, MachineGate
 from gitkruise.dashboard.pages import load_pages
 from gitkruise.dashboard.server import serve_dashboard
-from gitkruise.errors import ClusterFailed, Finding
+from gitkruise.errors import (
+    BranchNotReady,
+    ClusterFailed,
+    Finding,
+    InvalidManifests,
+    Unauthorized,
+    UsageProblem,
+)
 from gitkruise.kube.serve.addresses import Listen
 from gitkruise.kube.system.clock import ManualClock, SystemClock
 from tests.dashboard.table import Table
@@ -242,6 +249,16 @@ def test_an_explanation_that_fails_says_why() -> None:
     play(body)
 
 
+AWAY = Finding(code="GK0", message="away")
+FAILURES = (
+    (ClusterFailed(AWAY), 502),
+    (Unauthorized("away"), 502),  # of the API server: the session of the browser goes on
+    (UsageProblem(AWAY), 422),
+    (InvalidManifests(AWAY), 422),
+    (BranchNotReady(AWAY), 409),
+)
+
+
 @pytest.mark.parametrize("about", ["commit/4f2c9e1", "plan/4f2c9e1", "drift"])
 def test_answers_that_take_a_computation(about: str) -> None:
     async def body(browser: Browser) -> None:
@@ -250,9 +267,10 @@ def test_answers_that_take_a_computation(about: str) -> None:
         browser.table.answers[about] = {"at": "now"}
         reply = await browser.ask(f"/api/v1/{about}")
         assert (reply.status, await reply.json()) == (200, {"at": "now"})
-        browser.table.failure = ClusterFailed(Finding(code="GK4101", message="away"))
-        reply = await browser.ask(f"/api/v1/{about}")
-        assert (reply.status, "away" in (await reply.json())["message"]) == (502, True)
+        for failure, status in FAILURES:
+            browser.table.failure = failure
+            reply = await browser.ask(f"/api/v1/{about}")
+            assert (reply.status, "away" in (await reply.json())["message"]) == (status, True)
 
     play(body)
 

@@ -2,7 +2,7 @@
 import { command, commitLink, el, fill, keep, makeLine, say, table } from "./dom.js";
 import { showState } from "./fleet.js";
 import { planView } from "./plan.js";
-import { moment, written } from "./words.js";
+import { moment, unanswered, written } from "./words.js";
 
 export class CommitPage {
   constructor(id) {
@@ -45,8 +45,7 @@ export class CommitPage {
   async ask(question, show, fail) {
     const reply = await fetch(`/api/v1/${question}/${encodeURIComponent(this.id)}`).catch(() => null);
     if (reply?.ok) show(await reply.json());
-    else if (reply?.status === 502) fail((await reply.json()).message);
-    else fail(reply?.status === 404 ? "the dashboard reads no repository, or this is no commit id" : "the dashboard does not answer");
+    else fail(await unanswered(reply, "the dashboard reads no repository, or this is no commit id"));
   }
 
   unplanned(why) {

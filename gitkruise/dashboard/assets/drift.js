@@ -1,7 +1,7 @@
 // Drift: fields of live objects that differ from git, compared on request and as recorded.
 import { showIntervention } from "./commit.js";
 import { command, el, keep, makeLine, say, table } from "./dom.js";
-import { moment, plural, written } from "./words.js";
+import { moment, plural, unanswered, written } from "./words.js";
 
 const HEADS = ["Object", "Field", "Git", "Live", "By", "When"];
 
@@ -43,8 +43,7 @@ export class DriftPage {
     const reply = await fetch("/api/v1/drift").catch(() => null);
     this.button.disabled = false;
     if (reply?.ok) this.compared(await reply.json());
-    else if (reply?.status === 502) say(this.result, `Not compared: ${(await reply.json()).message}`);
-    else say(this.result, reply?.status === 404 ? "Not compared: the dashboard reads no repository." : "Not compared: the dashboard does not answer.");
+    else say(this.result, `Not compared: ${await unanswered(reply, "the dashboard reads no repository")}.`);
   }
 
   compared(found) {

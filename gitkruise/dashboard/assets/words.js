@@ -68,3 +68,11 @@ export function written(records) {
   ];
   return parts.filter(Boolean).join(" · ");
 }
+
+/** Why a question has no answer: `missing` where it is about nothing that is there. */
+export async function unanswered(reply, missing) {
+  if (!reply) return "the dashboard does not answer";
+  if (reply.status === 404) return missing;
+  const said = await reply.json().catch(() => null);
+  return said?.message ?? `the dashboard answered ${reply.status}`;
+}

@@ -5,7 +5,7 @@ import { showBar, showState } from "./fleet.js";
 import { PodGrid } from "./pods.js";
 import { SidecarTable } from "./sidecars.js";
 import { forecastView } from "./plan.js";
-import { plural } from "./words.js";
+import { plural, unanswered } from "./words.js";
 
 const ASK_AFTER_MS = 400; // explanations of a state that lasts
 const PAGE = 200;
@@ -210,7 +210,7 @@ export class WorkloadPage {
     const reply = await fetch(`/api/v1/why/${path}`).catch(() => null);
     if (about !== this.asked || !reply) return;
     if (!reply.ok) {
-      const failure = reply.status === 404 ? "the object is gone" : await reasonOf(reply);
+      const failure = await unanswered(reply, "the object is gone");
       this.tell([`No explanation: ${failure}`], []);
       return;
     }
@@ -243,7 +243,7 @@ export class WorkloadPage {
       fill(shown, [el("p", {}, "Planning …")]);
       const path = [verb, ...this.place].map(encodeURIComponent).join("/");
       const reply = await fetch(`/api/v1/forecast/${path}`).catch(() => null);
-      fill(shown, reply?.ok ? forecastView(await reply.json()) : [el("p", { class: "note" }, `No preview: ${await unforeseen(reply)}`)]);
+      fill(shown, reply?.ok ? forecastView(await reply.json()) : [el("p", { class: "note" }, `No preview: ${await unanswered(reply, "the dashboard reads no repository")}`)]);
       button.disabled = false;
     });
     return el("div", { class: "forecast" }, button, shown);
@@ -273,15 +273,4 @@ function showRevision(row, revision) {
   const [hash, role, pods, available, commit, shown] = row.children;
   [hash, role, pods, available, shown].forEach((cell, n) => say(cell, texts[n]));
   showCommit(commit, revision.commit);
-}
-
-async function unforeseen(reply) {
-  if (!reply) return "the dashboard does not answer";
-  return reply.status === 404 ? "the dashboard reads no repository" : reasonOf(reply);
-}
-
-/** The server's words for an answer that is none. */
-async function reasonOf(reply) {
-  const said = await reply.json().catch(() => null);
-  return said?.message ?? `the dashboard answered ${reply.status}`;
 }
