@@ -20,6 +20,8 @@ from tests.agent.cri_server import MemoryRuntime
 from tests.agent.scenes import HANG_S, NODE, Scene, play, scene
 from tests.worlds import SPACE
 
+pytestmark = pytest.mark.slow
+
 APP = "registry.example.com/app"
 
 

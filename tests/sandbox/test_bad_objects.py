@@ -19,6 +19,8 @@ from gitkruise.world.controllers.object_backoff import FIRST, LONGEST, ObjectBac
 from tests.pods import raw_pod
 from tests.worlds import SPACE, START, empty_world
 
+pytestmark = pytest.mark.slow
+
 MAPS, CLAIMS = ResourceRef("", "v1", "configmaps"), ResourceRef("", "v1", "persistentvolumeclaims")
 SERVICES, SPACES = ResourceRef("", "v1", "services"), ResourceRef("", "v1", "namespaces")
 

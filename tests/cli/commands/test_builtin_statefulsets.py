@@ -14,6 +14,8 @@ from tests.cli.live import applied, apply
 from tests.cli.shop import Checkout
 from tests.git.repos import ENV, Origin, make_origin, run_git
 
+pytestmark = pytest.mark.slow
+
 Golden = Callable[[str, str], None]
 FILE: Final = "apps/queue.yaml"
 MARKS: Final = {

@@ -17,6 +17,8 @@ from tests.cli.calls import Caller
 from tests.cli.live import applied, apply, send
 from tests.cli.shop import cloneset
 
+pytestmark = pytest.mark.slow
+
 REQUESTS = ResourceRef("apps.kruise.io", "v1beta1", "containerrecreaterequests")
 JOBS = ResourceRef("apps.kruise.io", "v1beta1", "imagepulljobs")
 NODE_IMAGES = ResourceRef("apps.kruise.io", "v1beta1", "nodeimages")

@@ -16,6 +16,8 @@ from tests.cli.shop import Checkout
 from tests.git.repos import ENV, Origin, make_origin, run_git
 from tests.worlds import budget
 
+pytestmark = pytest.mark.slow
+
 Golden = Callable[[str, str], None]
 FILE: Final = "apps/ledger.yaml"
 MARKS: Final = {

@@ -12,6 +12,8 @@ from gitkruise.errors import DiagnosticError, GitkruiseError
 from tests.cli.calls import ROOT, Caller, Terminal, environment
 from tests.cli.shop import Checkout, cloneset
 
+pytestmark = pytest.mark.slow
+
 BAD = "apiVersion: apps.kruise.io/v1alpha1\nkind: CloneSet\nmetadata:\n  nam: x\n"
 
 

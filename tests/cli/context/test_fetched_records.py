@@ -14,6 +14,8 @@ from tests.cli.calls import Caller, Terminal, environment
 from tests.cli.shop import REJECTED, Checkout, cloneset, unit_record
 from tests.git.repos import run_git
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = {
     "status": ["status"], "units": ["get", "units", "-A"], "history": ["history"],
     "drift": ["drift"],

@@ -154,7 +154,7 @@ WAYS: Final[Mapping[str, tuple[dict[str, str], str]]] = {
 }
 QUICK: Final = {"merge patch in a file", "inline JSON patch", "replacement of a part"}
 
-pytestmark = pytest.mark.usefixtures("kubectl")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kubectl")]
 
 
 @pytest.fixture

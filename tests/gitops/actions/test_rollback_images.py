@@ -17,7 +17,7 @@ from tests.worlds import cloneset
 BASE = "resources: [web.yaml]\n"
 HEAD = "# the shop\nresources: [../base]\nimages:\n  - name: app\n"
 
-pytestmark = pytest.mark.usefixtures("kubectl")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kubectl")]
 
 
 @pytest.fixture
