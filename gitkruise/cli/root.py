@@ -93,7 +93,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
         "Explain an error code or a field of the configuration.",
     ),
     "completion": (".cluster.completion", "completion", "Print a shell completion script."),
-    "version": (".cluster.version", "version", "Print the version."),
+    "version": (".cluster.version", "version", "Print the versions of gitkruise and the cluster."),
 }
 ALIASES: Final = {"lint": "validate", "diff": "plan"}
 

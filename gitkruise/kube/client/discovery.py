@@ -17,6 +17,7 @@ from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 
 CRDS: Final = ResourceRef("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+_VERSION: Final = ResourceRef("", "", "version")
 PAGES_MAX: Final = 200
 log = logging.getLogger(__name__)
 
@@ -24,6 +25,12 @@ log = logging.getLogger(__name__)
 async def listed(transport: Transport, ref: ResourceRef, *, namespace: str = "") -> list[Obj]:
     """All objects of a resource. Raises what `send` raises."""
     return [item async for item in each(transport, ref, namespace=namespace)]
+
+
+async def server_version(transport: Transport) -> str:
+    """The version of the API server, as "v1.34.1". Raises ApiError."""
+    reply = await transport.send(ApiRequest(verb="get", resource=_VERSION))
+    return str(reply.body.get("gitVersion", ""))
 
 
 async def served_catalog(transport: Transport, catalog: Catalog) -> Catalog:

@@ -20,7 +20,10 @@ VERBS: Final = frozenset(
 
 
 class ResourceRef(NamedTuple):
-    """Group, version and plural name of a served kind. The core group is ""."""
+    """Group, version and plural name of a served kind. The core group is "".
+
+    A ref without a version is a page of its own, as `/version`.
+    """
 
     group: str
     version: str
@@ -28,6 +31,8 @@ class ResourceRef(NamedTuple):
 
     @property
     def root(self) -> str:
+        if not self.version:
+            return ""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
 
@@ -64,11 +69,9 @@ class ApiRequest:
     @property
     def path(self) -> str:
         """The URL path: `/apis/apps.kruise.io/v1beta1/namespaces/shop/clonesets/web/status`."""
-        parts = [self.resource.root]
-        if self.namespace:
-            parts += ["namespaces", self.namespace]
-        parts += [self.resource.plural, self.name, self.subresource]
-        return "/".join(part for part in parts if part)
+        space = ["namespaces", self.namespace] if self.namespace else []
+        parts = [*space, self.resource.plural, self.name, self.subresource]
+        return "/".join([self.resource.root, *filter(None, parts)])
 
 
 class ApiReply(NamedTuple):

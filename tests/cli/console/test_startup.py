@@ -32,7 +32,7 @@ def loaded(words: list[str], heavy: tuple[str, ...], **env: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "words",
-    [["--version"], ["--help"], ["version"], ["completion", "zsh"], ["statsu"]],
+    [["--version"], ["--help"], ["completion", "zsh"], ["statsu"]],
     ids=" ".join,
 )
 def test_simple_words_load_nothing_heavy(words: list[str]) -> None:
