@@ -95,13 +95,12 @@ class DriftBackoff:
         calm."""
         if not self._past and not self._pace.delay:
             return
+        self._past = {field: past for field, past in self._past.items() if not past.over(now)}
         moved = set(_fields(drift))
         fresh = {f for f in moved if self._is_new(f)} if self._pace.delay else set()
         self._past |= {field: _Past(self._pace, 0, now, now) for field in fresh}
         for field, past in list(self._past.items()):
-            if past.over(now):
-                del self._past[field]
-            elif field in moved:
+            if field in moved:
                 self._past[field] = replace(past, calm=None)
             elif past.calm is None:
                 self._past[field] = replace(past, calm=now)
