@@ -56,6 +56,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], Iterator[Row]]]] = {
     "idle": idle.rows,
     "dashboard": dashboard.rows,
     "units": units.rows,
+    "resting": units.rest,
     "removal": removal.rows,
     "configmaps": configmaps.rows,
     "sick": sick.rows,

@@ -7,6 +7,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from tests.e2e.program import Program, eventually, gitkruise, started
 from tests.git.repos import run_git
 
 UNITS: Final = 1_000
+RESTING: Final = 300
 SETTLE_S: Final = 20.0
 TO_READY_S: Final = 40.0
 PATIENCE_S: Final = 600.0  # on a machine that others use, too
@@ -30,7 +32,30 @@ _TELLS: Final = re.compile(r" unit (?P<unit>\S+) state=(?P<state>\w+)")
 def rows() -> Iterator[Row]:
     """Seconds are of the clock and depend on what else the machine does; CPU seconds do not. Two
     processes share the work: on two free cores it cannot take less than the larger of them."""
-    names = [f"u{number:04}" for number in range(UNITS)]
+    with _fleet(UNITS) as (repo, cluster, folder):
+        yield from _first(repo, cluster, folder)
+        yield from _again(repo, cluster, folder)
+
+
+def rest() -> Iterator[Row]:
+    """CPU of an idle minute with fewer units, of four objects each."""
+    with _fleet(RESTING) as (repo, cluster, folder):
+        words = gitkruise("run", "--sandbox", "--config", str(repo.config))
+        with started(words, cluster.env, folder) as run:
+            until_done(run, RESTING)
+            settle(cluster)
+            spent = cpu_s(run.process.pid)
+            pause(IDLE_S)
+            spent = cpu_s(run.process.pid) - spent
+            what = f"{RESTING} units: CPU of an idle minute"
+            yield Row(name=what, value=1000 * spent, unit="ms", limit=150)
+            stop(run)
+
+
+@contextmanager
+def _fleet(count: int) -> Iterator[tuple[Monorepo, Cluster, Path]]:
+    """A cluster, and a repository with so many units."""
+    names = [f"u{number:04}" for number in range(count)]
     with tempfile.TemporaryDirectory(prefix="gitkruise-bench-") as name:
         folder = Path(name)
         with sandbox(folder / "state") as cluster:
@@ -38,8 +63,7 @@ def rows() -> Iterator[Row]:
             files = {path_of(unit): monorepo.four_objects(unit) for unit in names}
             repo.commit(files, "fleet: first release")
             monorepo.make_space(cluster)
-            yield from _first(repo, cluster, folder)
-            yield from _again(repo, cluster, folder)
+            yield repo, cluster, folder
 
 
 def settle(cluster: Cluster) -> None:

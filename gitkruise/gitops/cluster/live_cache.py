@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from gitkruise.errors import ApiError, ClusterFailed, Finding, Forbidden, MethodNotAllowed, NotFound
@@ -37,7 +37,7 @@ AT_ONCE: Final = 64  # requests of all units together
 PATIENCE_S: Final = 15.0  # with a list that is to be complete before anything is decided
 # Followed whatever their labels: ReplicaSets of Deployments carry no unit label.
 _WHOLE: Final = frozenset({*AUTOSCALERS, REPLICASET})
-WATCHES: Final = "watches"  # the topic of news that a watch works again
+WATCHES: Final = "watches"  # the topic of news that a watch fails, or works again
 AGAIN_S: Final = 30.0  # before asking what is served, while something cannot be followed
 
 
@@ -57,10 +57,9 @@ class LiveView:
         self.store = InformerCache(managers_except=MANAGER)
         self.catalog: Catalog = load_catalog()
         self._clock, self._containment = clock, containment
-        self.autoscaled = Autoscaled(self.store)
-        self.changes: Subscriptions[ObjectKey | str, []] = (
-            Subscriptions()
-        )  # by key, owner's uid, WATCHES
+        # Topics: keys of objects, uids of owners, WATCHES.
+        self.changes: Subscriptions[ObjectKey | str, []] = Subscriptions()
+        self.autoscaled = Autoscaled(self.store, self.changes.tell)
         self.store.subscribe(self._hear)
         self._inventory = Inventory(self.transport, self.store, clock)
         self._listable: dict[GroupKind, bool] = {}  # autoscalers, and whether we may list them
@@ -122,10 +121,13 @@ class LiveView:
 
     async def _look_again(self) -> None:
         """Discover the kinds again while one cannot be followed, or after a rejection: its
-        definition may have been changed or deleted."""
+        definition may have been changed or deleted. A watch that goes on failing is news."""
         while True:
             await self._clock.sleep(AGAIN_S)
-            if self._doubted or self.problem() is not None:
+            silent = self.problem() is not None
+            if silent:
+                self.changes.tell((WATCHES,))
+            if self._doubted or silent:
                 try:
                     await self.rediscover()
                 except ApiError as error:
@@ -236,11 +238,10 @@ class LiveView:
 
         Only `kinds` count, and what their rollouts are judged by; None: every kind.
         """
-        needed = None if kinds is None else followed_for(kinds)
-        for (kind, _), informer in self._informers.items():
-            if informer.error and self._serves(kind) and (needed is None or kind in needed):
-                return _not_followed(informer)
-        return None
+        failing = {kind: i for (kind, _), i in self._informers.items() if i.error}
+        needed = failing.keys() if kinds is None or not failing else followed_for(kinds)
+        found = (i for kind, i in failing.items() if kind in needed and self._serves(kind))
+        return next(map(_not_followed, found), None)
 
     def _serves(self, kind: GroupKind) -> bool:
         return self.catalog.stored(kind) is not None
@@ -305,10 +306,14 @@ def _feed(kind: Kind, *, namespace: str = "", selector: str = "") -> Feed:
 
 
 class Autoscaled:
-    """Workloads whose replicas autoscalers of the cluster set, updated by events of the cache."""
+    """Workloads whose replicas autoscalers of the cluster set, updated by events of the cache.
 
-    def __init__(self, store: InformerCache) -> None:
+    `tell` hears of the workloads that begin or cease to be scaled.
+    """
+
+    def __init__(self, store: InformerCache, tell: Callable[[Iterable[ObjectKey]], None]) -> None:
         self._target: dict[ObjectKey, ObjectKey] = {}
+        self._tell = tell
         store.subscribe(self._hear, frozenset(AUTOSCALERS))
 
     def targets(self) -> frozenset[ObjectKey]:
@@ -317,7 +322,8 @@ class Autoscaled:
 
     def _hear(self, change: StoreChange) -> None:
         target = target_of(change.after.read()) if change.after is not None else None
-        if target is None:
-            self._target.pop(change.key, None)
-        else:
+        before = self._target.pop(change.key, None)
+        if target is not None:
             self._target[change.key] = target
+        if target != before:
+            self._tell(filter(None, (before, target)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -30,10 +31,10 @@ from gitkruise.model.gitops.document import GitCommit
 from gitkruise.planner.sync.annotations import COMMIT, annotation
 from gitkruise.planner.sync.hooks import content_of_hooks
 from gitkruise.planner.sync.plan import find_drift, plan_sync
-from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 
 SETTLE_S, SETTLE_MAX_S = 0.02, 0.5  # news of one moment are looked at together
-LOOK: Final = timedelta(seconds=30)  # to see whether the cluster still speaks to us
+LOOK: Final = timedelta(seconds=30)  # at a unit that is not in order
 _COMMIT, _ROUND = "commit", "round"  # parts of a unit's work that may crash
 STAGES_MAX: Final = 100  # in one round; the next follows immediately
 
@@ -60,12 +61,14 @@ class UnitReconciler:
         self._backoff = DriftBackoff(Pace.of(unit.spec.drift))
         self._again: tuple[str, datetime] | None = None  # a commit to be looked at again
         self._setbacks = Setbacks(unit.id, around.clock, reporter)
+        self._kinds: AbstractSet[GroupKind] = frozenset()  # that the last round looked at
         self._hooked = False  # whether all hooks ran for what is kept
         self._unasked = ""  # a commit that could not be judged in this round
         self._shelved: tuple[str, datetime] | None = None  # a commit that crashed, and until when
         self._rests: datetime | None = None  # after a round that crashed
         self._offered = False  # a commit since the last round began
-        self.reconciled_at: datetime | None = None  # the end of the last round without a failure
+        self._reconciled_at: datetime | None = None  # the end of the last round without a failure
+        self._asleep = False  # until the next event
         self._times: list[datetime] = []  # when this round wants to be followed by another
         self._validator.gate.listen(self._wake.set)
         self._source = source_of(unit)
@@ -130,16 +133,36 @@ class UnitReconciler:
 
     async def _sleep(self, wake_at: datetime | None, *, settle_s: float) -> None:
         """Wait for an event or until it is time; large units pause between two rounds."""
-        clock, limit = self._around.clock, min(duration(self.unit.spec.interval), LOOK)
+        clock, limit = self._around.clock, duration(self.unit.spec.interval)
+        if not self._in_order():
+            limit = min(limit, LOOK)
         if wake_at is not None:
             limit = max(min(limit, wake_at - clock.now()), timedelta())
+        self._asleep = True
         await wait_for(self._wake, clock, limit)
+        self._asleep = False
         while self._rests is not None and clock.now() < self._rests and not self._offered:
             self._wake.clear()  # only a new commit may mend what crashed
             await wait_for(self._wake, clock, self._rests - clock.now())
         if not self._pending:
             await clock.sleep(min(settle_s, SETTLE_MAX_S))
         self._wake.clear()
+
+    @property
+    def reconciled_at(self) -> datetime | None:
+        """The end of the last round without a failure; now, where a round would find the same."""
+        rests = self._asleep and not self._wake.is_set() and self._in_order()
+        return self._around.clock.now() if rests else self._reconciled_at
+
+    def _in_order(self) -> bool:
+        """Return whether all was as git wants it in the last round: events tell of anything else.
+
+        They do not tell that a cluster falls silent; the watches are asked for that.
+        """
+        news = self._news or self._again or self._around.authority.passive
+        if news or not self._reporter.at_rest:
+            return False
+        return self._around.live.problem(self._kinds) is None
 
     async def guarded_round(self) -> datetime | None:
         """Run a round; report a failure and retry after growing pauses.
@@ -157,7 +180,7 @@ class UnitReconciler:
             return self._rests
         except (DiagnosticError, ApiError) as error:
             return self._setbacks.failed(error)
-        self.reconciled_at = self._around.clock.now()
+        self._reconciled_at = self._around.clock.now()
         self._reporter.crashed(_ROUND, None)
         self._around.claims.settled(self.unit.id)
         if not self._times and self._shelved is None:
@@ -198,8 +221,10 @@ class UnitReconciler:
         plan = self._plan(built.desired, seen)
         lingers, again = self.pruning.overdue(seen.live, now)
         self._times += [again] if again else []
-        kinds = {d.key.group_kind for d in built.desired.objects}
-        silent = self._around.live.problem(kinds | {key.group_kind for key in seen.live})
+        self._kinds = {
+            key.group_kind for key in (*seen.live, *(d.key for d in built.desired.objects))
+        }
+        silent = self._around.live.problem(self._kinds)
         troubles = (*bad, *self.cluster.rejected.findings, *filter(None, [silent, lingers]))
         if not until and plan.quiet and not self._unasked:
             self._reporter.well()

@@ -174,7 +174,7 @@ class _Gauges(Collector):
         yield _unit_states(reporters)
         yield _times(
             "gitkruise_unit_reconciled_timestamp_seconds",
-            "Time of the last round of a unit without a failure.",
+            "Time at which a unit was last found in order, or handled without a failure.",
             "unit",
             self._standing.reconciled,
         )
