@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.promotion import PromotionRecord
 
 NEEDS_YOU: Final = (State.REJECTED, State.STUCK, State.DRIFTED, State.UNKNOWN)
+WORST_FIRST: Final = (*NEEDS_YOU, *(s for s in reversed(LOOKS) if s not in NEEDS_YOU))
 _KNOWN_BY_GIT: Final = frozenset({State.DRIFTED, State.REJECTED})
 _HEADS: Final = (
     Column(name="NAMESPACE", least=9),
@@ -110,8 +111,7 @@ def status_lines(view: StatusView, style: Style, *, wide: bool) -> Iterator[str]
         yield line
         yield from _reason(m, row[-1], line, style)
     counts = Counter(m.state for m in view.objects)
-    worst_first = [*NEEDS_YOU, *(s for s in reversed(LOOKS) if s not in NEEDS_YOU)]
-    totals = " · ".join(f"{counts[s]} {s.lower()}" for s in worst_first if counts[s])
+    totals = " · ".join(f"{counts[s]} {s.lower()}" for s in WORST_FIRST if counts[s])
     yield ""
     yield f"{many(len(view.objects), 'object')}: {totals}"
     next_ = _next(view)
@@ -209,20 +209,22 @@ def status_obj(view: StatusView) -> dict[str, Any]:
         }
         for m in view.objects
     ]
+    units = [unit_obj(unit) for unit in view.units]
+    return {**list_of("StatusList", items), "cluster": view.cluster, "units": units}
+
+
+def unit_obj(u: UnitNews) -> dict[str, Any]:
+    """Return a recorded unit, for JSON."""
     from gitkruise.gitops.status.serializer import promotion_obj  # noqa: PLC0415  imports libyaml
 
-    units = [
-        {
-            "unit": u.unit,
-            "source": u.source,
-            "state": str(u.state),
-            "message": u.message,
-            "waits": u.waits,
-            "attempted": u.attempted.id if u.attempted else "",
-            "applied": u.applied.id if u.applied else "",
-            "problems": list(u.problems),
-            **({"promotion": promotion_obj(u.promotion)} if u.promotion else {}),
-        }
-        for u in view.units
-    ]
-    return {**list_of("StatusList", items), "cluster": view.cluster, "units": units}
+    return {
+        "unit": u.unit,
+        "source": u.source,
+        "state": str(u.state),
+        "message": u.message,
+        "waits": u.waits,
+        "attempted": u.attempted.id if u.attempted else "",
+        "applied": u.applied.id if u.applied else "",
+        "problems": list(u.problems),
+        **({"promotion": promotion_obj(u.promotion)} if u.promotion else {}),
+    }

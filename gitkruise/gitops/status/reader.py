@@ -117,14 +117,20 @@ def status_branch(repository: Repository, cluster: str) -> str:
     if cluster in found or (not cluster and len(found) == 1):
         return found.get(cluster) or next(iter(found.values()))
     if not found:
-        message, next_ = "there is no status branch here", "git fetch, if this is a clone"
-    elif cluster:
+        raise unrecorded()
+    if cluster:
         message, next_ = f'no cluster "{cluster}" has written here', "name one of these"
     else:
         message, next_ = "which cluster's record do you mean?", "gitkruise history --cluster NAME"
-    notes = (("recorded", ", ".join(sorted(found)) or "none"), ("next", next_))
-    failure = SourceFailed if found else RecordMissing
-    raise failure(Finding(code="GK3205", message=message, notes=notes))
+    notes = (("recorded", ", ".join(sorted(found))), ("next", next_))
+    raise SourceFailed(Finding(code="GK3205", message=message, notes=notes))
+
+
+def unrecorded() -> RecordMissing:
+    """Return the error for a repository without a status branch."""
+    notes = (("recorded", "none"), ("next", "git fetch, if this is a clone"))
+    message = "there is no status branch here"
+    return RecordMissing(Finding(code="GK3205", message=message, notes=notes))
 
 
 def read_units(repository: Repository, ref: str) -> list[UnitNews]:

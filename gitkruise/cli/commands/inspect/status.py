@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.output import say, say_json
+from gitkruise.cli.console.output import say, say_json, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.filters import parse_states
-from gitkruise.cli.context.local_repository import record_options, repository_at_hand, units_at_hand
+from gitkruise.cli.context.local_repository import (
+    cluster_records,
+    fetch_records,
+    record_options,
+    repository_at_hand,
+    units_at_hand,
+)
 from gitkruise.cli.context.next_commands import lines_carrying
+from gitkruise.errors import Finding, UsageProblem
 
 if TYPE_CHECKING:
+    from gitkruise.cli.views.clusters import ClustersView
     from gitkruise.cli.views.status import StatusView
 
 
@@ -34,6 +43,10 @@ if TYPE_CHECKING:
     metavar="stuck,…",
     help="States of an object or unit that make the command exit with 1.",
 )
+@click.option(
+    "--all-clusters", is_flag=True,
+    help="Show the units of every cluster, as the status branches have them; asks no cluster.",
+)  # fmt: skip
 @record_options
 @click.option(
     "-o",
@@ -52,14 +65,19 @@ def status(ctx: click.Context, /, cluster: ClusterChoice, **flags: Any) -> None:
       gitkruise status --sandbox
       gitkruise status -n shop --state stuck,held
       gitkruise status --fail-on stuck,rejected -o json
+      gitkruise status --all-clusters --repo ~/shop-deploy
 
     Requested and rejected commits are read from the status branch, if a repository is found.
     """
     failing, wanted = parse_states(flags["fail_on"]), parse_states(flags["states"])
     namespace = "" if flags["all_namespaces"] else flags["namespace"]
     source, path = repository_at_hand(flags["config_path"], flags["repo"])
-    view = asyncio.run(_survey(cluster, namespace, source, path))
     style = Style.of(read_environment())
+    if flags["all_clusters"]:
+        every = replace(_every_cluster(cluster, path), states=wanted, namespace=namespace)
+        _show_clusters(every, flags["output"], style)
+        ctx.exit(1 if every.in_state(failing) else 4 if every.unread else 0)
+    view = asyncio.run(_survey(cluster, namespace, source, path))
     shown = view.only(wanted)
     from gitkruise.cli.views.status import status_lines, status_obj  # noqa: PLC0415  the model
 
@@ -69,6 +87,39 @@ def status(ctx: click.Context, /, cluster: ClusterChoice, **flags: Any) -> None:
         lines = status_lines(shown, style, wide=flags["output"] == "wide")
         say(lines_carrying(lines, cluster.flags), style)
     ctx.exit(1 if view.in_state(failing) else 0)
+
+
+def _every_cluster(choice: ClusterChoice, path: str) -> ClustersView:
+    """Fetch and read every status branch of the repository at `path`.
+
+    Raises UsageProblem GK7010 with a cluster's flags, SourceFailed GK3103 without a repository,
+    RecordMissing GK3205 without a branch.
+    """
+    from gitkruise.cli.views.clusters import ClustersView  # noqa: PLC0415  imports the model
+    from gitkruise.git.repository.mirror import local_folder  # noqa: PLC0415  runs git
+    from gitkruise.gitops.status.reader import unrecorded  # noqa: PLC0415  imports the model
+    from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415  start-up budget
+
+    if choice.given or choice.name:
+        message = f"--all-clusters excludes {choice.flags}: it reads status branches"
+        raise UsageProblem(Finding(code="GK7010", message=message))
+    folder = path or str(local_folder("."))
+    fetch_records(folder, "")
+    records, warnings = cluster_records(folder, {})
+    tell(warnings)
+    if not records and not warnings:
+        raise unrecorded()
+    now = SystemClock().now()
+    return ClustersView(records=tuple(records.values()), now=now, unread=len(warnings))
+
+
+def _show_clusters(view: ClustersView, output: str, style: Style) -> None:
+    from gitkruise.cli.views.clusters import clusters_lines, clusters_obj  # noqa: PLC0415
+
+    if output == "json":
+        say_json(clusters_obj(view), style)
+    else:
+        say(clusters_lines(view, style, wide=output == "wide"), style)
 
 
 async def _survey(choice: ClusterChoice, namespace: str, source: str, path: str) -> StatusView:
