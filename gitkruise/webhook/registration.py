@@ -19,7 +19,7 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.patch.json_patch import same
 from gitkruise.wire.primitives.log_line import log_line
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import APPLY_PATCH, MERGE_PATCH, ApiRequest, ResourceRef
 
@@ -254,6 +254,15 @@ class Registrar:
                 written.append(name)
         return written
 
+    async def registered(self) -> list[ObjectKey]:
+        """The configurations, and the CRDs that are converted by us. Raises ApiError."""
+        found = [
+            key_of(obj)
+            for ref in (MUTATING, VALIDATING)
+            if (obj := await self._find(ref, NAME)) is not None
+        ]
+        return found + [key_of(crd) for crd in await self._converted()]
+
     async def withdraw(self) -> list[str]:
         """Take the configurations away, and serve CRDs as without us. Raises ApiError."""
         gone = []
@@ -261,12 +270,15 @@ class Registrar:
             if await self._find(ref, NAME) is not None:
                 await self._transport.send(ApiRequest(verb="delete", resource=ref, name=NAME))
                 gone.append(ref.plural)
-        for name in CONVERTED:
-            crd = await self._find(CRDS, name)
-            ours = crd and get(crd, "spec", "conversion", "strategy") == "Webhook"
-            if crd and ours and await self._convert(name, _alone(crd)):
+        for crd in await self._converted():
+            name = str(crd["metadata"]["name"])
+            if await self._convert(name, _alone(crd)):
                 gone.append(name)
         return gone
+
+    async def _converted(self) -> list[Obj]:
+        found = [await self._find(CRDS, name) for name in CONVERTED]
+        return [crd for crd in found if crd is not None and _by_us(crd)]
 
     async def _convert(self, name: str, patch: Obj) -> bool:
         request = ApiRequest(
@@ -302,6 +314,15 @@ class Registrar:
             ).body
         except NotFound:
             return None
+
+
+def _by_us(crd: Obj) -> bool:
+    """Return whether we wrote the authority that conversion trusts; OpenKruise writes its own."""
+    trust = ("f:spec", "f:conversion", "f:webhook", "f:clientConfig", "f:caBundle")
+    return any(
+        entry.get("manager") == MANAGER and get(entry, "fieldsV1", *trust) is not None
+        for entry in get(crd, "metadata", "managedFields", default=())
+    )
 
 
 def _alone(crd: Obj) -> Obj:

@@ -14,6 +14,7 @@ import pytest
 
 from gitkruise.admission.kruise.deletion_protection import KINDS
 from gitkruise.errors import ClusterFailed, UsageProblem
+from gitkruise.kube.client.discovery import CRDS
 from gitkruise.kube.serve.certificates import server_context
 from gitkruise.kube.system.clock import SystemClock
 from gitkruise.kube.system.package_data import KRUISE_GROUPS, installable_crds, load_catalog
@@ -32,6 +33,7 @@ from gitkruise.webhook.registration import (
 from gitkruise.webhook.service import CertificateManager
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
 from gitkruise.world.api.cluster import World
 from tests.webhook.hooked import Hooked, hooked, play
 from tests.worlds import START, create, empty_world
@@ -85,6 +87,34 @@ def test_the_cluster_is_told_once_and_untold_again(address: Address) -> None:
     assert found(world, "Mutating") is None
     assert get(crd(world), "spec", "conversion") == {"strategy": "None"}
     assert [v["served"] for v in crd(world)["spec"]["versions"]] == [False, True]
+
+
+def test_the_conversion_of_openkruise_is_not_withdrawn() -> None:
+    world = installed()
+    transport = WorldTransport(Cluster(world, lambda: START))
+    registrar = Registrar(transport, SERVICE)
+
+    async def main() -> None:
+        await registrar.publish(b"CA 1")
+        service = {"namespace": "kruise-system", "name": "kruise-webhook-service"}
+        client = {"service": service, "caBundle": base64.b64encode(b"CA 2").decode()}
+        theirs = {"spec": {"conversion": {"webhook": {"clientConfig": client}}}}
+        name = "clonesets.apps.kruise.io"
+        await transport.send(
+            ApiRequest(
+                verb="patch", resource=CRDS, name=name, body=theirs, content_type=MERGE_PATCH,
+                params={"fieldManager": "kruise-manager"},
+            )
+        )  # fmt: skip
+        assert [key.name for key in await registrar.registered()] == [
+            "gitkruise", "gitkruise", *EVERYTHING[3:]
+        ]  # fmt: skip
+        await registrar.withdraw()
+        assert await registrar.registered() == []
+
+    asyncio.run(main())
+    assert get(crd(world), "spec", "conversion", "strategy") == "Webhook"
+    assert all(v["served"] for v in crd(world)["spec"]["versions"])
 
 
 def test_pods_are_never_held_up_and_our_kinds_are() -> None:
