@@ -82,6 +82,11 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
         "Recreate containers and pull images on a node.",
     ),
     "install": (".cluster.install", "install", "Install CRDs and the controller on a cluster."),
+    "uninstall": (
+        ".cluster.uninstall",
+        "uninstall",
+        "Remove gitkruise from a cluster and keep the workloads.",
+    ),
     "bootstrap": (
         ".cluster.bootstrap",
         "bootstrap",

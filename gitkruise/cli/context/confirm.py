@@ -1,4 +1,4 @@
-"""Confirmation of a push by the user."""
+"""Confirmation of a push or of a removal by the user."""
 
 from __future__ import annotations
 
@@ -21,4 +21,20 @@ def confirm_push(where: str) -> None:
         message = f"push to {where}: not confirmed, because there is no terminal to ask on"
         raise UsageProblem(Finding(code="GK7045", message=message, notes=notes))
     if not click.confirm(f"Push this to {where}?", err=True):
+        raise click.Abort
+
+
+def confirm_removal(cluster: str) -> None:
+    """Ask whether to remove gitkruise from `cluster`.
+
+    Raises UsageProblem GK7056 without a terminal to ask on, click.Abort on the answer no.
+    """
+    if not read_environment().attended:
+        notes = (
+            ("unchanged", "everything: nothing was removed"),
+            ("next", "add --yes to remove it, --dry-run to preview"),
+        )
+        message = f"uninstall from {cluster}: not confirmed, because there is no terminal to ask on"
+        raise UsageProblem(Finding(code="GK7056", message=message, notes=notes))
+    if not click.confirm(f"Remove these objects from cluster {cluster}?", err=True):
         raise click.Abort

@@ -36,8 +36,9 @@ CONTROLLER: Final = "gitkruise"
 _FILE: Final = ("--config", "/etc/gitkruise")
 CRD: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 ESTABLISHED_WITHIN_S: Final = 30.0
+_BY_CHOICE: Final = ("webhook", "bootstrap", "agent", "monitoring")  # folders of deploy/
 _CONFIG: Final = GroupKind("", "ConfigMap")
-_NAMESPACE: Final = GroupKind("", "Namespace")
+NAMESPACE: Final = GroupKind("", "Namespace")
 _NOT_SHOWN: Final = (
     ("metadata", "managedFields"), ("metadata", "resourceVersion"), ("metadata", "generation"),
     ("metadata", "uid"), ("metadata", "creationTimestamp"), ("status",),
@@ -94,6 +95,19 @@ def manifests(wishes: InstallOptions) -> tuple[Obj, ...]:
     return tuple(_with_image(_moved(obj, wishes.namespace), wishes.image) for obj in objects)
 
 
+def every_object(namespace: str) -> tuple[Obj, ...]:
+    """Everything that deploy/ can bring into a cluster: `install` and `bootstrap` with each flag,
+    and what kubectl applies by hand, the agent and the monitoring.
+
+    Raises FileNotFoundError or InvalidManifests when the installation is damaged.
+    """
+    folder = data_dir("deploy")
+    folders = (folder, *(folder / name for name in _BY_CHOICE))
+    objects = [obj for one in folders for obj in (*_kustomization(one), *_generated(one))]
+    objects += _read(folder / "agent" / "pull-secrets.yaml")
+    return tuple(_moved(obj, namespace) for obj in objects)
+
+
 def defines_kruise(key: ObjectKey) -> bool:
     """Return whether an object is the definition of a kind of OpenKruise."""
     return key.group_kind == CRD and key.name.partition(".")[2] in KRUISE_GROUPS
@@ -137,6 +151,15 @@ def _kustomization(folder: Path) -> Iterator[Obj]:
         yield from _read(folder / name)
 
 
+def _generated(folder: Path) -> Iterator[Obj]:
+    """The ConfigMaps that a kustomization makes out of files, without their data."""
+    (index,) = _read(folder / "kustomization.yaml")
+    for made in index.get("configMapGenerator") or ():
+        labels = get(made, "options", "labels", default={})
+        meta = {"name": made["name"], "namespace": made["namespace"], "labels": labels}
+        yield {"apiVersion": "v1", "kind": _CONFIG.kind, "metadata": meta, "data": {}}
+
+
 def _read(path: Path) -> Iterator[Obj]:
     parsed = parse_file(path.read_bytes(), str(path))
     if not parsed.ok:
@@ -146,7 +169,7 @@ def _read(path: Path) -> Iterator[Obj]:
 
 def _moved(obj: Obj, namespace: str) -> Obj:
     """`obj` with the namespace it is written for replaced, wherever it is named."""
-    if obj["kind"] == _NAMESPACE.kind and get(obj, "metadata", "name") == HOME:
+    if obj["kind"] == NAMESPACE.kind and get(obj, "metadata", "name") == HOME:
         obj = put(obj, ("metadata", "name"), namespace)
     if get(obj, "metadata", "namespace") == HOME:
         obj = put(obj, ("metadata", "namespace"), namespace)
@@ -198,7 +221,7 @@ class Installer:
             return Installed(key=key, change=InstallChange.CREATED)
         reply = await self._apply(ref, key, obj)
         if live is None:
-            if key.group_kind == _NAMESPACE and self._wishes.dry_run:
+            if key.group_kind == NAMESPACE and self._wishes.dry_run:
                 self._coming.add(key.name)
             return Installed(key=key, change=InstallChange.CREATED)
         fields = tuple(".".join(map(str, c.path)) for c in _differences(live, reply))
@@ -210,7 +233,7 @@ class Installer:
             return ""
         if key.group_kind == _CONFIG:
             return "it is yours to edit"
-        owners = _managers(live)
+        owners = managers_of(live)
         if key.group_kind == CRD and WEBHOOK_MANAGER in owners:
             return "gitkruise webhook serves all its versions"
         if defines_kruise(key) and MANAGER not in owners:
@@ -267,7 +290,8 @@ def _differences(live: Obj, after: Obj) -> Sequence[Any]:
     return all_differences(live, after, None)
 
 
-def _managers(obj: Obj) -> set[str]:
+def managers_of(obj: Obj) -> set[str]:
+    """Field managers of an object, apart from those of its subresources."""
     entries: Sequence[Mapping[str, Any]] = get(obj, "metadata", "managedFields", default=())
     return {str(e.get("manager")) for e in entries if not e.get("subresource")} or {"no one"}
 

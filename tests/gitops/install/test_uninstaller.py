@@ -1,0 +1,391 @@
+"""gitkruise uninstall on an embedded cluster: what goes, what stays, and where it stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from gitkruise.errors import ClusterFailed, DiagnosticError, Forbidden, TimedOut, UsageProblem
+from gitkruise.gitops.install.installer import (
+    InstallChange,
+    Installer,
+    InstallOptions,
+    every_object,
+    manifests,
+)
+from gitkruise.gitops.install.uninstall_plan import (
+    UninstallChange,
+    Uninstalled,
+    UninstallOptions,
+    UninstallPlanner,
+)
+from gitkruise.gitops.install.uninstaller import Uninstaller
+from gitkruise.gitops.resources.declared import FINALIZER
+from gitkruise.kube.system.clock import ManualClock
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.sandbox.backend.cluster import Cluster
+from gitkruise.sandbox.controllers import alongside, run_parts
+from gitkruise.sandbox.handlers.inprocess import WorldTransport
+from gitkruise.webhook.registration import CONVERTED, Address, Registrar
+from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
+from gitkruise.world.kubelet.profiles import FAST
+from tests.worlds import START, cloneset, create, empty_world, parts_of
+
+SPACE: Final = "gitkruise-system"
+SERVICE: Final = Address(namespace=SPACE, service="gitkruise-webhook")
+CRD: Final = "CustomResourceDefinition"
+UNIT: Final = {
+    "apiVersion": "gitkruise.io/v1alpha1",
+    "kind": "Unit",
+    "metadata": {"name": "web", "namespace": "shop", "finalizers": [FINALIZER]},
+    "spec": {"sourceRef": {"name": "src"}, "path": "web", "prune": {"deletionPolicy": "Delete"}},
+}
+Script = Callable[["Hall"], Coroutine[Any, Any, None]]
+
+
+class Hall:
+    """A cluster with namespaces, garbage collection and nodes, and one installation."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(START)
+        self.world = empty_world()
+        self.cluster = Cluster(self.world, self.clock.now)
+        self.transport = WorldTransport(self.cluster)
+        self.registrar = Registrar(self.transport, SERVICE)
+
+    def run(self, script: Script) -> None:
+        async def main() -> None:
+            async with alongside(run_parts(self.cluster, parts_of(FAST), self.clock)):
+                await script(self)
+
+        self.clock.run(main())
+
+    async def install(self, **flags: Any) -> None:
+        options = InstallOptions(**flags)
+        installer = Installer(self.transport, load_catalog(), self.clock, options)
+        done = await installer.install(manifests(options))
+        assert {item.change for item in done} <= {InstallChange.CREATED, InstallChange.UNCHANGED}
+
+    async def uninstall(self, **flags: Any) -> list[Uninstalled]:
+        planner = UninstallPlanner(self.transport, load_catalog(), UninstallOptions(**flags))
+        uninstaller = Uninstaller(
+            self.transport, self.clock, planner, self.registrar, finalizer=FINALIZER
+        )
+        return await uninstaller.uninstall(await planner.plan())
+
+    async def create(self, obj: Obj) -> None:
+        await self.transport.send(create(self.world, obj))
+        await asyncio.sleep(0)
+
+    def all(self) -> dict[ObjectKey, Obj]:
+        """Every object of the cluster."""
+        kinds = {kind.group_kind for kind in self.world.catalog.kinds()}
+        return {
+            key_of(obj): obj
+            for kind in kinds
+            for obj in self.world.objects(kind)
+            if kind.kind != "Event"
+        }
+
+    def has(self, kind: str, name: str, namespace: str = "", group: str = "") -> bool:
+        return self.world.get(ObjectKey(group, kind, namespace, name)) is not None
+
+
+@pytest.fixture
+def hall() -> Hall:
+    return Hall()
+
+
+def stays(done: list[Uninstalled]) -> dict[str, str]:
+    """Reasons of what stays, by kind and name."""
+    return {str(i.key): i.why for i in done if i.change is UninstallChange.STAYS}
+
+
+def web(**spec: Any) -> Obj:
+    obj = cloneset(**spec)
+    return {**obj, "metadata": {**obj["metadata"], "namespace": "shop"}}
+
+
+def config_map(name: str, namespace: str = SPACE) -> Obj:
+    meta = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"a": "b"}}
+
+
+def test_every_object_has_everything_that_any_flag_brings() -> None:
+    keys = {key_of(obj) for obj in every_object("elsewhere")}
+    for options in (
+        InstallOptions(namespace="elsewhere", webhooks=True),
+        InstallOptions(namespace="elsewhere", webhooks=True, kept_in_git=True),
+    ):
+        assert {key_of(obj) for obj in manifests(options)} <= keys
+    kinds = {key.kind for key in keys}
+    assert {"DaemonSet", "PodMonitor", "PrometheusRule"} <= kinds
+    assert not {key for key in keys if key.namespace == SPACE}
+
+
+@pytest.mark.parametrize("webhooks", [False, True])
+def test_only_the_definitions_of_workloads_stay(hall: Hall, webhooks: bool) -> None:
+    async def script(hall: Hall) -> None:
+        before = hall.all()
+        await hall.install(webhooks=webhooks)
+        if webhooks:
+            await hall.registrar.publish(b"CA")
+        done = await hall.uninstall()
+        after = hall.all()
+        left = {key for key in after if key not in before}
+        assert {key.kind for key in left} == {CRD}
+        assert {str(key) for key in left} == set(stays(done))
+        assert all(key.name.endswith(".kruise.io") for key in left)
+        assert {key: after[key] for key in before} == before, "untouched"
+        gone = {i.key for i in done if i.change is UninstallChange.REMOVED}
+        assert {key_of(obj) for obj in manifests(InstallOptions(webhooks=webhooks))} <= gone | left
+        again = await hall.uninstall()
+        assert {i.change for i in again} == {UninstallChange.STAYS}
+        assert hall.all() == after, "a second run changes nothing"
+
+    hall.run(script)
+
+
+def test_definitions_are_left_without_a_conversion_webhook(hall: Hall) -> None:
+    async def script(hall: Hall) -> None:
+        await hall.install(webhooks=True)
+        await hall.registrar.publish(b"CA")
+        done = await hall.uninstall()
+        told = [i.key.name for i in done if i.change is UninstallChange.CONFIGURED]
+        assert sorted(told) == sorted(CONVERTED)
+        for name in CONVERTED:
+            crd = hall.world.get(ObjectKey("apiextensions.k8s.io", CRD, "", name))
+            assert get(crd, "spec", "conversion", "strategy") == "None"
+
+    hall.run(script)
+
+
+def test_workloads_stay_and_units_go_without_their_deletion_policy(hall: Hall) -> None:
+    async def script(hall: Hall) -> None:
+        await hall.install()
+        await hall.create(web(replicas=2))
+        await hall.create(UNIT)
+        workload = {k: v for k, v in hall.all().items() if k.namespace == "shop"}
+        done = await hall.uninstall()
+        after = hall.all()
+        (unit,) = (key for key in workload if key.kind == "Unit")
+        assert unit not in after
+        assert {k: after[k] for k in workload if k != unit} == {
+            k: v for k, v in workload.items() if k != unit
+        }
+        why = stays(done)[f"{CRD} clonesets.apps.kruise.io"]
+        assert why.startswith("1 object: CloneSet shop/")
+        assert "no controller drives them any more" in why
+        (item,) = (i for i in done if i.key.name == "clonesets.apps.kruise.io")
+        assert [key.namespace for key in item.objects] == ["shop"]
+        assert "kubectl delete clonesets.apps.kruise.io --all" in item.next
+
+    hall.run(script)
+
+
+def test_crds_go_on_request_and_never_with_objects(hall: Hall) -> None:
+    async def script(hall: Hall) -> None:
+        await hall.install()
+        await hall.create(web(replicas=1))
+        before = hall.all()
+        with pytest.raises(UsageProblem) as refused:
+            await hall.uninstall(crds=True)
+        assert "GK4505" in str(refused.value)
+        assert "CloneSet shop/" in str(refused.value)
+        assert hall.all() == before
+        (key,) = (key for key in before if key.kind == "CloneSet")
+        ref = hall.world.catalog.stored(key.group_kind)
+        assert ref
+        await hall.transport.send(
+            ApiRequest(verb="delete", resource=ref.ref, namespace="shop", name=key.name)
+        )
+        await hall.clock.sleep(60)
+        done = await hall.uninstall(crds=True)
+        assert stays(done) == {}
+        assert not [key for key in hall.all() if key.kind == CRD]
+
+    hall.run(script)
+
+
+def test_a_namespace_stays_with_objects_of_others(hall: Hall) -> None:
+    async def script(hall: Hall) -> None:
+        await hall.install()
+        await hall.create(config_map("mine"))
+        done = await hall.uninstall()
+        why = stays(done)[f"Namespace {SPACE}"]
+        assert why == f"gitkruise did not install ConfigMap {SPACE}/mine"
+        assert hall.has("ConfigMap", "mine", SPACE)
+        assert not hall.has("ConfigMap", "gitkruise-config", SPACE)
+
+    hall.run(script)
+
+
+def test_a_namespace_from_before_stays(hall: Hall) -> None:
+    async def script(hall: Hall) -> None:
+        meta = {"name": SPACE, "labels": {"team": "web"}}
+        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
+        request = replace(create(hall.world, space), params={"fieldManager": "kubectl"})
+        await hall.transport.send(request)
+        options = InstallOptions()
+        installer = Installer(hall.transport, load_catalog(), hall.clock, options)
+        await installer.install(manifests(options))
+        done = await hall.uninstall()
+        assert "kubectl wrote it, too" in stays(done)[f"Namespace {SPACE}"]
+        assert not [k for k in hall.all() if k.namespace == SPACE and k.kind == "Deployment"]
+
+    hall.run(script)
+
+
+def test_objects_with_a_name_of_ours_only_are_left_alone(hall: Hall) -> None:
+    rbac = "rbac.authorization.k8s.io"
+    role = {
+        "apiVersion": f"{rbac}/v1", "kind": "ClusterRole",
+        "metadata": {"name": "gitkruise-engine"}, "rules": [],
+    }  # fmt: skip
+
+    async def script(hall: Hall) -> None:
+        await hall.create(role)
+        done = await hall.uninstall()
+        assert "no mark says" in stays(done)["ClusterRole gitkruise-engine"]
+        assert hall.has("ClusterRole", "gitkruise-engine", group=rbac)
+
+    hall.run(script)
+
+
+def test_another_namespace_is_named(hall: Hall) -> None:
+    async def script(hall: Hall) -> None:
+        await hall.install(namespace="elsewhere")
+        before = hall.all()
+        with pytest.raises(UsageProblem) as refused:
+            await hall.uninstall()
+        assert "gitkruise uninstall --namespace elsewhere" in str(refused.value.findings[0].notes)
+        assert hall.all() == before
+        await hall.uninstall(namespace="elsewhere")
+        assert not hall.has("Namespace", "elsewhere")
+
+    hall.run(script)
+
+
+def lease(name: str, holder: str) -> Obj:
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": "kube-system"},
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15},
+    }
+
+
+@pytest.mark.parametrize("holder", ["", "a process that was killed"])
+def test_leases_of_ended_processes_go(hall: Hall, holder: str) -> None:
+    """A next installation would end the units that gitkruise-sync-units remembers."""
+
+    async def script(hall: Hall) -> None:
+        await hall.install()
+        names = ("gitkruise-sync", "gitkruise-sync-units", "gitkruise-workloads")
+        for name in names:
+            await hall.create(lease(name, holder))
+        await hall.uninstall()
+        assert not [key for key in hall.all() if key.kind == "Lease" and key.name in names]
+
+    hall.run(script)
+
+
+def test_units_stay_while_another_process_applies(hall: Hall) -> None:
+    async def renew(hall: Hall) -> None:
+        ref = hall.world.catalog.by_kind("coordination.k8s.io", "v1", "Lease")
+        assert ref
+        while True:
+            await hall.clock.sleep(2)
+            spec = {"spec": {"leaseTransitions": int(hall.clock.monotonic())}}
+            await hall.transport.send(
+                ApiRequest(
+                    verb="patch", resource=ref.ref, namespace="kube-system", name="gitkruise-sync",
+                    body=spec, content_type="application/merge-patch+json",
+                    params={"fieldManager": "other"},
+                )
+            )  # fmt: skip
+
+    async def script(hall: Hall) -> None:
+        await hall.install()
+        await hall.create(UNIT)
+        await hall.create(lease("gitkruise-sync", "laptop_1"))
+        async with alongside(renew(hall)):
+            with pytest.raises(ClusterFailed) as refused:
+                await hall.uninstall()
+        assert "GK4506" in str(refused.value)
+        assert "laptop_1" in str(refused.value)
+        assert hall.has("Unit", "web", "shop", "gitkruise.io")
+        await hall.uninstall()
+        assert not hall.has("Unit", "web", "shop", "gitkruise.io")
+
+    hall.run(script)
+
+
+def test_a_finalizer_of_others_is_kept_and_named(hall: Hall) -> None:
+    meta = {**UNIT["metadata"], "finalizers": ["example.com/audit", FINALIZER]}  # type: ignore[dict-item]
+
+    async def script(hall: Hall) -> None:
+        await hall.install()
+        await hall.create({**UNIT, "metadata": meta})
+        with pytest.raises(TimedOut) as late:
+            await hall.uninstall()
+        assert "GK4504" in str(late.value)
+        assert ("why", "finalizers hold them: example.com/audit") in late.value.findings[0].notes
+        assert hall.has(CRD, "units.gitkruise.io", group="apiextensions.k8s.io")
+
+    hall.run(script)
+
+
+class Refusing(WorldTransport):
+    """Refuses the deletion number `number`."""
+
+    number = 0
+
+    async def send(self, request: ApiRequest) -> ApiReply:
+        if request.verb == "delete":
+            self.number -= 1
+            if self.number == 0:
+                raise Forbidden("no deletion today")
+        return await super().send(request)
+
+
+@pytest.mark.parametrize("number", [1, 5, 9, 12, 20, 30])
+def test_a_run_that_stopped_is_continued_by_the_next(number: int) -> None:
+    hall = Hall()
+    hall.transport = Refusing(hall.cluster)
+    hall.registrar = Registrar(hall.transport, SERVICE)
+
+    async def script(hall: Hall) -> None:
+        before = hall.all()
+        await hall.install(webhooks=True)
+        await hall.registrar.publish(b"CA")
+        await hall.create(UNIT)
+        assert isinstance(hall.transport, Refusing)
+        hall.transport.number = number
+        with pytest.raises(DiagnosticError) as stopped:
+            await hall.uninstall()
+        assert "GK4503" in str(stopped.value)
+        assert "no deletion today" in str(stopped.value)
+        await hall.uninstall()
+        left = {key for key in hall.all() if key not in before}
+        assert {key.kind for key in left} == {CRD}
+        assert all(key.name.endswith(".kruise.io") for key in left)
+
+    hall.run(script)
+
+
+def test_the_driver_is_named(hall: Hall) -> None:
+    async def script(hall: Hall) -> None:
+        await hall.install()
+        await hall.create(web(replicas=1))
+        done = await hall.uninstall(driver="OpenKruise's manager drives them")
+        why = stays(done)[f"{CRD} clonesets.apps.kruise.io"]
+        assert why.endswith("OpenKruise's manager drives them")
+
+    hall.run(script)
