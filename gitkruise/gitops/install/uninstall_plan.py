@@ -112,7 +112,7 @@ class UninstallPlan:
 
     @property
     def goes(self) -> tuple[InstalledObject, ...]:
-        """What is to be removed, namespaces last."""
+        """The objects to remove, namespaces last."""
         return (*self.custom, *self.objects, *self.written, *self.spaces)
 
 
@@ -220,7 +220,7 @@ class UninstallPlanner:
     async def _older(
         self, catalog: Catalog, manifests: Sequence[Obj], known: Collection[ObjectKey]
     ) -> list[InstalledObject]:
-        """What earlier versions applied and deploy/ no longer has: found by label and manager."""
+        """Objects of earlier versions that deploy/ no longer has: found by label and manager."""
         spaces = {"", *(key_of(obj).namespace for obj in manifests)}
         found = []
         for group_kind in dict.fromkeys(key_of(obj).group_kind for obj in manifests):
@@ -283,7 +283,7 @@ def _kept(
 
 
 def _not_installed(manifest: Obj, live: Obj) -> str:
-    """Why an object with a name of deploy/ is not ours; "" for one that is."""
+    """Reason against an object with a name of deploy/ being ours; "" for one of ours."""
     key, owners = key_of(live), managers_of(live)
     label = get(manifest, "metadata", "labels", LABEL)
     own = key.group_kind == CRD and key.name.endswith(f".{OWN_GROUP}")
@@ -299,6 +299,7 @@ def _foreign(space: Obj) -> Uninstalled | None:
         return None
     key, others = key_of(space), sorted(owners - {MANAGER})
     why = f"gitkruise install may not have created it: {', '.join(others)} wrote it, too"
+    why += "; labels that install applied stay on it" if MANAGER in owners else ""
     return _kept(key, why, next_=f"kubectl delete namespace {key.name}")
 
 

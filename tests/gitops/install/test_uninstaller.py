@@ -40,6 +40,7 @@ from tests.worlds import START, cloneset, create, empty_world, parts_of
 SPACE: Final = "gitkruise-system"
 SERVICE: Final = Address(namespace=SPACE, service="gitkruise-webhook")
 CRD: Final = "CustomResourceDefinition"
+RBAC: Final = "rbac.authorization.k8s.io"
 UNIT: Final = {
     "apiVersion": "gitkruise.io/v1alpha1",
     "kind": "Unit",
@@ -129,12 +130,15 @@ def test_every_object_has_everything_that_any_flag_brings() -> None:
     assert not {key for key in keys if key.namespace == SPACE}
 
 
-@pytest.mark.parametrize("webhooks", [False, True])
-def test_only_the_definitions_of_workloads_stay(hall: Hall, webhooks: bool) -> None:
+FLAGS: list[dict[str, Any]] = [{}, {"webhooks": True}, {"webhooks": True, "kept_in_git": True}]
+
+
+@pytest.mark.parametrize("flags", FLAGS, ids=lambda flags: " ".join(flags) or "plain")
+def test_only_the_definitions_of_workloads_stay(hall: Hall, flags: dict[str, Any]) -> None:
     async def script(hall: Hall) -> None:
         before = hall.all()
-        await hall.install(webhooks=webhooks)
-        if webhooks:
+        await hall.install(**flags)
+        if flags:
             await hall.registrar.publish(b"CA")
         done = await hall.uninstall()
         after = hall.all()
@@ -144,7 +148,7 @@ def test_only_the_definitions_of_workloads_stay(hall: Hall, webhooks: bool) -> N
         assert all(key.name.endswith(".kruise.io") for key in left)
         assert {key: after[key] for key in before} == before, "untouched"
         gone = {i.key for i in done if i.change is UninstallChange.REMOVED}
-        assert {key_of(obj) for obj in manifests(InstallOptions(webhooks=webhooks))} <= gone | left
+        assert {key_of(obj) for obj in manifests(InstallOptions(**flags))} <= gone | left
         again = await hall.uninstall()
         assert {i.change for i in again} == {UninstallChange.STAYS}
         assert hall.all() == after, "a second run changes nothing"
@@ -236,16 +240,18 @@ def test_a_namespace_from_before_stays(hall: Hall) -> None:
         installer = Installer(hall.transport, load_catalog(), hall.clock, options)
         await installer.install(manifests(options))
         done = await hall.uninstall()
-        assert "kubectl wrote it, too" in stays(done)[f"Namespace {SPACE}"]
+        assert (
+            "kubectl wrote it, too; labels that install applied stay"
+            in stays(done)[f"Namespace {SPACE}"]
+        )
         assert not [k for k in hall.all() if k.namespace == SPACE and k.kind == "Deployment"]
 
     hall.run(script)
 
 
 def test_objects_with_a_name_of_ours_only_are_left_alone(hall: Hall) -> None:
-    rbac = "rbac.authorization.k8s.io"
     role = {
-        "apiVersion": f"{rbac}/v1", "kind": "ClusterRole",
+        "apiVersion": f"{RBAC}/v1", "kind": "ClusterRole",
         "metadata": {"name": "gitkruise-engine"}, "rules": [],
     }  # fmt: skip
 
@@ -253,7 +259,7 @@ def test_objects_with_a_name_of_ours_only_are_left_alone(hall: Hall) -> None:
         await hall.create(role)
         done = await hall.uninstall()
         assert "no mark says" in stays(done)["ClusterRole gitkruise-engine"]
-        assert hall.has("ClusterRole", "gitkruise-engine", group=rbac)
+        assert hall.has("ClusterRole", "gitkruise-engine", group=RBAC)
 
     hall.run(script)
 
@@ -376,6 +382,72 @@ def test_a_run_that_stopped_is_continued_by_the_next(number: int) -> None:
         left = {key for key in hall.all() if key not in before}
         assert {key.kind for key in left} == {CRD}
         assert all(key.name.endswith(".kruise.io") for key in left)
+
+    hall.run(script)
+
+
+class Recording(WorldTransport):
+    """Records the deletions."""
+
+    async def send(self, request: ApiRequest) -> ApiReply:
+        if request.verb == "delete":
+            self.deleted = [*getattr(self, "deleted", []), request.resource.plural]
+        return await super().send(request)
+
+
+def test_rights_go_before_processes_and_those_before_units(hall: Hall) -> None:
+    """A controller that follows its own manifests would apply its Deployment again."""
+    hall.transport = recording = Recording(hall.cluster)
+
+    async def script(hall: Hall) -> None:
+        await hall.install(kept_in_git=True)
+        await hall.create(UNIT)
+        await hall.create(lease("gitkruise-sync-units", ""))
+        await hall.uninstall()
+
+    hall.run(script)
+    order = list(dict.fromkeys(recording.deleted))
+    steps = ["clusterrolebindings", "deployments", "leases", "units", "customresourcedefinitions"]
+    assert order[: len(steps)] == steps
+    assert order[-1] == "namespaces"
+
+
+def test_an_agent_that_kubectl_applied_goes_and_its_second_namespace_stays(hall: Hall) -> None:
+    async def script(hall: Hall) -> None:
+        await hall.install()
+        agents = [o for o in every_object(SPACE) if "agent" in o["metadata"]["name"]]
+        spaces = [o for o in every_object(SPACE) if o["metadata"]["name"] == "kruise-daemon-config"]
+        assert {obj["kind"] for obj in agents} >= {"DaemonSet", "ServiceAccount", "ClusterRole"}
+        for obj in (*spaces, *agents):
+            request = create(hall.world, obj)
+            await hall.transport.send(replace(request, params={"fieldManager": "kubectl"}))
+        done = await hall.uninstall()
+        assert not {key_of(obj) for obj in agents} & set(hall.all())
+        assert "kubectl wrote it, too" in stays(done)["Namespace kruise-daemon-config"]
+        assert not hall.has("Namespace", SPACE)
+
+    hall.run(script)
+
+
+def test_an_object_of_an_earlier_version_goes(hall: Hall) -> None:
+    async def script(hall: Hall) -> None:
+        await hall.install()
+        for name, manager in (
+            ("gitkruise-old", "gitkruise-install"),
+            ("gitkruise-mine", "kubectl"),
+        ):
+            meta = {"name": name, "labels": {"app.kubernetes.io/name": "gitkruise"}}
+            role = {
+                "apiVersion": f"{RBAC}/v1",
+                "kind": "ClusterRole",
+                "metadata": meta,
+                "rules": [],
+            }
+            request = replace(create(hall.world, role), params={"fieldManager": manager})
+            await hall.transport.send(request)
+        await hall.uninstall()
+        assert not hall.has("ClusterRole", "gitkruise-old", group=RBAC)
+        assert hall.has("ClusterRole", "gitkruise-mine", group=RBAC)
 
     hall.run(script)
 
