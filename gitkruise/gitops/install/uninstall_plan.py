@@ -7,12 +7,13 @@ that `gitkruise install` applied. Whatever has the same name only is left alone.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
 from typing import Final
 
-from gitkruise.errors import Finding, MethodNotAllowed, NotFound, UsageProblem
+from gitkruise.errors import ApiError, Finding, MethodNotAllowed, NotFound, UsageProblem
 from gitkruise.gitops.install.installer import (
     CRD,
     HOME,
@@ -22,13 +23,13 @@ from gitkruise.gitops.install.installer import (
     every_object,
     managers_of,
 )
-from gitkruise.kube.client.discovery import each, listed, served_catalog
+from gitkruise.kube.client.discovery import CRDS, each, listed, served_catalog
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.package_data import OWN_GROUP
 from gitkruise.planner.sync.annotations import MANAGER as APPLIER
 from gitkruise.printable import listing, many
-from gitkruise.wire.catalog.catalog import Catalog, Kind
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
+from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, join_api_version, key_of
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 
@@ -135,7 +136,7 @@ class UninstallPlanner:
                 continue
             self._check_namespace(manifest, target.live)
             if defines_kruise(target.key):
-                if kept := await self._definition(catalog, target):
+                if kept := await self._definition(target):
                     stays.append(kept)
                 else:
                     objects.append(target)
@@ -150,28 +151,37 @@ class UninstallPlanner:
         )  # fmt: skip
         return await self._with_spaces(found, spaces)
 
-    async def content(self, space: str, plan: UninstallPlan) -> tuple[ObjectKey, ...]:
-        """Return the objects of a namespace that go neither by themselves nor by us."""
+    async def objects_of(self, definition: Obj) -> tuple[Obj, ...]:
+        """Return the objects that a definition defines. Raises ApiError, also if it has no API."""
+        kind, ref = _defined(definition)
+        return tuple(_typed(kind, ref, obj) for obj in await listed(self._transport, ref))
+
+    async def space_kept(self, space: InstalledObject, plan: UninstallPlan) -> Uninstalled | None:
+        """A namespace as it stays because of other objects in it; None if it is to be removed."""
         gone = {target.key for target in plan.goes}
         uids = {target.uid for target in plan.goes}
         pods = [target.selector for target in plan.objects if target.selector]
-        kinds = {kind.group_kind: kind for kind in plan.catalog.kinds() if kind.namespaced}
         found: list[ObjectKey] = []
-        for group_kind in kinds:
-            kind = plan.catalog.stored(group_kind)
-            if kind is None or "list" not in kind.verbs or kind.kind in _FLEETING:
+        unseen: list[str] = []
+        for kind, ref in await self._namespaced(plan.catalog):
+            try:
+                objects = await listed(self._transport, ref, namespace=space.key.name)
+            except (NotFound, MethodNotAllowed):
+                continue  # an older or newer server without this kind
+            except ApiError:
+                unseen.append(ref.plural)
                 continue
-            for obj in await self._listed(kind, space):
+            for obj in objects:
                 key = _key(kind, obj)
                 if key not in gone and not _goes_along(key, obj, uids, pods):
                     found.append(key)
-        return tuple(found)
-
-    async def objects_of(self, catalog: Catalog, definition: Obj) -> tuple[Obj, ...]:
-        """Return the objects that a definition defines."""
-        spec = definition["spec"]
-        kind = catalog.stored(GroupKind(spec["group"], spec["names"]["kind"]))
-        return tuple([_typed(kind, obj) for obj in await self._listed(kind)] if kind else ())
+        if not found and not unseen:
+            return None
+        why = f"gitkruise did not install {_named(found)}" if found else ""
+        if unseen:
+            why += f"{'; ' if why else ''}the API server does not list its {', '.join(unseen)}"
+        next_ = f"kubectl delete namespace {space.key.name}"
+        return _kept(space.key, why, next_=next_, objects=tuple(found))
 
     # Reading ---------------------------------------------------------------------------------
 
@@ -185,23 +195,31 @@ class UninstallPlanner:
         except NotFound:
             return None
 
-    async def _listed(self, kind: Kind, namespace: str = "") -> list[Obj]:
-        try:
-            return await listed(self._transport, kind.ref, namespace=namespace)
-        except (NotFound, MethodNotAllowed):
-            return []  # an older or newer server without this kind
+    async def _namespaced(self, catalog: Catalog) -> list[tuple[GroupKind, ResourceRef]]:
+        """The kinds of objects in namespaces; custom ones as their definitions say."""
+        names = {k.group_kind for k in catalog.kinds() if k.namespaced and not k.crd}
+        builtin = [kind for name in sorted(names) if (kind := catalog.stored(name)) is not None]
+        custom = await listed(self._transport, CRDS)
+        return [
+            *((k.group_kind, k.ref) for k in builtin
+              if "list" in k.verbs and k.kind not in _FLEETING),
+            *(_defined(crd) for crd in custom if crd["spec"]["scope"] == "Namespaced"),
+        ]  # fmt: skip
 
     def _check_namespace(self, manifest: Obj, live: Obj) -> None:
         wanted, found = _accounts(manifest), _accounts(live)
         if wanted and found and not wanted & found:
             raise UsageProblem(_elsewhere(key_of(live), self._options.namespace, min(found)))
 
-    async def _definition(self, catalog: Catalog, target: InstalledObject) -> Uninstalled | None:
+    async def _definition(self, target: InstalledObject) -> Uninstalled | None:
         """The definition of a kind of OpenKruise as it stays; None if it is to be removed."""
         owners = managers_of(target.live)
-        there = await self.objects_of(catalog, target.live)
-        objects = tuple(map(key_of, there))
         name, key = target.key.name, target.key
+        try:
+            there = await self.objects_of(target.live)
+        except NotFound:
+            return _kept(key, "the API server does not list its objects")
+        objects = tuple(map(key_of, there))
         has = f"{many(len(objects), 'object')}: {_named(objects)}; {self._options.driver}"
         if held := [key_of(obj) for obj in there if obj["metadata"].get("finalizers")]:
             has += f"; only a controller takes the finalizers off {_named(held)}"
@@ -228,22 +246,23 @@ class UninstallPlanner:
             if kind is None or group_kind in {CRD, NAMESPACE}:
                 continue
             async for obj in each(self._transport, kind.ref, selector=f"{LABEL}=gitkruise"):
-                key = _key(kind, obj)
+                key = _key(group_kind, obj)
                 ours = MANAGER in managers_of(obj) and key.namespace in spaces
                 if ours and key not in known:
-                    found.append(InstalledObject(live=_typed(kind, obj), ref=kind.ref))
+                    found.append(
+                        InstalledObject(live=_typed(group_kind, kind.ref, obj), ref=kind.ref)
+                    )
         return found
 
     async def _custom(self, catalog: Catalog) -> tuple[InstalledObject, ...]:
-        names = dict.fromkeys(k.group_kind for k in catalog.kinds() if k.group == OWN_GROUP)
-        kinds = [kind for name in names if (kind := catalog.stored(name)) is not None]
-        return tuple(
-            [
-                InstalledObject(live=_typed(kind, obj), ref=kind.ref)
-                for kind in kinds
-                for obj in await self._listed(kind)
-            ]
-        )
+        names = sorted({k.group_kind for k in catalog.kinds() if k.group == OWN_GROUP})
+        found = []
+        for kind in filter(None, map(catalog.stored, names)):
+            with suppress(NotFound):  # a definition that is being removed
+                for obj in await listed(self._transport, kind.ref):
+                    live = _typed(kind.group_kind, kind.ref, obj)
+                    found.append(InstalledObject(live=live, ref=kind.ref))
+        return tuple(found)
 
     async def _written(
         self, catalog: Catalog, manifests: Sequence[Obj]
@@ -265,15 +284,6 @@ class UninstallPlanner:
             catalog=plan.catalog, objects=plan.objects, custom=plan.custom,
             written=plan.written, spaces=tuple(goes), stays=tuple(stays),
         )  # fmt: skip
-
-    async def space_kept(self, space: InstalledObject, plan: UninstallPlan) -> Uninstalled | None:
-        """A namespace as it stays because of other objects in it; None if it is to be removed."""
-        objects = await self.content(space.key.name, plan)
-        if not objects:
-            return None
-        why = f"gitkruise did not install {_named(objects)}"
-        return _kept(space.key, why, next_=f"kubectl delete namespace {space.key.name}",
-                     objects=objects)  # fmt: skip
 
 
 def _kept(
@@ -334,15 +344,23 @@ def _accounts(obj: Obj) -> set[str]:
     return {str(s["namespace"]) for s in obj.get("subjects") or () if s.get("namespace")}
 
 
-def _key(kind: Kind, obj: Obj) -> ObjectKey:
+def _defined(definition: Obj) -> tuple[GroupKind, ResourceRef]:
+    """The kind of a definition, and its resource in the stored version where that is served."""
+    spec = definition["spec"]
+    served = [v for v in spec["versions"] if v.get("served")] or spec["versions"]
+    version = next((v for v in served if v.get("storage")), served[0])
+    ref = ResourceRef(spec["group"], version["name"], spec["names"]["plural"])
+    return GroupKind(spec["group"], spec["names"]["kind"]), ref
+
+
+def _key(kind: GroupKind, obj: Obj) -> ObjectKey:
     meta = obj["metadata"]
-    return ObjectKey(kind.group, kind.kind, meta.get("namespace") or "", meta["name"])
+    return ObjectKey(*kind, meta.get("namespace") or "", meta["name"])
 
 
-def _typed(kind: Kind, obj: Obj) -> Obj:
+def _typed(kind: GroupKind, ref: ResourceRef, obj: Obj) -> Obj:
     """An item of a list, which may lack its kind, as an object of its own."""
-    api = f"{kind.group}/{kind.version}" if kind.group else kind.version
-    return {**obj, "apiVersion": api, "kind": kind.kind}
+    return {**obj, "apiVersion": join_api_version(ref.group, ref.version), "kind": kind.kind}
 
 
 def _named(keys: Sequence[ObjectKey]) -> str:

@@ -97,6 +97,7 @@ class Uninstaller:
         leases = [t for t in plan.written if t.ref == LEASES]
         others = [t for t in plan.written if t.ref != LEASES]
         steps: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = (
+            ("the leases", lambda: self._check_outsiders(leases, workloads)),
             ("the webhooks", self._withdraw),
             ("the rights", lambda: self._remove(grants)),
             ("the controllers", lambda: self._stop(workloads)),
@@ -104,7 +105,7 @@ class Uninstaller:
             ("the leases", lambda: self._free(leases)),
             ("the objects of gitkruise.io", lambda: self._custom(plan.custom)),
             ("the definitions of gitkruise.io", lambda: self._remove(own)),
-            ("the definitions of workloads", lambda: self._definitions(plan, kruise)),
+            ("the definitions of workloads", lambda: self._definitions(kruise)),
             ("the other objects", lambda: self._remove((*rest, *others))),
             ("the namespaces", lambda: self._spaces(plan)),
         )
@@ -161,11 +162,20 @@ class Uninstaller:
                 ]
         return found
 
-    async def _free(self, leases: Sequence[InstalledObject]) -> None:
-        """Remove the leases of processes that have ended, the memory of ended units with them.
+    async def _check_outsiders(
+        self, leases: Sequence[InstalledObject], workloads: Sequence[InstalledObject]
+    ) -> None:
+        """Stop before the first change while a process outside of the installation holds a lease.
 
-        A next installation would end the units in that memory by their deletion policies.
+        An identity begins with the name of the machine, which is that of the pod.
         """
+        pods = {key.name for key in await self._running(workloads)}
+        holders = {t.key: _holder(t.live).rpartition("_")[0] for t in leases if _holder(t.live)}
+        await self._check_ended([t for t in leases if holders.get(t.key, "") not in {"", *pods}])
+
+    async def _check_ended(self, leases: Sequence[InstalledObject]) -> list[InstalledObject]:
+        """Return the leases that are held for good. Raises ClusterFailed GK4506 for one that its
+        holder renews."""
         seen = {target.key: await self._read(target) for target in leases}
         held = [target for target in leases if _holder(seen[target.key])]
         lasting = [target for target in held if _duration(seen[target.key]) > GONE_WITHIN_S]
@@ -176,8 +186,16 @@ class Uninstaller:
             now = await self._read(target)
             if _holder(now) and get(now, "spec") != get(seen[target.key], "spec"):
                 raise ClusterFailed(_another(target, _holder(now)))
+        return lasting
+
+    async def _free(self, leases: Sequence[InstalledObject]) -> None:
+        """Remove the leases of processes that have ended, the memory of ended units with them.
+
+        A next installation would end the units in that memory by their deletion policies.
+        """
+        lasting = await self._check_ended(leases)
         for target in lasting:
-            why = f"{_holder(seen[target.key])} holds it for good"
+            why = f"{_holder(target.live)} holds it for good"
             self._tell(Uninstalled(key=target.key, change=UninstallChange.STAYS, why=why))
         await self._remove([target for target in leases if target not in lasting])
 
@@ -186,10 +204,10 @@ class Uninstaller:
             await self._release(target)
         await self._gone(targets)
 
-    async def _definitions(self, plan: UninstallPlan, targets: Sequence[InstalledObject]) -> None:
+    async def _definitions(self, targets: Sequence[InstalledObject]) -> None:
         """Remove definitions of workloads, unless objects were created since the plan."""
         for target in targets:
-            objects = await self._planner.objects_of(plan.catalog, target.live)
+            objects = await self._planner.objects_of(target.live)
             if objects:
                 raise UsageProblem(objects_left(target.key.name, [*map(key_of, objects)]))
         await self._remove(targets)

@@ -302,7 +302,7 @@ def test_leases_of_ended_processes_go(hall: Hall, holder: str) -> None:
     hall.run(script)
 
 
-def test_units_stay_while_another_process_applies(hall: Hall) -> None:
+def test_nothing_changes_while_another_process_applies(hall: Hall) -> None:
     async def renew(hall: Hall) -> None:
         ref = hall.world.catalog.by_kind("coordination.k8s.io", "v1", "Lease")
         assert ref
@@ -321,12 +321,14 @@ def test_units_stay_while_another_process_applies(hall: Hall) -> None:
         await hall.install()
         await hall.create(UNIT)
         await hall.create(lease("gitkruise-sync", "laptop_1"))
+        before = {key: obj for key, obj in hall.all().items() if key.kind != "Lease"}
         async with alongside(renew(hall)):
             with pytest.raises(ClusterFailed) as refused:
                 await hall.uninstall()
         assert "GK4506" in str(refused.value)
         assert "laptop_1" in str(refused.value)
-        assert hall.has("Unit", "web", "shop", "gitkruise.io")
+        after = {key: obj for key, obj in hall.all().items() if key.kind != "Lease"}
+        assert after == before, "not even the webhooks"
         await hall.uninstall()
         assert not hall.has("Unit", "web", "shop", "gitkruise.io")
 
@@ -382,6 +384,53 @@ def test_a_run_that_stopped_is_continued_by_the_next(number: int) -> None:
         left = {key for key in hall.all() if key not in before}
         assert {key.kind for key in left} == {CRD}
         assert all(key.name.endswith(".kruise.io") for key in left)
+
+    hall.run(script)
+
+
+class Blind(WorldTransport):
+    """Does not list ConfigMaps."""
+
+    async def send(self, request: ApiRequest) -> ApiReply:
+        if request.verb == "list" and request.resource.plural == "configmaps" and request.namespace:
+            raise Forbidden("configmaps are secret")
+        return await super().send(request)
+
+
+def test_a_namespace_stays_if_its_content_is_not_known(hall: Hall) -> None:
+    hall.transport = Blind(hall.cluster)
+
+    async def script(hall: Hall) -> None:
+        await hall.install()
+        done = await hall.uninstall()
+        why = "the API server does not list its configmaps"
+        assert stays(done)[f"Namespace {SPACE}"] == why
+        assert hall.has("Namespace", SPACE)
+
+    hall.run(script)
+
+
+def test_a_namespace_stays_with_an_object_of_a_kind_of_others(hall: Hall) -> None:
+    names = {"kind": "Tune", "plural": "tunes", "singular": "tune", "listKind": "TuneList"}
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    spec = {"group": "music.example.com", "names": names, "scope": "Namespaced"}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": CRD,
+        "metadata": {"name": "tunes.music.example.com"}, "spec": {**spec, "versions": [version]},
+    }  # fmt: skip
+    tune = {
+        "apiVersion": "music.example.com/v1", "kind": "Tune",
+        "metadata": {"name": "a", "namespace": SPACE},
+    }  # fmt: skip
+
+    async def script(hall: Hall) -> None:
+        await hall.install()
+        await hall.create(definition)
+        await hall.create(tune)
+        done = await hall.uninstall()
+        assert stays(done)[f"Namespace {SPACE}"] == f"gitkruise did not install Tune {SPACE}/a"
+        assert hall.has("Tune", "a", SPACE, "music.example.com")
 
     hall.run(script)
 
