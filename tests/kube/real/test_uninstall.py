@@ -20,7 +20,7 @@ from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.webhook.registration import CONVERTED, Address, Registrar
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
-from tests.kube.real.apiserver import Apiserver, talking
+from tests.kube.real.apiserver import STRANGER, Apiserver, talking
 from tests.kube.real.controllers import controller_manager
 from tests.kube.real.installed import command
 from tests.kube.real.shop import HANG_S, pods_run
@@ -35,7 +35,7 @@ FLEETING: Final = frozenset({"Event", "Lease", "Endpoints", "EndpointSlice", "AP
 PLURALS: Final = {
     "Namespace": "namespaces", "ConfigMap": "configmaps", "Deployment": "deployments",
     "CloneSet": "clonesets", "Pod": "pods", "GitSource": "gitsources", "Unit": "units",
-    "Lease": "leases",
+    "Lease": "leases", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
 }  # fmt: skip
 
 
@@ -200,3 +200,31 @@ def check(
     assert not removed & set(after)
     assert not [key for key in after if key.kind == "Lease" and key.name.startswith("gitkruise")]
     assert not [key for key in after if key.namespace == SPACE]
+
+
+def test_rights_are_asked_before_the_first_change(fresh: Apiserver, tmp_path: Path) -> None:
+    installed = command("install", "--kubeconfig", str(fresh.kubeconfig()), root=tmp_path)
+    assert installed.returncode == 0, installed.stderr
+    rbac = "rbac.authorization.k8s.io"
+    rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}
+    role = obj(f"{rbac}/v1", "ClusterRole", "reader", "", rules=[rule])
+    binding = obj(
+        f"{rbac}/v1", "ClusterRoleBinding", "reader", "",
+        roleRef={"apiGroup": rbac, "kind": "ClusterRole", "name": "reader"},
+        subjects=[{"apiGroup": rbac, "kind": "User", "name": "stranger"}],
+    )  # fmt: skip
+
+    async def play() -> None:
+        async with talking(fresh) as admin:
+            for made in (role, binding):
+                await create(admin, made)
+            before = lasting(await everything(admin))
+            reader = fresh.kubeconfig(STRANGER, name="reader")
+            words = ("uninstall", "--yes", "--kubeconfig", str(reader))
+            done = await asyncio.to_thread(command, *words, root=tmp_path)
+            assert done.returncode == 5, done.stderr
+            assert "GK4507" in done.stderr
+            assert "delete " in done.stderr
+            assert lasting(await everything(admin)) == before
+
+    asyncio.run(play())
