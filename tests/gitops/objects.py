@@ -50,9 +50,9 @@ class House:
         params = {"fieldManager": "kubectl", "force": "true"}
         await self.ask("patch", kind, name, body, content_type=APPLY_PATCH, params=params)
 
-    async def note(self, name: str, **annotations: str) -> None:
+    async def note(self, name: str, *, kind: str = "Unit", **annotations: str) -> None:
         body = {"metadata": {"annotations": annotations}}
-        await self.ask("patch", "Unit", name, body, content_type=MERGE_PATCH)
+        await self.ask("patch", kind, name, body, content_type=MERGE_PATCH)
 
     async def source(self, name: str = "src", **more: Any) -> None:
         url = str(self.stage.origin.bare)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -18,12 +18,13 @@ from gitkruise.gitops.reconcile.commit_validation import CommitValidator, LastTa
 from gitkruise.gitops.reconcile.drift_correction import DriftBackoff, Pace
 from gitkruise.gitops.reconcile.interventions import report_applied
 from gitkruise.gitops.reconcile.pruner import UnitPruner, delete_to_replace
-from gitkruise.gitops.reconcile.rejected_objects import look_again
+from gitkruise.gitops.reconcile.rejected_objects import look_again as retry_of
 from gitkruise.gitops.reconcile.retry import Setbacks
 from gitkruise.gitops.reconcile.unit_cluster import UnitCluster, UnitContext
 from gitkruise.gitops.source.ancestry import newer_than, overtaken
 from gitkruise.gitops.status.observer import Observation
 from gitkruise.gitops.status.unit_status import Reporter
+from gitkruise.kube.cache.subscriptions import RoundRequests
 from gitkruise.kube.system.clock import wait_for
 from gitkruise.model.gitops.change import Desired, DesiredSet, SyncPlan
 from gitkruise.model.gitops.config import Unit, duration
@@ -69,6 +70,7 @@ class UnitReconciler:
         self._offered = False  # a commit since the last round began
         self._reconciled_at: datetime | None = None  # the end of the last round without a failure
         self._asleep = False  # until the next event
+        self._requests = RoundRequests()
         self._times: list[datetime] = []  # when this round wants to be followed by another
         self._validator.gate.listen(self._wake.set)
         self._source = source_of(unit)
@@ -81,6 +83,16 @@ class UnitReconciler:
         """Read `commit` in the next round; it replaces an older one that was not read yet."""
         self._pending, self._parked, self._shelved, self._offered = commit, "", None, True
         self._around.standings.busy(self.unit.id, with_news=True)
+        self._wake.set()
+
+    def look_again(self, commit: str, done: Callable[[], None]) -> None:
+        """Run a round soon, with `commit` if there is one, and call `done` at its end.
+
+        Without the right to write, or while the unit is suspended, a round does not count.
+        """
+        self._requests.ask(done)
+        if commit:
+            self.offer(commit)
         self._wake.set()
 
     def accept_unchanged(self, was: BuiltCommit, now: BuiltCommit) -> bool:
@@ -125,11 +137,20 @@ class UnitReconciler:
         try:
             while True:
                 began = clock.monotonic()
+                counts = not (self._around.authority.passive or self._suspended)
+                if counts:
+                    self._requests.began()
                 wake_at = await self.guarded_round()
+                if counts:
+                    self._requests.ended()
                 await self._sleep(wake_at, settle_s=max(SETTLE_S, 2 * (clock.monotonic() - began)))
         finally:
             leave()
             self._around.authority.leave(self)
+
+    @property
+    def _suspended(self) -> bool:
+        return self.unit.spec.suspended(self._around.clock.now()) is not None
 
     async def _sleep(self, wake_at: datetime | None, *, settle_s: float) -> None:
         """Wait for an event or until it is time; large units pause between two rounds."""
@@ -381,7 +402,7 @@ class UnitReconciler:
             return
         self._looked = commit
         self.pruning.read(built)
-        again = look_again(self.unit, built, self._around.clock.now())
+        again = retry_of(self.unit, built, self._around.clock.now())
         self._again = again or (self._again if built.desired is None else None)
         if built.desired is not None:
             if not built.same_as(self.built):

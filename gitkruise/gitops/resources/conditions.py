@@ -15,7 +15,6 @@ from gitkruise.model.gitops.record import Rollout, UnitRecord, pod_counts
 from gitkruise.model.gitops.unit_state import CHOSEN, State, worst
 from gitkruise.model.planning.plan import Event
 from gitkruise.planner.analysis.schedule import blocks, progress_of
-from gitkruise.planner.sync.annotations import wish_to_look
 from gitkruise.printable import shown, visible
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
@@ -76,10 +75,12 @@ class StatusCondition(NamedTuple):
 
 
 class ConditionContext(NamedTuple):
-    """Inputs of a status: the object as last seen, and the time."""
+    """Inputs of a status: the object as last seen, the time, and the request to reconcile
+    that was carried out since; "" for none."""
 
     obj: Obj
     now: datetime
+    handled: str = ""
 
 
 def reason_of(finding: Finding, table: Iterable[tuple[str, str]] = _REASONS) -> str:
@@ -345,7 +346,7 @@ def _finished(
 ) -> Obj:
     generation = get(told.obj, "metadata", "generation", default=0)
     before = {c["type"]: c for c in get(told.obj, "status", "conditions", default=())}
-    handled = wish_to_look(told.obj)
+    handled = told.handled or get(told.obj, "status", "lastHandledReconcileAt", default="")
     return {
         "observedGeneration": generation,
         **status,

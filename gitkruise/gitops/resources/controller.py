@@ -7,16 +7,18 @@ import logging
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from gitkruise.errors import ApiError, Concern, Crashed, SourceFailed
 from gitkruise.gitops.config.fingerprints import sink_of, source_of
 from gitkruise.gitops.containment import UNREPORTED, Containment
+from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.resources.declared import ResourceReader, name_of
 from gitkruise.gitops.resources.informers import CustomResources
 from gitkruise.gitops.resources.status_writer import StatusWriter
 from gitkruise.gitops.runtime.finalizer import RemovedUnit, UnitFinalizer
 from gitkruise.gitops.runtime.supervisor import Supervisor
+from gitkruise.gitops.source.poller import Polling
 from gitkruise.gitops.status.unit_status import removal_of
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.system.clock import Clock, wait_for
@@ -34,6 +36,14 @@ SETTLE_MAX_S: Final = 1.0
 AGAIN: Final = timedelta(seconds=30)  # for what could not be made
 
 
+class _Request(NamedTuple):
+    """A request to reconcile, and what carries it out."""
+
+    value: str
+    polling: Polling | None
+    unit: UnitReconciler | None
+
+
 class ResourceController:
     """Turns objects into what runs. `begin` once, then `run`."""
 
@@ -45,7 +55,7 @@ class ResourceController:
         self._base, self._resources, self._clock = base, resources, clock
         self._reading, self._keeper = reading, keeper
         self._ending: dict[str, Removal] = {}  # by uid: how a unit ends, while that is seen to
-        self._handled: dict[str, str] = {}  # by uid: the last request to reconcile
+        self._asked: dict[str, _Request] = {}  # by uid: the last request to reconcile
         self._unheld = False  # a finalizer could not be set
         self._containment, self._failures = containment, 0
         self._crashed = False  # an object could not be read, or what it asks for not be done
@@ -101,7 +111,7 @@ class ResourceController:
                 self._crashed = True
         there = {obj["metadata"]["uid"] for obj in objects}
         self._ending = {uid: end for uid, end in self._ending.items() if uid in there}
-        self._handled = {uid: wish for uid, wish in self._handled.items() if uid in there}
+        self._asked = {uid: asked for uid, asked in self._asked.items() if uid in there}
         for obj in objects:
             self._look_again(obj, fleet)
 
@@ -181,14 +191,32 @@ class ResourceController:
     # Requests to reconcile ------------------------------------------------------------------
 
     def _look_again(self, obj: Obj, fleet: Supervisor) -> None:
-        """The annotation that Flux calls requestedAt; its answer is lastHandledReconcileAt."""
+        """The annotation that Flux calls requestedAt: poll the source, then run a round.
+
+        lastHandledReconcileAt confirms it once both have ended. An object that does not run was
+        looked at just now. A request is passed on again when its unit or polling was replaced.
+        """
         wish, uid = wish_to_look(obj), obj["metadata"]["uid"]
         told = get(obj, "status", "lastHandledReconcileAt", default="")
-        if not wish or wish in {told, self._handled.get(uid)}:
+        if not wish or wish == told or get(obj, "metadata", "deletionTimestamp"):
             return
-        self._handled[uid] = wish
         kind, name = name_of(obj)
-        if kind == "GitSource":
-            fleet.look_again("", name)
-        elif kind == "Unit" and name in fleet.units:
-            fleet.look_again(name, source_of(fleet.units[name].unit))
+        unit = fleet.units.get(name) if kind == "Unit" else None
+        source = source_of(unit.unit) if unit is not None else name if kind == "GitSource" else ""
+        asked = _Request(wish, fleet.pollings.get(source), unit)
+        if self._asked.get(uid) == asked:
+            return
+        self._asked[uid] = asked
+        done = partial(self._keeper.confirm, obj, wish)
+
+        def polled() -> None:
+            if unit is None:
+                done()
+            else:
+                follower = fleet.followers.get(source)
+                unit.look_again(follower.followed if follower is not None else "", done)
+
+        if asked.polling is None:
+            polled()
+        else:
+            asked.polling.look_for(polled)

@@ -58,6 +58,7 @@ class StatusWriter:
     _rests: dict[Name, datetime] = field(default_factory=dict)  # no count is written before
     _refused: set[Name] = field(default_factory=set)  # statuses that could not be written
     _behind: dict[str, str] = field(default_factory=dict)  # by sink
+    _handled: dict[str, str] = field(default_factory=dict)  # by uid: requests to confirm
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     # News -----------------------------------------------------------------------------------
@@ -80,10 +81,18 @@ class StatusWriter:
         self._leaving["Unit", record.unit] = record.message
         self._mark(("Unit", record.unit))
 
+    def confirm(self, obj: Obj, value: str) -> None:
+        """A request to reconcile was carried out."""
+        self._handled[obj["metadata"]["uid"]] = value
+        self._mark(name_of(obj))
+
     def changed(self, declared: Declared, fleet: Supervisor) -> None:
         """Something else runs than before."""
         self.declared, self.fleet = declared, fleet
-        names = {name_of(obj) for obj in self.resources.objects()}
+        objects = self.resources.objects()
+        names = {name_of(obj) for obj in objects}
+        there = {obj["metadata"]["uid"] for obj in objects}
+        self._handled = {uid: value for uid, value in self._handled.items() if uid in there}
         self._problems = {n: problem for n, problem in self._problems.items() if n in names}
         self._report(names)
         self._rests = {n: at for n, at in self._rests.items() if n in names}
@@ -154,6 +163,9 @@ class StatusWriter:
         try:
             with self.containment.of(f"{' '.join(name)}: its status"):
                 await self.resources.say(obj, status)
+                uid = obj["metadata"]["uid"]
+                if self._handled.get(uid) == status.get("lastHandledReconcileAt"):
+                    self._handled.pop(uid, None)  # from now on the object itself says so
                 event = event_of(obj.get("status"), status)
                 if event is not None:
                     self.resources.record(obj, event)
@@ -183,7 +195,9 @@ class StatusWriter:
     def _status(self, name: Name, obj: Obj) -> Obj | None:
         """None while there is nothing to say yet: what an earlier process said is the last that is
         known."""
-        told = ConditionContext(obj, self.clock.now())
+        told = ConditionContext(
+            obj, self.clock.now(), self._handled.get(obj["metadata"]["uid"], "")
+        )
         if self.fleet is None:
             return None
         problem = self.problem_of(name)
@@ -235,5 +249,6 @@ def _gist(status: Mapping[str, object] | None) -> object:
     conditions = status.get("conditions")
     listed = conditions if isinstance(conditions, list) else []
     turns = [(c["type"], c["status"], c["reason"]) for c in listed]
-    still = ("phase", "observedGeneration", "lastAppliedRevision", "lastAttemptedRevision", "url")
+    still = ("phase", "observedGeneration", "lastAppliedRevision", "lastAttemptedRevision", "url",
+             "lastHandledReconcileAt")  # fmt: skip
     return turns, [status.get(key) for key in still]

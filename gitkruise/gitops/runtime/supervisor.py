@@ -207,14 +207,6 @@ class Supervisor:
         await self._promotions.open(marks, pairs, writers, errors=self.errors, required=required)
         await self._open_outer(marks, required)
 
-    def look_again(self, unit: str, source: str) -> None:
-        """Look at a source before its time, and at its newest commit once more for `unit`."""
-        for name, follower in self.followers.items():
-            if name == source and unit in self.units and follower.followed:
-                self.units[unit].offer(follower.followed)
-        if source in self.pollings:
-            self.pollings[source].look_now()
-
     async def rest(self) -> None:
         """Stop everything that runs; records not written yet stay in the outboxes."""
         await self._receivers.close()

@@ -15,6 +15,7 @@ from gitkruise.gitops.cluster.write_authority import WriteAuthority
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.source.ref_resolver import ResolvedRef, look
+from gitkruise.kube.cache.subscriptions import RoundRequests
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.model.gitops.config import duration
 
@@ -58,6 +59,7 @@ class Polling:
             f"GitSource {f.source.namespace}/{f.source.name}" for f in followers
         )
         self._look = asyncio.Event()
+        self._requests = RoundRequests()
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -69,13 +71,20 @@ class Polling:
                     tasks.create_task(self._containment.keep(*watching, lambda _: None))
                 while True:
                     began = self._clock.monotonic()
+                    self._requests.began()
                     await self.check()
+                    self._requests.ended()
                     await self._pause(self._clock.monotonic() - began)
         finally:
             self._authority.leave(self)
 
     def look_now(self) -> None:
         """Poll before the interval is over."""
+        self._look.set()
+
+    def look_for(self, done: Callable[[], None]) -> None:
+        """Poll before the interval is over; call `done` when that poll has ended."""
+        self._requests.ask(done)
         self._look.set()
 
     async def check(self) -> None:

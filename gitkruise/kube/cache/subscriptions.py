@@ -1,4 +1,7 @@
-"""Subscriptions: callbacks by subscriber and topic, so that news costs only those concerned."""
+"""Subscriptions: callbacks by subscriber and topic, so that news costs only those concerned.
+
+Requests for a round of a loop are callbacks, too: they are called once, at its end.
+"""
 
 from __future__ import annotations
 
@@ -108,3 +111,29 @@ class Subscriptions(Generic[Item, P]):
     def of(self, by: Hashable) -> Callable[P, None] | None:
         """Return the callback of `by`."""
         return self._calls.get(by)
+
+
+class RoundRequests:
+    """Callbacks for the end of a round that begins after the request.
+
+    A round that does not end leaves its callbacks to the next one.
+    """
+
+    def __init__(self) -> None:
+        self._asked: list[Callable[[], None]] = []
+        self._taken: list[Callable[[], None]] = []  # by the round that runs
+
+    def ask(self, done: Callable[[], None]) -> None:
+        """Call `done` at the end of the next round to begin."""
+        self._asked.append(done)
+
+    def began(self) -> None:
+        """Take note that a round begins."""
+        self._taken += self._asked
+        self._asked = []
+
+    def ended(self) -> None:
+        """Take note that the round ended, successfully or not."""
+        taken, self._taken = self._taken, []
+        for done in taken:
+            done()
