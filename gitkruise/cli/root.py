@@ -59,7 +59,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "promote": (".change.actions", "promote", "Update more pods, by a commit."),
     "hold": (".change.actions", "hold", "Update no more pods, by a commit."),
     "pause": (".change.actions", "pause", "Pause a rollout, by a commit."),
-    "resume": (".change.actions", "resume", "Continue a paused rollout, by a commit."),
+    "resume": (".change.actions", "resume", "Continue a paused rollout, or a suspended unit."),
     "rollback": (
         ".change.actions",
         "rollback",
@@ -67,6 +67,8 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     ),
     "recreate": (".change.recreate", "recreate", "Restart containers of a pod in place."),
     "prepull": (".change.prepull", "prepull", "Pull images on nodes before pods need them."),
+    "suspend": (".change.units", "suspend", "Suspend a unit of the cluster."),
+    "reconcile": (".change.units", "reconcile", "Reconcile a unit or source now, and wait."),
     "sync": (".change.sync", "sync", "Reconcile the cluster with git once."),
     "wait": (".change.wait", "wait", "Wait until a commit is rolled out."),
     "run": (".cluster.run", "run", "Run the controller."),

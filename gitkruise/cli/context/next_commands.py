@@ -13,7 +13,7 @@ from gitkruise.errors import Finding
 
 # A command of ours that may need the cluster's flags, up to the place where they go.
 _COMMAND: Final = re.compile(
-    r"gitkruise (?:(?:promote|hold|pause|resume|rollback|why)"
+    r"gitkruise (?:(?:promote|hold|pause|resume|rollback|why|suspend|reconcile)"
     r" [a-z]+/[a-z0-9](?:[\w.-]*\w)?(?: -n [a-z0-9](?:[\w-]*\w)?)?|(?:plan|drift)\b)(?! `)"
 )
 

@@ -93,8 +93,11 @@ def _variables(record: UnitRecord) -> dict[str, Any]:
 def suspension_details(unit: Unit) -> str:
     """Return ` by dana until 2026-11-21T20:00:00Z (freeze)` with the fields that are set."""
     asked = unit.spec.suspend
-    if not isinstance(asked, Suspend):
-        return ""
+    return details_of(asked) if isinstance(asked, Suspend) else ""
+
+
+def details_of(asked: Suspend) -> str:
+    """Return the fields of a suspension that are set, as `suspension_details` does."""
     by = f" by {shown(asked.by, 80)}" if asked.by else ""
     until = f" until {shown(asked.until, 40)}" if asked.until else ""
     why = f" ({shown(asked.reason, 200)})" if asked.reason else ""

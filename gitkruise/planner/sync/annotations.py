@@ -25,7 +25,8 @@ APPROVE: Final = "gitkruise.io/approve"  # on a Unit's document: the hash of a d
 ACCEPT_REWRITE: Final = "gitkruise.io/accept-rewrite"  # on a GitSource: the commit it led to
 CONSENTS: Final = (APPROVE, ACCEPT_REWRITE)  # approvals of people, outside the spec
 # On a Unit or GitSource: reconcile now. Any new value is a new request.
-_RECONCILE_AT: Final = ("gitkruise.io/reconcile-at", "reconcile.fluxcd.io/requestedAt")
+RECONCILE_AT: Final = "gitkruise.io/reconcile-at"
+_RECONCILE_AT: Final = (RECONCILE_AT, "reconcile.fluxcd.io/requestedAt")
 OURS: Final = frozenset({UNIT_REF, COMMIT, PATH, DIGEST, ROLLOUT, PLAN, STALLED_NOTE})
 
 HOLD: Final = "gitkruise.io/hold"  # until when the object is left alone, and why

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from gitkruise.cli.console.command import ExitCodesCommand, duration_type
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options
@@ -70,6 +71,10 @@ _SHARED: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     ),
     (("-o", "--output"), {"type": click.Choice(["text", "json"]), "default": "text"}),
 )
+_COMMIT_FLAGS = frozenset({
+    "unit", "repo", "config_path", "directly", "pr", "branch", "message", "dry_run", "yes", "force",
+    "wait", "timeout",
+})  # fmt: skip
 _EXITS = (1, 3, 4, 5, 6, 130)
 _EXTRA = {"allow_extra_args": True}  # `promote checkout 30%` gets an answer of its own
 _SAYS = "with --wait: the commit was rejected, or its rollout is stuck"
@@ -119,6 +124,15 @@ def _ambiguous(message: str, verb: str, object_name: str, amount: str) -> UsageP
         ("", f"{command} --partition {amount}: that many stay on the old one"),
     )
     return UsageProblem(Finding(code="GK7048", message=message, notes=notes))
+
+
+def _no_commit(ctx: click.Context) -> None:
+    """Refuse the options of a commit, which a Unit of the cluster does not need."""
+    for parameter in ctx.command.get_params(ctx):
+        given = ctx.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if given and parameter.name in _COMMIT_FLAGS:
+            message = f"{parameter.opts[0]} applies to rollouts; a Unit is resumed without a commit"
+            raise UsageProblem(Finding(code="GK7010", message=message))
 
 
 def _act(ctx: click.Context, verb: str, object_name: str, flags: dict[str, Any]) -> None:
@@ -203,12 +217,21 @@ def pause(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **fla
 @cluster_options
 @click.pass_context
 def resume(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **flags: Any) -> None:
-    """Continue a paused rollout: commit `paused: false`.
+    """Continue a paused rollout: commit `paused: false`. Or end the suspension of a Unit.
 
     \b
     Examples:
       gitkruise resume cloneset/checkout -n shop --wait
+      gitkruise resume unit/web -n shop
+
+    A Unit of the cluster is resumed there, without a commit; of the options below only -n, -o
+    and those of the cluster apply to it.
     """
+    from gitkruise.cli.commands.change.units import is_unit, resume_unit  # noqa: PLC0415
+
+    if is_unit(object_name):
+        _no_commit(ctx)
+        ctx.exit(resume_unit(object_name, cluster, flags["namespace"], flags["output"]))
     _act(ctx, "resume", object_name, flags | {"cluster": cluster})
 
 
