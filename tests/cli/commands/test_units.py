@@ -99,6 +99,7 @@ def test_a_unit_is_suspended_and_resumed(hall: Hall) -> None:
     assert hall("suspend", "unit/web", "--reason", "flood", "-o", "json").obj == {
         "apiVersion": "gitkruise.io/v1alpha1", "kind": "SuspendResult", "unit": "hall/web",
         "suspended": True, "changed": True, "by": "system:admin", "reason": "flood",
+        "until": suspended["until"],
     }  # fmt: skip
     resumed = hall("resume", "unit/web")
     assert (resumed.code, hall.suspend_of("web")) == (0, None)
@@ -142,6 +143,18 @@ def test_a_unit_that_is_no_object_of_the_cluster(hall: Hall, gk: Caller, verb: s
     assert (declared.code, "GK7063" in declared.err) == (2, True)
     advice = {"suspend": "set spec.suspend: true on Unit filed", "reconcile": "gitkruise sync"}
     assert advice.get(verb, "remove spec.suspend from Unit filed") in declared.err
+
+
+@pytest.mark.parametrize("verb", ["suspend", "resume"])
+def test_an_object_that_a_file_overrides_is_not_written(hall: Hall, verb: str) -> None:
+    asked = verb == "resume"
+    hall.unit("web", suspend=asked)
+    ready = {"type": "Ready", "status": "False", "reason": "InvalidSpec",
+             "message": "GK7008: Unit hall/web is declared twice",
+             "lastTransitionTime": "2026-11-21T10:00:00Z"}  # fmt: skip
+    hall.status("web", conditions=[ready])
+    done = hall(verb, "unit/web")
+    assert (done.code, "GK7063" in done.err, hall.suspend_of("web")) == (2, True, asked)
 
 
 # (spec.suspend in git, the owner's spec, what is said), for `suspend`; "" for no word about git.

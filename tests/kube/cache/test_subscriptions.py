@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitkruise.kube.cache.subscriptions import Subscriptions
+from gitkruise.kube.cache.subscriptions import RoundRequests, Subscriptions
 
 
 def test_news_reaches_its_subscribers_and_those_of_all_news() -> None:
@@ -52,3 +52,18 @@ def test_a_subscription_ends_also_from_within_a_call() -> None:
     assert heard[2:] == ["new"]
     assert hub.of("once") is None
     hub.leave("stranger")
+
+
+def test_a_request_is_done_at_the_end_of_a_round_that_began_after_it() -> None:
+    requests, done = RoundRequests(), list[str]()
+    requests.began()
+    requests.ask(lambda: done.append("during"))
+    requests.ended()
+    assert done == []
+    requests.ask(lambda: done.append("before"))
+    requests.began()
+    assert done == []
+    requests.began()  # the round before did not end
+    requests.ended()
+    requests.ended()
+    assert done == ["during", "before"]

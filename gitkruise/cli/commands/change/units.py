@@ -181,10 +181,11 @@ async def _suspend(text: str, choice: ClusterChoice, flags: dict[str, Any]) -> i
         if before is not None and not (flags["reason"] or until):
             _answer(named, flags["output"], before, changed=False)
             return 0
-        await _refuse_undone(named, now, "true")
+        await _refuse_futile(named, now, "true")
         # The API server knows who asks; the name of the local user is only what is left without.
         by = await who_am_i(chosen.transport) or getpass.getuser()
-        asked = Suspend(by=by, reason=flags["reason"], until=until)
+        kept = before or Suspend()
+        asked = Suspend(by=by, reason=flags["reason"] or kept.reason, until=until or kept.until)
         await user_requests.suspend(chosen.transport, named.target, asked)
         _answer(named, flags["output"], asked, changed=True)
     return 0
@@ -197,7 +198,7 @@ async def _resume(text: str, choice: ClusterChoice, namespace: str, output: str)
         now = named.chosen.clock.now()
         before = user_requests.suspension_of(named.obj, now)
         if before is not None:
-            await _refuse_undone(named, now, "false")
+            await _refuse_futile(named, now, "false")
             await user_requests.resume(named.chosen.transport, named.target)
         _answer(named, output, None, changed=before is not None)
     return 0
@@ -229,10 +230,23 @@ def _until(text: str, now: datetime) -> str:
     return format_time(end)
 
 
-async def _refuse_undone(named: _Named, now: datetime, value: str) -> None:
-    """Raise UsageProblem GK7065 if git sets spec.suspend back; warn if that depends."""
-    from gitkruise.gitops.resources.user_requests import undoing  # noqa: PLC0415
+async def _refuse_futile(named: _Named, now: datetime, value: str) -> None:
+    """Raise UsageProblem if spec.suspend has no effect (GK7063), or if git sets it back (GK7065).
 
+    Warn where that depends on something else.
+    """
+    from gitkruise.gitops.resources.user_requests import ready_of, undoing  # noqa: PLC0415
+
+    if ready_of(named.obj).get("message", "").startswith("GK7008"):
+        message = (
+            f"unit {named.target.id} is also declared in the controller's configuration file, "
+            "which takes precedence over the object"
+        )
+        notes = (
+            ("unchanged", "nothing was written"),
+            ("next", f"set spec.suspend: {value} in that file, restart gitkruise run"),
+        )
+        raise UsageProblem(Finding(code="GK7063", message=message, notes=notes))
     found = await undoing(named.chosen.transport, named.obj, now, resumed=value == "false")
     if found is None:
         return
