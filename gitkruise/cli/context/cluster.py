@@ -229,7 +229,7 @@ async def units_of_cluster(
     None without a cluster, or where the commit has a configuration file, which counts. Raises
     UsageProblem GK7049, ClusterFailed and ApiError.
     """
-    from gitkruise.gitops.preview.inputs import CONFIG_FILE  # noqa: PLC0415  imports jsonschema
+    from gitkruise.model.gitops.config import CONFIG_FILE  # noqa: PLC0415  start-up budget
 
     if not choice.given or repository.find(commit, CONFIG_FILE) is not None:
         return None

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Final
 
 from gitkruise.errors import Finding, InvalidManifests, SourcePlace
@@ -16,7 +17,7 @@ from gitkruise.git.parsing.documents import LIMITS, Parsed, too_large
 from gitkruise.git.parsing.parse_cache import ParseCache
 from gitkruise.git.plumbing.trees import TreeEntry, clean_path, entry_trouble
 from gitkruise.git.repository.repository import Repository
-from gitkruise.model.gitops.config import RenderKind
+from gitkruise.model.gitops.config import CONFIG_FILE, GROUP, RenderKind
 from gitkruise.model.gitops.document import Document
 from gitkruise.printable import shown
 
@@ -30,7 +31,6 @@ _AT_ONCE: Final = 64
 _AHEAD_BYTES: Final = 4 << 20  # of files that are read before they are parsed
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _BACKUP_ENDINGS: Final = ("~", ".bak", ".orig", ".swp", ".tmp", "#")
-_OURS: Final = "gitkruise.io"
 _KUSTOMIZE: Final = "kustomize.config.k8s.io"
 
 
@@ -50,8 +50,8 @@ class Content:
 class Manifests:
     """Documents of a path at a commit. `tree` and `inputs` are those of its Content.
 
-    `config` are documents of gitkruise's own group; `skipped` are hidden and backup files that
-    look like manifests; `rendered` documents come from no single file.
+    `config` are documents of gitkruise's own group in a gitkruise.yaml; `skipped` are hidden and
+    backup files that look like manifests; `rendered` documents come from no single file.
     """
 
     commit: str
@@ -257,7 +257,8 @@ class _Reading:
         group = api_version.rpartition("/")[0]
         if group == _KUSTOMIZE:
             return
-        (self.config if group == _OURS else self.documents).append(document)
+        own = group == GROUP and PurePosixPath(document.file).name == CONFIG_FILE
+        (self.config if own else self.documents).append(document)
 
     def _expanded(self, document: Document) -> Iterator[Document]:
         """The document, or the items of a List; one level."""

@@ -16,8 +16,11 @@ from gitkruise.git.manifests.reader import Manifests, read_desired
 from gitkruise.git.parsing.parse_cache import ParseCache
 from gitkruise.git.plumbing.trees import clean_path
 from gitkruise.git.repository.repository import Repository
+from gitkruise.model.gitops.config import GROUP
+from gitkruise.wire.primitives.names import GroupKind, key_of
 
 TOP: Final = "."
+_UNIT_KIND: Final = GroupKind(GROUP, "Unit")
 CHART: Final = "Chart.yaml"
 _NAME_MAX: Final = 63  # of a DNS label
 _PLAIN_TEXT: Final = re.compile(r"[A-Za-z][\w./-]*")
@@ -151,8 +154,11 @@ class _Folders:
         return sum(str(PurePosixPath(d.file).parent) == (path or TOP) for d in documents)
 
     def _declared(self) -> tuple[str, ...]:
-        config = self._manifests("").config
-        return tuple(sorted({d.file for d in config if d.obj.get("kind") == "Unit"}))
+        read = self._manifests("")
+        found = (
+            d for d in (*read.config, *read.documents) if key_of(d.obj).group_kind == _UNIT_KIND
+        )
+        return tuple(sorted({document.file for document in found}))
 
     def _manifests(self, path: str) -> Manifests:
         if path not in self.known:

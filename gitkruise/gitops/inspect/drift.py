@@ -14,14 +14,14 @@ from gitkruise.gitops.build.builder import Builder
 from gitkruise.gitops.build.post_build import gather
 from gitkruise.gitops.config.cluster_units import cluster_config
 from gitkruise.gitops.preview.changes import changes_between, with_live
-from gitkruise.gitops.preview.inputs import CONFIG_FILE, config_at
+from gitkruise.gitops.preview.inputs import config_at
 from gitkruise.gitops.reconcile.drift_correction import ignore_rules
 from gitkruise.gitops.source.ancestry import newest_of
 from gitkruise.gitops.status.observer import drift_records
 from gitkruise.gitops.status.reader import read_units, status_branches
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.change import Desired
-from gitkruise.model.gitops.config import Config, Unit
+from gitkruise.model.gitops.config import CONFIG_FILE, Config, Unit
 from gitkruise.model.gitops.record import DriftRecord
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import COMMIT, annotation

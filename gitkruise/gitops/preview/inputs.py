@@ -21,6 +21,7 @@ from gitkruise.gitops.reconcile.drift_correction import ignore_rules
 from gitkruise.model.gitops.change import Desired, IgnoreRule
 from gitkruise.model.gitops.config import (
     API_VERSION,
+    CONFIG_FILE,
     Config,
     GitSource,
     GitSourceSpec,
@@ -33,7 +34,6 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
 
-CONFIG_FILE: Final = "gitkruise.yaml"
 DEFAULT_BRANCH: Final = "main"
 _OURS: Final = re.compile(rb"\bgitkruise\.io/")
 _MANIFESTS: Final = (".yaml", ".yml", ".json")

@@ -20,6 +20,7 @@ from gitkruise.wire.primitives.times import parse_duration, parse_time
 
 GROUP: Final = "gitkruise.io"
 API_VERSION: Final = "gitkruise.io/v1alpha1"
+CONFIG_FILE: Final = "gitkruise.yaml"  # a configuration in a repository; read, never applied
 FOREVER: Final = datetime.max.replace(tzinfo=UTC)
 RenderKind: TypeAlias = Literal["auto", "plain", "kustomize"]  # what the reader can do
 

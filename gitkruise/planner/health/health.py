@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final, TypeAlias
 
+from gitkruise.model.gitops.config import GROUP
 from gitkruise.model.gitops.health import Health, Phase
 from gitkruise.model.node.node_image import NODE_IMAGE
 from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB
@@ -39,13 +40,16 @@ def health(obj: Obj | None, *, now: datetime | None = None) -> Health:
 
     `now` (aware UTC) lets a pod that cannot be scheduled be InProgress for its first 15 s; without
     it such a pod is Failed immediately. A kind without a rule is judged by the conditions
-    Reconciling, Stalled and Ready, and is Current without any of them.
+    Reconciling, Stalled and Ready, and is Current without any of them. Units, sources and sinks are
+    Current: each reports for itself, and a unit that contains itself would wait for itself.
     """
     if obj is None:
         return Health(Phase.NOT_FOUND, "NotFound", "the object does not exist")
     if get(obj, "metadata", "deletionTimestamp"):
         return Health(Phase.TERMINATING, "Terminating", "the object is being deleted")
     group, _ = split_api_version(obj["apiVersion"])
+    if group == GROUP:
+        return Health(Phase.CURRENT)
     kind = GroupKind(group, obj["kind"])
     return _unseen(obj) or _generic(obj) or _by_kind(obj, kind, now) or _readycondition(obj)
 

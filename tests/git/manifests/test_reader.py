@@ -133,11 +133,12 @@ def test_configuration_and_kustomizations_are_not_objects(
     commit = origin.commit({
         "gitkruise.yaml": "apiVersion: gitkruise.io/v1alpha1\nkind: Unit\nmetadata: {name: u}\n",
         "base/kustomization.yaml": "resources: [a.yaml]\n", "base/a.yaml": config_map("a"),
+        "teams/units.yaml": "apiVersion: gitkruise.io/v1alpha1\nkind: Unit\nmetadata: {name: v}\n",
         "k.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Component\n",
     })  # fmt: skip
     manifests = read_desired(repository, commit).checked()
-    assert names(manifests) == ["a"]
-    assert [document.obj["kind"] for document in manifests.config] == ["Unit"]
+    assert names(manifests) == ["a", "v"]
+    assert [document.obj["metadata"]["name"] for document in manifests.config] == ["u"]
 
 
 def test_all_problems_of_a_commit_are_told_at_once(origin: Origin, repository: Repository) -> None:

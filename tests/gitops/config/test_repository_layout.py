@@ -113,7 +113,7 @@ ROWS: dict[str, Row] = {
     ),
     "units that exist": Row(
         {"apps/a.yaml": OBJECT, "clusters/unit.yaml": UNIT},
-        {"apps": 1},
+        {"apps": 1, "clusters": 1},
         {"declared": ("clusters/unit.yaml",)},
     ),
 }

@@ -55,6 +55,11 @@ ROWS: dict[str, tuple[Any, Phase, str]] = {
         "LatestGenerationNotObserved",
     ),
     "stalled": (obj("x.io/v1/Thing", {}, says("Stalled", reason="Bad")), Phase.FAILED, "Bad"),
+    "a unit, which reports for itself": (
+        obj("gitkruise.io/v1alpha1/Unit", {}, {**says("Ready", "False"), "observedGeneration": 1}),
+        Phase.CURRENT,
+        "",
+    ),
     "reconciling": (
         obj("x.io/v1/Thing", {}, says("Reconciling", reason="Busy")),
         Phase.IN_PROGRESS,

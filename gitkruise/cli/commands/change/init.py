@@ -40,7 +40,8 @@ def init(repo: str, paths: tuple[str, ...], branch: str, *, prints: bool) -> Non
     from gitkruise.git.push.worktree import WorkTree  # noqa: PLC0415  runs git
     from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
     from gitkruise.gitops.config.repository_layout import chosen_units, config_text, layout_of  # noqa: PLC0415
-    from gitkruise.gitops.preview.inputs import CONFIG_FILE, DEFAULT_BRANCH  # noqa: PLC0415
+    from gitkruise.gitops.preview.inputs import DEFAULT_BRANCH  # noqa: PLC0415
+    from gitkruise.model.gitops.config import CONFIG_FILE  # noqa: PLC0415
 
     tree = WorkTree(Path(repo))
     file = tree.top / CONFIG_FILE

@@ -117,7 +117,7 @@ class Answers:
         from gitkruise.cli.context.cluster import units_following  # noqa: PLC0415
         from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
         from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
-        from gitkruise.gitops.preview.inputs import CONFIG_FILE  # noqa: PLC0415  imports jsonschema
+        from gitkruise.model.gitops.config import CONFIG_FILE  # noqa: PLC0415  start-up budget
 
         if self.config_path is not None:
             return load_config(self.config_path)
