@@ -28,6 +28,8 @@ from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
 from tests.gitops.install.hall import CRD, RBAC, SERVICE, SPACE, UNIT, Hall, config_map, stays, web
 from tests.worlds import create
 
+pytestmark = pytest.mark.slow
+
 
 def test_every_object_has_everything_that_any_flag_brings() -> None:
     keys = {key_of(obj) for obj in every_object("elsewhere")}
