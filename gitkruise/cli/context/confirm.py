@@ -13,15 +13,12 @@ def confirm_push(where: str) -> None:
 
     Raises UsageProblem GK7045 without a terminal to ask on, click.Abort on the answer no.
     """
-    if not read_environment().attended:
-        notes = (
-            ("unchanged", "nothing was committed or pushed"),
-            ("next", "add --yes to push, --pr to push a new branch, --dry-run to preview"),
-        )
-        message = f"push to {where}: not confirmed, because there is no terminal to ask on"
-        raise UsageProblem(Finding(code="GK7045", message=message, notes=notes))
-    if not click.confirm(f"Push this to {where}?", err=True):
-        raise click.Abort
+    notes = (
+        ("unchanged", "nothing was committed or pushed"),
+        ("next", "add --yes to push, --pr to push a new branch, --dry-run to preview"),
+    )
+    message = f"push to {where}: not confirmed, because there is no terminal to ask on"
+    _confirm(f"Push this to {where}?", Finding(code="GK7045", message=message, notes=notes))
 
 
 def confirm_removal(cluster: str) -> None:
@@ -29,12 +26,17 @@ def confirm_removal(cluster: str) -> None:
 
     Raises UsageProblem GK7056 without a terminal to ask on, click.Abort on the answer no.
     """
+    notes = (
+        ("unchanged", "everything: nothing was removed"),
+        ("next", "add --yes to remove it, --dry-run to preview"),
+    )
+    message = f"uninstall from {cluster}: not confirmed, because there is no terminal to ask on"
+    question = f"Remove these objects from cluster {cluster}?"
+    _confirm(question, Finding(code="GK7056", message=message, notes=notes))
+
+
+def _confirm(question: str, unattended: Finding) -> None:
     if not read_environment().attended:
-        notes = (
-            ("unchanged", "everything: nothing was removed"),
-            ("next", "add --yes to remove it, --dry-run to preview"),
-        )
-        message = f"uninstall from {cluster}: not confirmed, because there is no terminal to ask on"
-        raise UsageProblem(Finding(code="GK7056", message=message, notes=notes))
-    if not click.confirm(f"Remove these objects from cluster {cluster}?", err=True):
+        raise UsageProblem(unattended)
+    if not click.confirm(question, err=True):
         raise click.Abort
