@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
 from typing import Final
@@ -280,10 +280,7 @@ class UninstallPlanner:
                 stays.append(kept)
             else:
                 goes.append(space)
-        return UninstallPlan(
-            catalog=plan.catalog, objects=plan.objects, custom=plan.custom,
-            written=plan.written, spaces=tuple(goes), stays=tuple(stays),
-        )  # fmt: skip
+        return replace(plan, spaces=tuple(goes), stays=tuple(stays))
 
 
 def _kept(

@@ -68,7 +68,7 @@ def uninstall(
 async def _uninstall(
     choice: ClusterChoice, options: UninstallOptions, output: str, *, dry_run: bool, yes: bool
 ) -> None:
-    """UninstallPlan, ask, remove, report."""
+    """Plan, ask, remove, report."""
     from gitkruise.gitops.install.uninstall_plan import UninstallPlanner  # noqa: PLC0415
     from gitkruise.gitops.install.uninstaller import Uninstaller  # noqa: PLC0415
     from gitkruise.gitops.resources.declared import FINALIZER  # noqa: PLC0415
