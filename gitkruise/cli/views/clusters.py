@@ -28,7 +28,7 @@ _HEADS: Final = (
     Column(name="STATE"),
     Column(name="SINCE", drop=1),
     Column(name="MESSAGE", least=14, prose=True),
-    Column(name="WRITTEN", drop=3),
+    Column(name="WRITTEN"),  # stays in a narrow window: states are as old as their records
 )
 
 
@@ -73,7 +73,8 @@ def clusters_lines(view: ClustersView, style: Style, *, wide: bool) -> Iterator[
     for record in view.records:
         if not record.units:
             yield f"cluster {record.cluster} has no unit"
-    yield "States are those of the status branches, as of the times under WRITTEN."
+    if rows:
+        yield "States are those of the status branches, as of the times under WRITTEN."
 
 
 def _row(record: ClusterRecord, unit: UnitNews, style: Style, now: datetime) -> tuple[str, ...]:

@@ -33,6 +33,15 @@ def test_units_of_every_cluster_with_the_age_of_their_records(gk: Caller, fleet:
     assert ended.code == 0
 
 
+@pytest.mark.parametrize("columns", ["40", "80"])
+def test_the_age_of_a_record_stays_in_a_narrow_window(
+    gk: Caller, fleet: Path, columns: str
+) -> None:
+    heads, eu, *_ = gk("status", "--all-clusters", cwd=fleet, COLUMNS=columns).out.splitlines()
+    assert heads.endswith("WRITTEN")
+    assert eu.endswith(" ago")
+
+
 @pytest.mark.parametrize(
     ("words", "clusters", "code"),
     [
