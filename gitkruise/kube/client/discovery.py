@@ -10,6 +10,7 @@ from typing import Final
 from gitkruise.admission.conversion.registry import convertible
 from gitkruise.errors import ClusterFailed, Finding, InvalidObject
 from gitkruise.kube.client.transport import Transport
+from gitkruise.model.workloads.conditions import find
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind, Obj, join_api_version
@@ -53,10 +54,17 @@ def served_by(catalog: Catalog, crds: Sequence[Obj]) -> Catalog:
             catalog = catalog.without_crd(name)
     for crd in crds:
         try:
-            catalog = catalog.with_crd(crd)
+            catalog = catalog.with_crd(crd, tried=_established(crd))
         except InvalidObject as error:
             log.warning(log_line("crd-skipped", crd=crd["metadata"]["name"], error=error))
     return Catalog((*catalog.kinds(), *_readable(known, catalog)), catalog.core, crds)
+
+
+def _established(crd: Obj) -> bool:
+    """An API server compiled the schema and serves it: to compile every field again would cost
+    5 ms for each definition, and a cluster has hundreds."""
+    known = find(get(crd, "status", "conditions", default=()), "Established")
+    return known is not None and known.get("status") == "True"
 
 
 def _readable(known: Catalog, served: Catalog) -> Iterable[Kind]:

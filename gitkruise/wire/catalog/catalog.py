@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 from gitkruise.errors import Problem, invalid_object
 from gitkruise.wire.catalog.crds import kinds_of
@@ -17,8 +18,6 @@ __all__ = ["Catalog", "Kind", "PrinterColumn", "ScalePaths"]
 class Catalog:
     """An immutable set of Kinds in the order of discovery: core first, preferred versions first."""
 
-    __slots__ = ("_by_kind", "_by_ref", "_kinds", "_words", "core", "definitions")
-
     def __init__(
         self, kinds: Iterable[Kind], core: Lookup, definitions: Sequence[Obj] | None = None
     ) -> None:
@@ -29,7 +28,11 @@ class Catalog:
         self.core = core
         self._by_ref = {kind.ref: kind for kind in self._kinds}
         self._by_kind = {(k.group, k.version, k.kind): k for k in self._kinds}
-        self._words = _word_index(self._kinds)
+
+    @cached_property
+    def _words(self) -> Mapping[str, tuple[Kind, ...]]:
+        """Made when a user names a kind: a catalog grows by one definition at a time."""
+        return _word_index(self._kinds)
 
     def kinds(self) -> tuple[Kind, ...]:
         """Every kind in every served version."""
