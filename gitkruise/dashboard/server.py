@@ -171,8 +171,10 @@ async def _answered(asked: Awaitable[Any], about: str) -> web.Response:
     try:
         found = await asked
     except GitkruiseError as error:
-        log.warning(log_line("dashboard-answer-failed", object=about, error=error))
-        return _json(_failed(error), {"message": str(error)})
+        status = _failed(error)
+        level = logging.INFO if status < 500 else logging.WARNING  # a refusal is no fault of ours
+        log.log(level, log_line("dashboard-answer-failed", object=about, error=error))
+        return _json(status, {"message": str(error), "next": _next(error)})
     return _json(200, found) if found is not None else _reply(404)
 
 
@@ -182,6 +184,12 @@ def _failed(error: GitkruiseError) -> int:
     An API server's 401 or 404 is about what it was asked, not about the browser's question.
     """
     return error.status if isinstance(error, DiagnosticError) and error.status < 500 else 502
+
+
+def _next(error: GitkruiseError) -> str:
+    """The advice of the first finding; "" without one."""
+    findings = error.findings if isinstance(error, DiagnosticError) else ()
+    return next((dict(finding.notes).get("next", "") for finding in findings), "")
 
 
 def _port(request: web.BaseRequest) -> int:

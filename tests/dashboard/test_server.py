@@ -249,7 +249,7 @@ def test_an_explanation_that_fails_says_why() -> None:
     play(body)
 
 
-AWAY = Finding(code="GK0", message="away")
+AWAY = Finding(code="GK0", message="away", notes=(("why", "it left"), ("next", "wait")))
 FAILURES = (
     (ClusterFailed(AWAY), 502),
     (Unauthorized("away"), 502),  # of the API server: the session of the browser goes on
@@ -270,7 +270,9 @@ def test_answers_that_take_a_computation(about: str) -> None:
         for failure, status in FAILURES:
             browser.table.failure = failure
             reply = await browser.ask(f"/api/v1/{about}")
-            assert (reply.status, "away" in (await reply.json())["message"]) == (status, True)
+            said = await reply.json()
+            assert (reply.status, "away" in said["message"]) == (status, True)
+            assert said["next"] == ("" if isinstance(failure, Unauthorized) else "wait")
 
     play(body)
 

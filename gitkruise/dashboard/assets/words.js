@@ -74,5 +74,6 @@ export async function unanswered(reply, missing) {
   if (!reply) return "the dashboard does not answer";
   if (reply.status === 404) return missing;
   const said = await reply.json().catch(() => null);
-  return said?.message ?? `the dashboard answered ${reply.status}`;
+  if (!said?.message) return `the dashboard answered ${reply.status}`;
+  return said.next ? `${said.message}; next: ${said.next}` : said.message;
 }

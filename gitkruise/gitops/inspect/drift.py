@@ -90,7 +90,7 @@ async def _of_unit(
             wanted = await _desired(repository, unit, newest, transport, catalog)
             live = await _live(wanted, transport, catalog)
     sized = await _sized({d.key.namespace for d in wanted}, transport, catalog)
-    return _differences(unit, wanted, live, sized, catalog), wanted
+    return differences(unit, wanted, live, sized, catalog), wanted
 
 
 async def _desired(
@@ -104,13 +104,17 @@ async def _desired(
     return tuple(d for d in built.desired.objects if not d.hook)
 
 
-def _differences(
+def differences(
     unit: Unit,
     wanted: Sequence[Desired],
     live: Mapping[ObjectKey, Obj],
     sized: Collection[ObjectKey],
     catalog: Catalog,
 ) -> list[DriftRecord]:
+    """Return the fields of a unit's live objects that differ from git, by object and field.
+
+    `sized` are the workloads whose size an autoscaler sets: that is no drift.
+    """
     rules = dict.fromkeys(live, ignore_rules(unit.spec.drift))
     same = changes_between(wanted, wanted, catalog)
     drifted = [c for c in with_live(same, wanted, live, catalog, rules) if c.drift]

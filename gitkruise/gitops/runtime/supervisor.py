@@ -23,6 +23,8 @@ from gitkruise.git.push.status_branch import StatusBranch
 from gitkruise.git.repository.path_history import PathHistory
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import Builder
+from gitkruise.gitops.build.untrusted import Workers
+from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.config.fingerprints import (
     DOORS,
     DerivedComponents,
@@ -137,6 +139,16 @@ class Supervisor:
     def told(self) -> Mapping[str, Mapping[str, Mapping[str, bytes]]]:
         """By sink and unit: the files of the status branch as they were found."""
         return {name: one.told for name, one in self._branches.items() if one is not None}
+
+    @property
+    def live(self) -> LiveView:
+        """Return the view of the cluster that all units share."""
+        return self._around.live
+
+    @property
+    def workers(self) -> Workers:
+        """Return what reads the content of repositories."""
+        return self._around.workers
 
     @property
     def followers(self) -> Mapping[str, SourceFollower]:

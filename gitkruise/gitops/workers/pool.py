@@ -199,7 +199,7 @@ class WorkerPool:
                     return (base_side if base else side_of)(frame.commit, config, read)
             raise WorkerEnded("", "it did not answer")
 
-        return await self._planned(self._seat(repository), exchange)
+        return await self._planned(self._seat(repository), exchange, f"commit {commit[:7]}")
 
     async def plan_text(
         self, repository: Repository, config: Config, catalog: Catalog, gates: Gates,
@@ -216,15 +216,17 @@ class WorkerPool:
             raise WorkerEnded("", "it did not answer")
 
         seat = self._stranger if facts is None else self._seat(repository)
-        return await self._planned(seat, exchange)
+        return await self._planned(seat, exchange, "the pull request")
 
     # Running them ---------------------------------------------------------------------------
 
-    async def _planned(self, seat: WorkerSlot, exchange: Callable[[WorkerProcess], _T]) -> _T:
+    async def _planned(
+        self, seat: WorkerSlot, exchange: Callable[[WorkerProcess], _T], what: str
+    ) -> _T:
         try:
             return await seat.run(exchange)
         except WorkerEnded as ended:
-            raise beyond(ended, "the pull request") from ended
+            raise beyond(ended, what) from ended
 
     def _seat(self, repository: Repository) -> WorkerSlot:
         number = self._places.setdefault(repository.git_dir, len(self._places))

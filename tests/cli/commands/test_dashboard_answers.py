@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gitkruise.cli.commands.inspect.dashboard_answers import Answers
+from gitkruise.cli.commands.inspect.dashboard_answers import Answers, LocalRepository
 from gitkruise.cli.context.cluster import ChosenCluster
 from gitkruise.errors import DiagnosticError
 from gitkruise.kube.auth.connection import from_kubeconfig
@@ -27,7 +27,9 @@ def ask(kubeconfig: Path, path: str, body: Callable[[Answers], Awaitable[Any]]) 
             chosen = ChosenCluster(
                 transport=transport, clock=clock, name="sandbox", namespace="default"
             )
-            return await body(Answers(chosen, path, None))
+            return await body(
+                Answers(chosen, LocalRepository(chosen, path, None) if path else None)
+            )
         finally:
             await transport.close()
 
@@ -130,7 +132,7 @@ def test_other_questions_have_no_answer(checkout: Checkout, cluster: Path, about
 
     async def body(answers: Answers) -> Any:
         assert await answers.find_out(about) is None
-        answers.path = ""
+        answers.source = None
         return await answers.find_out("drift")
 
     assert ask(cluster, str(checkout.folder), body) is None

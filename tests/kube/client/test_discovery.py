@@ -12,7 +12,7 @@ from gitkruise.kube.system.package_data import load_catalog
 
 
 def definition(plural: str, pattern: str, established: str = "") -> dict[str, Any]:
-    """A definition with one string field; `established`: the status of its condition, "" for none."""
+    """A definition with one string field; `established`: its condition, "" for none."""
     field = {"type": "string", "pattern": pattern}
     schema = {"type": "object", "properties": {"size": field}}
     names = {"plural": plural, "kind": plural.title()}

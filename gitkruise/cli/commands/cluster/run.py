@@ -224,6 +224,7 @@ async def _run(
 ) -> None:
     from gitkruise.app import controller  # noqa: PLC0415  imports aiohttp and git
     from gitkruise.cli.console.signals import stop_event  # noqa: PLC0415
+    from gitkruise.gitops.runtime.fleet_questions import RunningFleet  # noqa: PLC0415  imports the model
 
     environment = read_environment()
     waiting = _Waiting()
@@ -243,6 +244,8 @@ async def _run(
                 controller(options, chosen.transport, chosen.clock) as running,
             ):
                 waiting.over = True
+                if pages is not None and pages.heard is not None:
+                    pages.heard.fleet = RunningFleet(running.fleet, options.gates)
                 units = following(len(options.config.units), file, running.custom, chosen.name)
                 _announce(running, units)
                 await stop.wait()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gitkruise.cli.context.cluster import ChosenCluster
     from gitkruise.cli.views.dashboard import ClusterSource
     from gitkruise.dashboard.gate import MachineGate
+    from gitkruise.gitops.runtime.fleet_questions import RunningFleet
     from gitkruise.gitops.status.reader import UnitNews
     from gitkruise.kube.serve.addresses import Listen
     from gitkruise.kube.serve.tls_files import TlsFiles
@@ -123,8 +124,9 @@ async def _serve(choice: ClusterChoice, options: PagesOptions, *, opens: bool) -
 
 @dataclass(slots=True)
 class HeardRecords:
-    """Records of units as a controller of this process reports them."""
+    """Records of units as a controller of this process reports them; its `fleet` while it leads."""
 
+    fleet: RunningFleet | None = None
     units: dict[str, UnitRecord] = field(default_factory=dict)
     changed: Callable[[], None] = lambda: None
     fresh: bool = False  # whether they were arranged since the last one
@@ -251,7 +253,11 @@ async def _server(
 
 
 def _source(chosen: ChosenCluster, options: PagesOptions) -> ClusterSource:
-    from gitkruise.cli.commands.inspect.dashboard_answers import Answers  # noqa: PLC0415
+    from gitkruise.cli.commands.inspect.dashboard_answers import (  # noqa: PLC0415
+        Answers,
+        LocalRepository,
+        RunningSources,
+    )
     from gitkruise.cli.commands.inspect.why import ask, why_document  # noqa: PLC0415
     from gitkruise.cli.context.local_repository import known_records  # noqa: PLC0415
     from gitkruise.cli.views.dashboard import ClusterSource  # noqa: PLC0415  imports the schemas
@@ -275,7 +281,12 @@ def _source(chosen: ChosenCluster, options: PagesOptions) -> ClusterSource:
         answer, activity = await ask(chosen, survey, found, records)
         return why_document(answer, activity, records)
 
-    answers = Answers(chosen, path, options.config_path, options.choice).find_out
+    read_from: LocalRepository | RunningSources | None = None
+    if path:
+        read_from = LocalRepository(chosen, path, options.config_path, options.choice)
+    elif heard is not None:
+        read_from = RunningSources(lambda: heard.fleet)
+    answers = Answers(chosen, read_from).find_out
     source = ClusterSource(survey, chosen.clock, chosen.name, name, explained, answers)
     if heard is not None:
 

@@ -1,0 +1,116 @@
+"""Commits, plans and drift of what a running controller follows, for its pages."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from gitkruise.errors import ClusterFailed, InvalidManifests, SourceFailed
+from gitkruise.git.plumbing.errors import ref_missing
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.config.fingerprints import source_of
+from gitkruise.gitops.inspect.drift import differences
+from gitkruise.gitops.preview.preview import offline_preview
+from gitkruise.gitops.preview.report import report_of
+from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
+from gitkruise.gitops.runtime.supervisor import Supervisor
+from gitkruise.gitops.source.follower import SourceFollower
+from gitkruise.gitops.workers.jobs import errors_of
+from gitkruise.model.gitops.config import Config
+from gitkruise.model.gitops.record import DriftRecord
+from gitkruise.model.gitops.report import PlanReport
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedCommit:
+    """A commit in the history of what a source follows."""
+
+    source: str
+    repository: Repository
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunningFleet:
+    """Reads for pages of a controller: its mirrors, its workers, its watches. It writes nothing."""
+
+    fleet: Supervisor
+    gates: Gates
+
+    async def followed(self, id_: str) -> FollowedCommit:
+        """Return the commit that an id, perhaps abbreviated, names in a followed history.
+
+        Commits of other branches and of pull requests are strangers' content, which is read under
+        limits of its own. Raises SourceFailed GK3201.
+        """
+        return await asyncio.to_thread(self._followed, id_)
+
+    async def plan(self, commit: FollowedCommit) -> PlanReport:
+        """Return the plan of a commit against its first parent, from git alone.
+
+        The workers read both. Raises InvalidManifests and SourceFailed.
+        """
+        mine = self._units_of(commit.source)
+        repository, workers = commit.repository, self.fleet.workers
+        rules = (mine, self.fleet.live.catalog, self.gates)
+        parents = (await asyncio.to_thread(repository.commit, commit.id)).parents
+        target = await workers.side(repository, commit.id, *rules)
+        if wrong := errors_of(target.findings):
+            raise InvalidManifests(*wrong)
+        base = await workers.side(repository, parents[0], *rules, base=True) if parents else None
+        _, catalog, gates = rules
+
+        def foretell() -> PlanReport:
+            return report_of(offline_preview(base, target, catalog, gates), base, target)
+
+        return await asyncio.to_thread(foretell)
+
+    async def drift(self) -> tuple[list[DriftRecord], int]:
+        """Return every field that differs from the commit that its unit takes, and the number of
+        objects compared. Raises ClusterFailed while the watches fail."""
+        live = self.fleet.live
+        found: list[DriftRecord] = []
+        compared = 0
+        for unit in list(self.fleet.units.values()):
+            records, count = await asyncio.to_thread(self._of_unit, unit)
+            found += records
+            compared += count
+        if (silent := live.problem()) is not None:
+            raise ClusterFailed(silent)
+        return found, compared
+
+    def _of_unit(self, unit: UnitReconciler) -> tuple[list[DriftRecord], int]:
+        live, built = self.fleet.live, unit.built
+        if built is None or built.desired is None:
+            return [], 0
+        wanted = [d for d in built.desired.objects if not d.hook]
+        seen = {d.key: live.store.seen(d.key) for d in wanted}
+        there: dict[ObjectKey, Obj] = {k: one.obj for k, one in seen.items() if one is not None}
+        sized = live.autoscaled.targets()
+        return differences(unit.unit, wanted, there, sized, live.catalog), len(wanted)
+
+    def _followed(self, id_: str) -> FollowedCommit:
+        followers = list(self.fleet.followers.items())
+        for name, follower in followers:
+            full = _in_history(follower, id_)
+            if full:
+                return FollowedCommit(name, follower.repository, full)
+        urls = ", ".join(follower.repository.url for _, follower in followers)
+        raise ref_missing(urls, id_, [])
+
+    def _units_of(self, source: str) -> Config:
+        config = self.fleet.config
+        units = {name: one for name, one in config.units.items() if source_of(one) == source}
+        return Config(config.sources, units, config.sinks, config.receivers)
+
+
+def _in_history(follower: SourceFollower, id_: str) -> str:
+    """The full id of a commit that the newest followed one descends from; "" for another."""
+    repository = follower.repository
+    try:
+        full = repository.resolve(id_)
+    except SourceFailed:
+        return ""
+    return full if follower.followed and repository.is_ancestor(full, follower.followed) else ""

@@ -1,0 +1,129 @@
+"""Answers of a running controller about commits and drift, for its pages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitkruise.app import RunningController, controller
+from gitkruise.cli.commands.inspect.dashboard_answers import Answers, RunningSources
+from gitkruise.cli.context.cluster import ChosenCluster
+from gitkruise.errors import DiagnosticError
+from gitkruise.gitops.runtime.fleet_questions import RunningFleet
+from gitkruise.model.workloads.feature_gates import Gates
+from tests.git.repos import run_git
+from tests.gitops.programs import SOURCE, options, unit
+from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
+
+Body = Callable[[Answers, RunningController], Awaitable[Any]]
+
+
+def ask(stage: Stage, folder: Path, body: Body) -> Any:
+    """Run `body` next to a controller that follows the repository and has come to rest."""
+    found: list[Any] = []
+    program = options(stage, folder, SOURCE + unit("one") + unit("two"))
+
+    async def script() -> None:
+        async with controller(program, stage.wire, stage.clock) as running:
+            await stage.rest(120)
+            fleet = RunningFleet(running.fleet, Gates())
+            chosen = ChosenCluster(
+                transport=stage.wire, clock=stage.clock, name="test", namespace="shop"
+            )
+            answers = Answers(chosen, RunningSources(lambda: fleet))
+            found.append(await body(answers, running))
+
+    stage.play(script)
+    return found[0]
+
+
+def pushed(stage: Stage, **folders: str) -> str:
+    return stage.origin.commit({f"{name}/app.yaml": text for name, text in folders.items()}, "push")
+
+
+def test_a_commit_and_its_plan_come_from_the_mirror(staged: MakeStage, tmp_path: Path) -> None:
+    stage = staged()
+    pushed(stage, one=documents(web("app:v1")), two=documents(config_map("b", x="1")))
+    commit = pushed(stage, one=documents(web("app:v2", partition="60%")))
+
+    async def body(answers: Answers, _: RunningController) -> Any:
+        about = f"commit/{commit[:7]}", f"plan/{commit[:7]}"
+        return [await answers.find_out(one) for one in about]
+
+    told, plan = ask(stage, tmp_path, body)
+    assert (told["id"], told["subject"]) == (commit, "push")
+    (entry,) = plan["entries"]
+    assert entry["name"] == "~ CloneSet shop/web"
+    assert {field["path"] for field in entry["fields"]} == {
+        "template.spec.containers[app].image", "updateStrategy.rollingUpdate.partition",
+    }  # fmt: skip
+    assert plan["source"] == "offline: pods are counted, not named"
+
+
+def test_live_objects_are_compared_with_what_their_unit_takes(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """A unit that only observes drift leaves it, so that the page has something to show."""
+    stage = staged()
+    pushed(stage, one=documents(config_map("a", x="1")), two=documents(config_map("b", x="1")))
+
+    async def body(answers: Answers, _: RunningController) -> Any:
+        before = await answers.find_out("drift")
+        stage.meddle(config_map("a", x="2"))
+        await asyncio.sleep(0)  # the watch tells of it; no round has run yet
+        return before, await answers.find_out("drift")
+
+    before, after = ask(stage, tmp_path, body)
+    assert (before["compared"], before["items"]) == (2, [])
+    (item,) = after["items"]
+    assert (item["field"], item["git"], item["live"]) == ("data.x", "1", "2")
+
+
+@pytest.mark.parametrize("question", ["commit", "plan"])
+def test_commits_that_no_source_follows_are_not_read(
+    staged: MakeStage, tmp_path: Path, question: str
+) -> None:
+    """A pull request's commit is a stranger's: it may be in the mirror, and is not planned."""
+    stage = staged()
+    pushed(stage, one=documents(config_map("a", x="1")), two=documents(config_map("b", x="1")))
+    tree = run_git(stage.origin.bare, "rev-parse", "main^{tree}").strip()
+    other = run_git(stage.origin.bare, "commit-tree", tree, "-p", "main", "-m", "mine").strip()
+    run_git(stage.origin.bare, "update-ref", "refs/pull/1/head", other)
+
+    async def body(answers: Answers, _: RunningController) -> Any:
+        with pytest.raises(DiagnosticError, match="GK3201") as refused:
+            await answers.find_out(f"{question}/{other}")
+        return str(refused.value)
+
+    assert other in ask(stage, tmp_path, body)
+
+
+def test_a_plan_of_an_invalid_commit_says_why(staged: MakeStage, tmp_path: Path) -> None:
+    stage = staged()
+    pushed(stage, one=documents(config_map("a", x="1")), two=documents(config_map("b", x="1")))
+    broken = pushed(stage, one="kind: [\n")
+
+    async def body(answers: Answers, _: RunningController) -> Any:
+        with pytest.raises(DiagnosticError, match=r"one/app.yaml:\d+"):
+            await answers.find_out(f"plan/{broken}")
+
+    ask(stage, tmp_path, body)
+
+
+@pytest.mark.parametrize(("about", "code"), [
+    ("forecast/promote/cloneset/shop/web", "GK7066"),
+    ("drift", "GK7067"), ("plan/abcdef0", "GK7067"), ("commit/abcdef0", "GK7067"),
+])  # fmt: skip
+def test_what_a_controller_cannot_answer_is_refused(
+    staged: MakeStage, about: str, code: str
+) -> None:
+    stage = staged()
+    chosen = ChosenCluster(transport=stage.wire, clock=stage.clock, name="test", namespace="shop")
+    answers = Answers(chosen, RunningSources(lambda: None))
+    with pytest.raises(DiagnosticError, match=code) as refused:
+        asyncio.run(answers.find_out(about))
+    assert refused.value.status == 422
