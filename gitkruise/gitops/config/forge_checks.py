@@ -1,4 +1,4 @@
-"""Checks of a Sink's forge, beyond the schema."""
+"""Checks of a Sink's forge and of its messages, beyond the schema."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from urllib.parse import quote, urlsplit
 
 from gitkruise.errors import Finding
 from gitkruise.model.gitops.document import Document
+from gitkruise.planner.notify.message_formats import template_problem
 from gitkruise.wire.primitives.paths import get
 
 if TYPE_CHECKING:
@@ -62,6 +63,22 @@ def forge_findings(document: Document) -> Iterator[Finding]:
     if len(parts) < 2 or deep or not all(_named(part) for part in parts):
         words = "write owner/name"
         yield _bad(document, "repo", f"{spec['repo']!r} is no repository", words)
+
+
+def notify_findings(document: Document) -> Iterator[Finding]:
+    """GK7068 for a template of messages that gives no JSON, or that nothing fills."""
+    for number, rule in enumerate(get(document.obj, "spec", "notify", default=())):
+        template = rule.get("template", "")
+        problem = template_problem(template) if template else ""
+        if template and rule["type"] != "webhook":
+            problem = f"{rule['type']} has a format of its own: only webhook takes a template"
+        if problem:
+            yield Finding(
+                code="GK7068",
+                message=f"spec.notify[{number}].template: {problem}",
+                places=(document.place(("spec", "notify", number, "template")),),
+                notes=(("next", 'write JSON, such as {"text": "${title}"}'),),
+            )
 
 
 def _plain(url: str) -> bool:

@@ -15,7 +15,7 @@ from gitkruise.git.manifests.substitute import NAME
 from gitkruise.git.parsing.documents import parse_file
 from gitkruise.gitops.config.dependency_checks import impossible_waits
 from gitkruise.gitops.config.fast_validate import sound
-from gitkruise.gitops.config.forge_checks import forge_findings
+from gitkruise.gitops.config.forge_checks import forge_findings, notify_findings
 from gitkruise.gitops.config.promotion_checks import bare_step, impossible_promotions
 from gitkruise.kube.system.package_data import read_json
 from gitkruise.kube.system.private_files import read_regular
@@ -163,7 +163,7 @@ def check_document(document: Document) -> Iterator[Finding]:
         yield from _bad_times(document)
         yield from _not_yet(document, kind)
         yield from _impossible(document) if kind == "GitSource" else ()
-        yield from forge_findings(document) if kind == "Sink" else ()
+        yield from (*forge_findings(document), *notify_findings(document)) if kind == "Sink" else ()
 
 
 @cache

@@ -24,14 +24,13 @@ from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import Notify
 from gitkruise.model.gitops.notifications import MessageItem, OutboxItem
 from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.planner.notify.message_formats import message_body
 from gitkruise.planner.notify.messages import (
     AGAIN_AFTER,
     Notice,
     concerns,
-    event_obj,
     news_key,
     notice_of,
-    slack_obj,
 )
 from gitkruise.wire.primitives.log_line import log_line
 
@@ -39,7 +38,6 @@ log = logging.getLogger(__name__)
 _NEWS: Final = "news/"
 _AGAIN_S: Final = 10.0
 _WAITING_MAX: Final = 10_000  # records not looked at yet
-_FORMS: Final = {"slack": slack_obj, "webhook": event_obj}
 
 
 class News(msgspec.Struct, frozen=True):
@@ -124,7 +122,7 @@ class Notifier:
         return len(entries)
 
     def _item(self, notice: Notice) -> MessageItem:
-        body = msgspec.json.encode(_FORMS[self._rule.type](notice)).decode()
+        body = message_body(self._rule, notice).decode()
         return MessageItem(hashlib.sha256(notice.id.encode()).hexdigest()[:32], body)
 
 

@@ -252,10 +252,14 @@ class ForgeSink(Strict, frozen=True):
 
 
 class Notify(Strict, frozen=True):
-    """Messages about units whose `namespace/name` fits one of `units`, or about all."""
+    """Messages about units whose `namespace/name` fits one of `units`, or about all.
 
-    type: Literal["slack", "webhook"]
+    `template` is the JSON of a web hook with placeholders; "" sends our own document.
+    """
+
+    type: Literal["slack", "teams", "discord", "webhook"]
     secret_ref: Reference
+    template: str = ""
     severity: Literal["info", "error"] = "error"
     units: tuple[str, ...] = ()
 

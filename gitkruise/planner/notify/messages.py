@@ -1,27 +1,21 @@
-"""News of a unit that are worth a message, and that message as JSON and for Slack."""
+"""News of a unit that are worth a message."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from gitkruise.model.gitops.config import API_VERSION, Notify
-from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.config import Notify
 from gitkruise.model.gitops.record import UnitRecord
-from gitkruise.model.gitops.unit_state import LOOKS, State
-from gitkruise.planner.notify.commit_statuses import describe, short, told_of
-from gitkruise.printable import visible
+from gitkruise.model.gitops.unit_state import State
+from gitkruise.planner.notify.commit_statuses import told_of
 from gitkruise.wire.primitives.times import format_time
 
 AGAIN_AFTER: Final = timedelta(minutes=5)  # the same news sooner than that are none
 _BAD: Final = frozenset({State.STUCK, State.REJECTED, State.DRIFTED, State.UNKNOWN})
 _PASSING: Final = frozenset({State.WAITING})
-_COLOURS: Final[Mapping[str, str]] = {
-    "success": "#2eb67d", "pending": "#36c5f0", "failure": "#e01e5a", "error": "#e01e5a",
-}  # fmt: skip
-_TEXT_MAX: Final = 2_000  # Slack takes 3,000 characters in one section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,58 +90,3 @@ def _fits(unit: str, pattern: str) -> bool:
             return False
         at = found + len(part)
     return True
-
-
-def event_obj(notice: Notice) -> dict[str, Any]:
-    """The message for a web hook: a versioned document."""
-    record = notice.record
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Event",
-        "id": notice.id,
-        "time": format_time(notice.at),
-        "type": "Warning" if notice.severity == "error" else "Normal",
-        "severity": notice.severity,
-        "resolves": notice.resolves,
-        "cluster": record.cluster,
-        "unit": record.unit,
-        "state": str(record.state),
-        "message": describe(record),
-        "commit": _commit(told_of(record)),
-        "applied": _commit(record.applied),
-        "pods": {"updated": record.updated, "total": record.total},
-        "findings": [{"code": f.code, "message": short(f.message, 500)} for f in record.findings],
-    }
-
-
-def _commit(commit: GitCommit | None) -> dict[str, str] | None:
-    if commit is None:
-        return None
-    return {
-        "id": commit.id,
-        "subject": visible(commit.subject),
-        "author": visible(commit.author),
-    }
-
-
-def slack_obj(notice: Notice) -> dict[str, Any]:
-    """The message for an incoming web hook of Slack, and of chats that take the same."""
-    record, told = notice.record, told_of(notice.record)
-    look = LOOKS[record.state]
-    head = f"{look.glyph} *{_slack(record.unit)}* on {_slack(record.cluster)}: {record.state}"
-    lines = [head, _slack(describe(record))]
-    lines += [f"{f.code}: {_slack(short(f.message, 300))}" for f in record.findings[:3]]
-    if told is not None:
-        lines.append(f"`{told.short}` {_slack(told.subject)} ({_slack(told.author)})")
-    text = "\n".join(lines)
-    section = {"type": "section", "text": {"type": "mrkdwn", "text": text[:_TEXT_MAX]}}
-    fallback = f"{record.unit} on {record.cluster}: {record.state} — {describe(record)}"
-    return {
-        "text": _slack(fallback),
-        "attachments": [{"color": _COLOURS[look.commit_status], "blocks": [section]}],
-    }
-
-
-def _slack(text: str) -> str:
-    """One line with Slack's three control characters as its documentation wants them written."""
-    return visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

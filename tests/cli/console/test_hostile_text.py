@@ -36,7 +36,14 @@ from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.planning.plan import Event
 from gitkruise.planner.notify.comment import section
 from gitkruise.planner.notify.commit_statuses import deployment, statuses
-from gitkruise.planner.notify.messages import Notice, event_obj, slack_obj
+from gitkruise.planner.notify.message_formats import (
+    discord_obj,
+    event_obj,
+    filled,
+    slack_obj,
+    teams_obj,
+)
+from gitkruise.planner.notify.messages import Notice
 from gitkruise.printable import UNPRINTABLE
 from gitkruise.wire.primitives.names import ObjectKey
 from tests.cli.calls import Caller
@@ -152,7 +159,13 @@ def sent_of(text: str) -> list[str]:
     )
     notice = Notice(record=bad, severity="error", resolves=False, at=START)
     message, document = slack_obj(notice), event_obj(notice)
+    (embed,), (card,) = discord_obj(notice)["embeds"], teams_obj(notice)["attachments"]
+    own = json.loads(filled('["${title}", "${text}", "${unit}", "${cluster}"]', notice))
     return [
+        *own,
+        embed["title"],
+        embed["description"],
+        *(block["inlines"][0]["text"] for block in card["content"]["body"]),
         status.description,
         deployment(status, "main").description,
         rollout_text(bad.rollouts[0], text),

@@ -103,6 +103,23 @@ def test_a_forge_nobody_could_speak_to_is_refused(
     assert place in str(finding.places[0])
 
 
+@pytest.mark.parametrize(("rule", "words"), [
+    ("{type: webhook, template: '{\"a\": ${state}}'", "gives no JSON"),
+    ("{type: slack, template: '{}'", "slack has a format of its own"),
+])  # fmt: skip
+def test_a_template_that_nobody_could_fill_is_refused(
+    tmp_path: Path, rule: str, words: str
+) -> None:
+    file = written(tmp_path, GOOD[0])
+    rules = f"notify: [{rule}, secretRef: {{name: chat}}}}], forge:"
+    file.write_text(file.read_text().replace("forge:", rules, 1))
+    with pytest.raises(UsageProblem, match="GK7068") as caught:
+        load_config(file)
+    (finding,) = caught.value.findings
+    assert words in finding.message
+    assert finding.places[0].line == 4
+
+
 @pytest.mark.parametrize("text", GOOD)
 def test_a_forge_that_can_be_is_taken(tmp_path: Path, text: str) -> None:
     assert load_config(written(tmp_path, text)).sinks["default/out"].spec.forge

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -15,17 +16,26 @@ from gitkruise.errors import Finding
 from gitkruise.model.gitops.config import Notify, Reference
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import State
+from gitkruise.planner.notify.commit_statuses import describe
+from gitkruise.planner.notify.message_formats import (
+    discord_obj,
+    event_obj,
+    message_body,
+    slack_obj,
+    teams_obj,
+    template_problem,
+)
 from gitkruise.planner.notify.messages import (
     AGAIN_AFTER,
     Notice,
     concerns,
-    event_obj,
     notice_of,
-    slack_obj,
 )
+from gitkruise.printable import visible
 from tests.gitops.notify.test_commit_statuses import ONE, TWO, record
 from tests.worlds import START
 
+ROOT: Final = Path(__file__).parents[3]
 SECRET: Final = Reference(name="chat")
 
 
@@ -130,3 +140,67 @@ def test_slack_gets_escaped_text_within_its_limits() -> None:
     assert "GK4201: why &amp; &lt;b&gt;" in text
     assert len(text) <= 3000
     assert "<" not in text + told["text"]
+
+
+def test_discord_gets_an_embed_that_marks_and_mentions_nothing() -> None:
+    told = discord_obj(notice("@everyone [free](http://x) **now** " + "x" * 5000))
+    assert told["allowed_mentions"] == {"parse": []}
+    (embed,) = told["embeds"]
+    assert embed["title"] == "✗ shop/web on prod\\: Stuck"
+    assert embed["description"].startswith("\\@everyone \\[free\\]\\(http\\://x\\) \\*\\*now\\*\\*")
+    assert len(embed["description"]) <= 4096
+    assert embed["color"] == 0xE01E5A
+
+
+def test_teams_gets_a_card_of_plain_text() -> None:
+    told = teams_obj(notice("[free](http://x)"))
+    (attachment,) = told["attachments"]
+    runs = [block["inlines"][0] for block in attachment["content"]["body"]]
+    assert {run["type"] for run in runs} == {"TextRun"}
+    assert runs[0] == {
+        "type": "TextRun", "text": "✗ shop/web on prod: Stuck", "weight": "Bolder",
+        "color": "Attention",
+    }  # fmt: skip
+    assert runs[1]["text"] == "[free](http://x)"
+    assert runs[2]["text"] == "GK4201: why & <b>"
+
+
+def test_every_type_of_the_schema_has_a_format() -> None:
+    schema = json.loads((ROOT / "schemas" / "crds" / "sinks.gitkruise.io.json").read_text())
+    (version,) = schema["spec"]["versions"]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    for kind in spec["notify"]["items"]["properties"]["type"]["enum"]:
+        body = message_body(Notify(type=kind, secret_ref=SECRET), notice())
+        assert "shop/web" in json.dumps(json.loads(body))
+
+
+TEMPLATE = '{"a": "${unit}", "b": ["${message}", "$5 ${state}${commit}"]}'
+
+
+@given(text=st.text(max_size=60))
+def test_a_template_gives_json_whatever_is_told(text: str) -> None:
+    rule = Notify(type="webhook", secret_ref=SECRET, template=TEMPLATE)
+    told = json.loads(message_body(rule, notice(text)))
+    assert (told["a"], told["b"][1]) == ("shop/web", f"$5 Stuck{ONE.id}")
+    assert told["b"][0] == visible(describe(notice(text).record))
+
+
+TEMPLATES = {
+    TEMPLATE: "",
+    '"${title} ${text} ${time} ${id} ${cluster} ${severity} ${subject} ${author}"': "",
+    "{}": "",
+    '{"a": ${state}}': "it gives no JSON",
+    "${title}": "it gives no JSON",
+    '{"a": "${sha}"}': "${sha} is no value of a message: author, cluster, commit",
+    '{"a": "${}"}': "${} is no value of a message",
+}
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_template_is_judged_before_there_is_news(template: str) -> None:
+    found = template_problem(template)
+    assert found.startswith(TEMPLATES[template])
+    assert bool(found) == bool(TEMPLATES[template])
+    if not found:
+        rule = Notify(type="webhook", secret_ref=SECRET, template=template)
+        json.loads(message_body(rule, notice()))
