@@ -122,7 +122,7 @@ class Notifier:
         return len(entries)
 
     def _item(self, notice: Notice) -> MessageItem:
-        body = message_body(self._rule, notice).decode()
+        body = message_body(self._rule, notice)
         return MessageItem(hashlib.sha256(notice.id.encode()).hexdigest()[:32], body)
 
 

@@ -5,11 +5,10 @@ Commits and findings are the words of others: no format lets them link, mention 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
-
-import msgspec
 
 from gitkruise.model.gitops.config import API_VERSION, Notify
 from gitkruise.model.gitops.document import GitCommit
@@ -31,11 +30,11 @@ _PLACEHOLDER: Final = re.compile(r"\$\{([^{}]*)\}")
 _MARKUP: Final = re.compile(r"([\\*_~`|>#\[\]()<:@-])")
 
 
-def message_body(rule: Notify, notice: Notice) -> bytes:
+def message_body(rule: Notify, notice: Notice) -> str:
     """Return the JSON that a service gets."""
     if rule.template:
-        return filled(rule.template, notice).encode()
-    return msgspec.json.encode(_FORMATS[rule.type](notice))
+        return filled(rule.template, notice)
+    return json.dumps(_FORMATS[rule.type](notice), ensure_ascii=False)
 
 
 def title_of(notice: Notice) -> str:
@@ -101,7 +100,7 @@ def slack_obj(notice: Notice) -> dict[str, Any]:
 
 
 def discord_obj(notice: Notice) -> dict[str, Any]:
-    """The message for a web hook of Discord; it mentions nobody."""
+    """The message for a web hook of Discord; it mentions no user."""
     text = "\n".join(_MARKUP.sub(r"\\\1", line) for line in lines_of(notice))
     colour, _ = _colours(notice)
     return {
@@ -153,7 +152,7 @@ _FORMATS: Final[Mapping[str, Callable[[Notice], dict[str, Any]]]] = {
 
 def filled(template: str, notice: Notice) -> str:
     """Return a template with the values of a notice, each as the inside of a JSON string."""
-    inner = {name: msgspec.json.encode(text).decode()[1:-1] for name, text in _values(notice)}
+    inner = {name: json.dumps(text)[1:-1] for name, text in _values(notice)}
     return _PLACEHOLDER.sub(lambda found: inner[found[1]], template)
 
 
@@ -163,8 +162,8 @@ def template_problem(template: str) -> str:
     if unknown:
         return f"${{{unknown[0]}}} is no value of a message: {', '.join(sorted(PLACEHOLDERS))}"
     try:
-        msgspec.json.decode(_PLACEHOLDER.sub("a word", template))
-    except msgspec.DecodeError as error:
+        json.loads(_PLACEHOLDER.sub("a word", template))
+    except ValueError as error:
         return f"it gives no JSON: {error}"
     return ""
 
