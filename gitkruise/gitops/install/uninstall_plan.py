@@ -26,6 +26,7 @@ from gitkruise.gitops.install.installer import (
 from gitkruise.kube.client.discovery import CRDS, each, listed, served_catalog
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.package_data import OWN_GROUP
+from gitkruise.planner.node.pull_secrets import SECRET
 from gitkruise.planner.sync.annotations import MANAGER as APPLIER
 from gitkruise.printable import listing, many
 from gitkruise.wire.catalog.catalog import Catalog
@@ -241,7 +242,8 @@ class UninstallPlanner:
         """Objects of earlier versions that deploy/ no longer has: found by label and manager."""
         spaces = {"", *(key_of(obj).namespace for obj in manifests)}
         found = []
-        for group_kind in dict.fromkeys(key_of(obj).group_kind for obj in manifests):
+        kinds = (*(key_of(obj).group_kind for obj in manifests), SECRET)  # a deploy key's
+        for group_kind in dict.fromkeys(kinds):
             kind = catalog.stored(group_kind)
             if kind is None or group_kind in {CRD, NAMESPACE}:
                 continue

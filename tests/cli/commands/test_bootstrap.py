@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 from pathlib import Path
 
 import pytest
 import yaml
 
-from gitkruise.errors import SourceFailed
+from gitkruise.errors import SourceFailed, UsageProblem
+from gitkruise.git.plumbing.process import GitCredentials
+from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.install.bootstrap import ClusterPath, files, following, reachable
+from gitkruise.gitops.install.deploy_key import DeployKey, deploy_key, host_keys
 from gitkruise.gitops.install.installer import InstallOptions, manifest_text, manifests
+from gitkruise.kube.auth.connection import from_kubeconfig
+from gitkruise.kube.client.http import HttpTransport
+from gitkruise.kube.system.clock import SystemClock
+from gitkruise.sandbox.backend.cluster import Cluster
+from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.cli.calls import Caller
+from tests.git.keys import ssh_key
+from tests.git.plumbing.test_ssh import sshd
 from tests.git.repos import Origin, make_origin, run_git
+from tests.worlds import SPACE, START, Lab
 
 WORDS = ("bootstrap", "clusters/dev", "--yes")
 PLACE = ClusterPath(
@@ -135,3 +149,94 @@ def test_a_path_that_leads_elsewhere(gk: Caller, origin: Origin, cluster: Path, 
     config = ("--kubeconfig", str(cluster))
     ended = gk("bootstrap", path, "--yes", "--repo", str(origin.work), *config)
     assert (ended.code, "GK3010" in ended.err) == (3, True)
+
+
+@pytest.mark.slow
+def test_a_deploy_key_opens_the_repository_and_its_private_half_is_in_the_cluster_only(
+    gk: Caller, origin: Origin, own_cluster: Path, tmp_path: Path
+) -> None:
+    with sshd(tmp_path / "sshd", origin) as host:
+        trust(gk, host.known())
+        words = (
+            *WORDS, "--repo", str(origin.work), "--kubeconfig", str(own_cluster),
+            "--url", host.url, "--deploy-key", "--namespace", "keys",
+        )  # fmt: skip
+        looked = gk(*words, "--print")
+        assert (looked.code, "ssh-ed25519" in looked.out) == (0, False), looked.err
+        first = gk(*words)
+        assert first.code == 0, first.err
+        assert "created     Secret keys/deploy-key" in first.out
+        (line,) = (line for line in first.out.splitlines() if line.startswith("ssh-ed25519 "))
+        assert f"add this deploy key to {host.url}, with write access" in first.err
+        again = gk(*words, "-o", "json")
+        assert (again.obj["deployKey"], again.obj["objects"]) == (line, [])
+        assert "PRIVATE" not in "".join((first.out, first.err, again.out))
+        assert "PRIVATE" not in run_git(origin.bare, "log", "-p", "main")
+        secret = secret_of(own_cluster, "deploy-key")
+        (host.folder / "authorized_keys").write_text(line + "\n")
+        credentials = GitCredentials.from_secret(secret)
+        mirrors = tmp_path / "mirrors"
+        with Repository.open(host.url, mirrors=mirrors, credentials=credentials) as opened:
+            assert opened.tip("main") == run_git(origin.bare, "rev-parse", "main")
+
+
+def trust(gk: Caller, known: str) -> None:
+    folder = Path(gk.env["HOME"]) / ".ssh"
+    folder.mkdir(parents=True)
+    (folder / "known_hosts").write_text(known)
+
+
+def secret_of(kubeconfig: Path, name: str) -> dict[str, str]:
+    """The values of a Secret of the controller's namespace."""
+
+    async def read() -> dict[str, str]:
+        transport = HttpTransport(from_kubeconfig([kubeconfig]), SystemClock())
+        try:
+            request = ApiRequest(
+                verb="get", resource=ResourceRef("", "v1", "secrets"),
+                namespace="keys", name=name,
+            )  # fmt: skip
+            data = (await transport.send(request)).body["data"]
+        finally:
+            await transport.close()
+        return {key: base64.b64decode(value).decode() for key, value in data.items()}
+
+    return asyncio.run(read())
+
+
+HOSTS = {
+    "https://git.example.com/fleet.git": "a deploy key is for ssh",
+    "/srv/fleet.git": "a deploy key is for ssh",
+    "git@other.example.com:shop/fleet": "other.example.com is not in your known_hosts",
+    "ssh://git@git.example.com:2222/shop/fleet": "[git.example.com]:2222 is not in your known",
+}
+
+
+@pytest.mark.parametrize("url", HOSTS)
+def test_a_host_that_the_user_does_not_trust_gets_no_key(tmp_path: Path, url: str) -> None:
+    files = [tmp_path / "known_hosts", tmp_path / "missing"]
+    key = ssh_key(tmp_path, "host").rpartition(" ")[0]
+    files[0].write_text(f"git.example.com {key}\n")
+    for known in ("git@git.example.com:shop/fleet", "ssh://git@git.example.com:22/shop/fleet"):
+        assert host_keys(known, files) == f"git.example.com {key}\n"
+    with pytest.raises(UsageProblem, match="GK7069") as refused:
+        host_keys(url, files)
+    assert HOSTS[url] in str(refused.value)
+
+
+def key_in(identity: bytes) -> DeployKey:
+    """The key of a cluster whose Secret has this identity."""
+    lab = Lab()
+    data = {"identity": base64.b64encode(identity).decode()}
+    lab.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine"}, "data": data})
+    transport = WorldTransport(Cluster(lab.world, lambda: START))
+    return asyncio.run(deploy_key(transport, SPACE, "mine", ""))
+
+
+def test_a_key_that_is_in_use_is_kept_and_what_is_no_key_is_not_replaced(tmp_path: Path) -> None:
+    public = ssh_key(tmp_path, "mine").rpartition(" ")[0]
+    found = key_in((tmp_path / "mine").read_bytes())
+    assert (found.public, found.secret) == (public, None)
+    for unusable in (b"", b"no key", (tmp_path / "mine.pub").read_bytes()):
+        with pytest.raises(UsageProblem, match=f"GK7070: Secret {SPACE}/mine exists"):
+            key_in(unusable)

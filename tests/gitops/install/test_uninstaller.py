@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from gitkruise.errors import ClusterFailed, DiagnosticError, Forbidden, TimedOut, UsageProblem
+from gitkruise.gitops.install.deploy_key import deploy_key
 from gitkruise.gitops.install.installer import (
+    MANAGER,
     Installer,
     InstallOptions,
     every_object,
@@ -421,5 +423,21 @@ def test_the_driver_is_named(hall: Hall) -> None:
         done = await hall.uninstall(driver="OpenKruise's manager drives them")
         why = stays(done)[f"{CRD} clonesets.apps.kruise.io"]
         assert why.endswith("OpenKruise's manager drives them")
+
+    hall.run(script)
+
+
+def test_a_deploy_key_goes_and_credentials_of_users_stay(hall: Hall) -> None:
+    async def script(hall: Hall) -> None:
+        await hall.install()
+        key = await deploy_key(hall.transport, SPACE, "deploy-key", "")
+        assert key.secret is not None
+        request = replace(create(hall.world, key.secret), params={"fieldManager": MANAGER})
+        await hall.transport.send(request)
+        meta = {"name": "mine", "namespace": SPACE}
+        await hall.create({"apiVersion": "v1", "kind": "Secret", "metadata": meta})
+        await hall.uninstall()
+        assert not hall.has("Secret", "deploy-key", SPACE)
+        assert hall.has("Secret", "mine", SPACE)
 
     hall.run(script)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
     from gitkruise.git.push.user_push import Branch, Publisher
     from gitkruise.git.repository.repository import Repository
     from gitkruise.gitops.install.bootstrap import ClusterPath
+    from gitkruise.gitops.install.deploy_key import DeployKey
     from gitkruise.gitops.install.installer import Installed, Installer, InstallOptions
     from gitkruise.wire.primitives.names import Obj
+
+
+DEPLOY_KEY: Final = "deploy-key"
 
 
 @click.command(cls=ExitCodesCommand, exits=(4, 5, 6, 130))
@@ -36,6 +41,9 @@ if TYPE_CHECKING:
               help="Repository URL for the controller [default: URL of the remote].")  # fmt: skip
 @click.option("--secret", default="", metavar="NAME",
               help="Secret with the credentials, in the controller's namespace.")  # fmt: skip
+@click.option("--deploy-key", is_flag=True,
+              help="Create that Secret with a new ssh key, and print its public half "
+              f"[default name: {DEPLOY_KEY}].")  # fmt: skip
 @click.option("--namespace", "-n", default="gitkruise-system", show_default=True,
               help="Namespace of the controller.")  # fmt: skip
 @click.option("--image", default="", metavar="IMAGE", help="Image of the controller.")
@@ -58,7 +66,8 @@ def bootstrap(path: str, cluster: ClusterChoice, **flags: Any) -> None:
 
     \b
     Examples:
-      gitkruise bootstrap clusters/prod --context prod --secret deploy-key
+      gitkruise bootstrap clusters/prod --context prod --deploy-key
+      gitkruise bootstrap clusters/prod --context prod --secret git-credentials
       gitkruise bootstrap clusters/prod --context prod --print
       gitkruise bootstrap clusters/dev --sandbox
 
@@ -66,6 +75,8 @@ def bootstrap(path: str, cluster: ClusterChoice, **flags: Any) -> None:
     follow PATH. A second run changes nothing; a run of a newer version commits the upgrade. Anyone
     who can push to PATH controls the cluster, as with Flux.
     """
+    if flags["deploy_key"]:
+        flags["secret"] = flags["secret"] or DEPLOY_KEY
     asyncio.run(_bootstrap(_BootstrapOptions(path=path, cluster=cluster, **flags)))
 
 
@@ -76,6 +87,7 @@ class _BootstrapOptions:
     branch: str
     url: str
     secret: str
+    deploy_key: bool
     namespace: str
     image: str
     webhooks: bool
@@ -89,13 +101,17 @@ class _BootstrapOptions:
 class _BootstrapDraft:
     """Files to commit and objects to apply.
 
-    `objects` is empty where the cluster follows the path already: it applies the files itself.
+    Where the cluster follows the path already (`follows`), it applies the files itself: `objects`
+    has a new Secret at most. `key` is the public deploy key, "" without one and for one that a
+    dry run does not keep.
     """
 
     place: ClusterPath
     branch: Branch
     files: Mapping[str, bytes]
     objects: tuple[Obj, ...]
+    follows: bool
+    key: str = ""
 
 
 async def _bootstrap(options: _BootstrapOptions) -> None:
@@ -146,13 +162,44 @@ async def _draft(
     found = {name: repository.read_blob(e.id) for name, e in entries.items() if e and e.is_file}
     objects = manifests(_install_options(options))
     changed = files(place, objects, found)
+    key = await _key(options, place, chosen)
+    secret = (key.secret,) if key is not None and key.secret is not None else ()
+    draft = _BootstrapDraft(
+        place=place, branch=branch, files=changed, objects=secret, follows=True,
+        key=key.public if key is not None and not (secret and options.dry_run) else "",
+    )  # fmt: skip
+    follow = objects_of({**found, **changed}, place)
+    _warn_of_secret(place, follow)
     if await followed(place, chosen.transport):
-        return _BootstrapDraft(place=place, branch=branch, files=changed, objects=())
+        return draft
     await _installer(options, chosen, dry_run=True).install(
         objects
     )  # finds rejected objects before the commit
-    whole = (*objects, *objects_of({**found, **changed}, place))
-    return _BootstrapDraft(place=place, branch=branch, files=changed, objects=whole)
+    return replace(draft, objects=(*objects, *secret, *follow), follows=False)
+
+
+async def _key(
+    options: _BootstrapOptions, place: ClusterPath, chosen: ChosenCluster
+) -> DeployKey | None:
+    if not options.deploy_key:
+        return None
+    from gitkruise.gitops.install.deploy_key import deploy_key, host_keys  # noqa: PLC0415
+
+    home = Path(read_environment().variables.get("HOME", "/"))
+    files = (home / ".ssh" / "known_hosts", Path("/etc/ssh/ssh_known_hosts"))
+    known = await asyncio.to_thread(host_keys, place.url, files)
+    return await deploy_key(chosen.transport, place.namespace, place.secret, known)
+
+
+def _warn_of_secret(place: ClusterPath, follow: tuple[Obj, ...]) -> None:
+    """Say that a file which is the user's names other credentials than the command."""
+    from gitkruise.wire.primitives.paths import get  # noqa: PLC0415  start-up budget
+
+    named = {get(o, "spec", "secretRef", "name", default="") for o in follow
+             if o["kind"] == "GitSource"}  # fmt: skip
+    if place.secret and place.secret not in named:
+        tell(f"{place.files[1]} exists and is yours: no GitSource in it names the Secret "
+             f"{place.secret}; next: add secretRef: {{name: {place.secret}}}")  # fmt: skip
 
 
 def _install_options(options: _BootstrapOptions, *, dry_run: bool = False) -> InstallOptions:
@@ -188,7 +235,7 @@ def _published(
     if not options.yes:
         confirm_push(draft.branch.shown)
     tree = edit_tree(repository, repository.tree_id(draft.branch.tip), draft.files, [])
-    upgrade = not draft.objects
+    upgrade = draft.follows
     subject = f"{'Upgrade' if upgrade else 'Install'} gitkruise at {draft.place.path or 'the top'}"
     commit = publisher.commit(tree, draft.branch.tip, subject + "\n")
     publisher.publish(draft.branch, commit)
@@ -226,9 +273,13 @@ def _say(
     if commit:
         pushed = f", pushed to {draft.branch.remote}" if draft.branch.remote else ""
         tell(f"{style.paint('✓', 'green')} {commit[:7]} on {draft.branch.name}{pushed}")
-    if not draft.objects:
+    if draft.follows:
         what = "it applies the new files itself" if commit else "nothing to do"
         tell(f"the cluster follows {draft.place.path or 'the top'} already: {what}")
+    if draft.key:
+        say(draft.key, style)
+        tell(f"  next: add this deploy key to {draft.place.url}, with write access: gitkruise "
+             "writes its status there")  # fmt: skip
     tell(f"  next: kubectl get units -n {draft.place.namespace}")
 
 
@@ -240,5 +291,6 @@ def _as_obj(draft: _BootstrapDraft, commit: str, done: list[Installed]) -> dict[
         "remote": draft.branch.remote,
         "commit": commit,
         "files": sorted(draft.files),
+        "deployKey": draft.key,
         "objects": [installed_obj(item) for item in done],
     }
