@@ -78,6 +78,7 @@ conformance: $(VENV)/dev ## Play every recorded scenario against a sandbox over 
 	CONFORMANCE=all $(BIN)/python -m pytest -q -n 2 -m e2e tests/e2e/test_conformance.py
 
 KUBE_ASSETS := tests/kube/real/bin
+REQUESTS := build/requests
 
 .PHONY: kube-conformance
 kube-conformance: $(VENV)/dev ## Play every recorded scenario against a real kube-apiserver (6 minutes)
@@ -171,6 +172,13 @@ check: $(VENV)/dev ## Lint, types, rings, names and prose
 .PHONY: golden
 golden: $(VENV)/dev ## Rewrite the goldens
 	$(BIN)/python -m pytest -q --update-golden
+
+.PHONY: requests
+requests: $(VENV)/dev ## Note again the requests of the controller (10 minutes)
+	rm -rf $(REQUESTS) && mkdir -p $(REQUESTS) && GITKRUISE_REQUESTS=$(REQUESTS) $(BIN)/python -m pytest -q -n auto -p tests.kube.rights.notes -m "" \
+	  tests/controller tests/laws/test_live_laws.py tests/laws/test_agent_laws.py \
+	  $(addprefix tests/gitops/,resources reconcile cluster analysis runtime/test_finalizer.py)
+	sort -u $(REQUESTS)/*.txt > tests/kube/rights/requests.txt
 
 .PHONY: transcripts
 transcripts: $(VENV)/dev $(KUBE_ASSETS)/kube-apiserver $(KUBE_ASSETS)/endpoints ## Record again what a real kube-apiserver answers

@@ -1,0 +1,1 @@
+"""Requests of the controller, and the rights that `deploy/` gives it."""
