@@ -11,18 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import PATIENCE_S, ROOT, environment, started
+from release.distributions import build_distributions
+from release.source import source_of
+from tests.e2e.program import PATIENCE_S, environment, started
 
 pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    words = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation",
-             "--disable-pip-version-check", "-w", str(folder), str(ROOT)]  # fmt: skip
-    subprocess.run(words, check=True, timeout=PATIENCE_S)
-    (built,) = folder.glob("*.whl")
+    folder = tmp_path_factory.mktemp("release")
+    _, built = build_distributions(source_of(folder / "source", release=False), folder / "dist")
     return built
 
 
@@ -46,7 +45,7 @@ def test_the_wheel_holds_schemas_examples_and_no_tests(wheel: Path) -> None:
     assert "gitkruise/_data/examples-repo/gitkruise.yaml" in names
     assert "gitkruise/_data/schemas/crds/units.gitkruise.io.json" in names
     assert "gitkruise/_data/deploy/kustomization.yaml" in names
-    assert not [name for name in names if name.startswith(("tests/", "docs/", ".ci/"))]
+    assert not [name for name in names if name.startswith(("tests/", "docs/", "release/"))]
     assert not [name for name in names if "__pycache__" in name]
 
 
