@@ -197,6 +197,10 @@ docs: $(VENV)/dev ## Generate reference pages and the demo's transcript again
 bench: $(VENV)/dev ## Measure what the project promises
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m bench
 
+.PHONY: release
+release: $(VENV)/dev ## Build the files of a release from HEAD into dist/; ARGS="--help" lists its options
+	$(BIN)/python -m release $(ARGS)
+
 PIN := $(BIN)/pip-compile -q --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 	--generate-hashes --strip-extras --allow-unsafe
 

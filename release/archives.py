@@ -1,0 +1,70 @@
+"""Tar archives that depend on their content alone."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+EXECUTABLE: Final = 0o755
+PLAIN: Final = 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One regular file of an archive."""
+
+    data: bytes
+    mode: int = PLAIN
+
+
+def tar_of(files: Mapping[str, File], *, folders: Iterable[str] = (), epoch: int = 0) -> bytes:
+    """A tar of files by path, sorted and owned by root; `folders` come first, as they are given."""
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for name in folders:
+            info = _entry(name, EXECUTABLE, epoch)
+            info.type = tarfile.DIRTYPE
+            tar.addfile(info)
+        for name, file in sorted(files.items()):
+            info = _entry(name, file.mode, epoch)
+            info.size = len(file.data)
+            tar.addfile(info, io.BytesIO(file.data))
+    return written.getvalue()
+
+
+def tar_of_folder(folder: Path, *, epoch: int) -> bytes:
+    """A tar of everything in a folder, sorted, owned by root, with the time of the commit."""
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder).as_posix()
+            mode = EXECUTABLE if path.is_dir() or path.stat().st_mode & 0o100 else PLAIN
+            info = _entry(name, 0o777 if path.is_symlink() else mode, epoch)
+            if path.is_symlink():
+                info.type, info.linkname = tarfile.SYMTYPE, str(path.readlink())
+                tar.addfile(info)
+            elif path.is_dir():
+                info.type = tarfile.DIRTYPE
+                tar.addfile(info)
+            else:
+                info.size = path.stat().st_size
+                with path.open("rb") as data:
+                    tar.addfile(info, data)
+    return written.getvalue()
+
+
+def compressed(data: bytes, level: int = 9) -> bytes:
+    """The data as gzip, without a name and a time."""
+    return gzip.compress(data, level, mtime=0)
+
+
+def _entry(name: str, mode: int, epoch: int) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.mode, info.mtime = mode, epoch
+    info.uname = info.gname = "root"
+    return info

@@ -1,0 +1,31 @@
+"""Helm charts rendered with their defaults, without helm."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+_ELSE = re.compile(r" *\{\{- if \.Values\.config \}\}.*?\{\{- else \}\}\n", re.DOTALL)
+_SECRETS = re.compile(r" *\{\{- with \.Values\.imagePullSecrets \}\}.*?\{\{- end \}\}\n", re.DOTALL)
+_RESOURCES = re.compile(r"\n *\{\{- toYaml \.Values\.([\w.]+) \| nindent \d+ \}\}")
+_IF_ENABLED = re.compile(r"\{\{- if \.Values\.\w+\.enabled \}\}\n")
+
+
+def rendered(template: str, values: Mapping[str, Any], *, namespace: str, image: str) -> str:
+    """A template of the chart as helm renders it with default values, all parts enabled."""
+
+    def resources(found: re.Match[str]) -> str:
+        value: Any = values
+        for key in found[1].split("."):
+            value = value[key]
+        return " " + yaml.safe_dump(value, default_flow_style=True).strip()
+
+    for pattern in (_ELSE, _SECRETS, _IF_ENABLED):
+        template = pattern.sub("", template)
+    template = _RESOURCES.sub(resources, template)
+    template = re.sub(r"^ *\{\{- end \}\}\n", "", template, flags=re.MULTILINE)
+    template = template.replace("{{ .Release.Namespace }}", namespace)
+    return template.replace('{{ include "gitkruise.image" . }}', image)

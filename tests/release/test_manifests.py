@@ -1,0 +1,157 @@
+"""install.yaml and the chart hold what `gitkruise install` applies."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+
+from gitkruise.gitops.install.installer import (
+    CRD,
+    HOME,
+    NAMESPACE,
+    InstallOptions,
+    every_object,
+    manifests,
+)
+from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
+from release.manifests import AGENT, chart, chart_files, image_reference, install_yaml
+from release.source import ROOT
+from tests.conftest import need
+from tests.release.charts import rendered
+
+DIGEST: Final = "sha256:" + "0123456789abcdef" * 4
+REPOSITORY: Final = "registry.example.com/team/gitkruise"
+IMAGE: Final = f"{REPOSITORY}:1.2.3@{DIGEST}"
+OTHER: Final = "delivery"
+HELM: Final = ROOT / "tests" / "git" / "helm" / "program" / "bin" / "helm"
+
+
+def packed() -> dict[str, str]:
+    return dict(chart_files("1.2.3", repository=REPOSITORY, digest=DIGEST))
+
+
+def by_key(objects: Iterable[Obj]) -> dict[ObjectKey, Obj]:
+    return {key_of(obj): obj for obj in objects}
+
+
+def loaded(text: str) -> dict[ObjectKey, Obj]:
+    return by_key(obj for obj in yaml.load_all(text, yaml.CSafeLoader) if obj)
+
+
+def agent(namespace: str) -> list[Obj]:
+    found: list[Obj] = []
+    for obj in every_object(namespace):
+        if key_of(obj).name == AGENT:
+            text = json.dumps(obj).replace('"gitkruise:0.1.0"', json.dumps(IMAGE))
+            found.append(json.loads(text))
+    return found
+
+
+def in_chart(options: InstallOptions) -> dict[ObjectKey, Obj]:
+    """The objects of an installation without its namespace."""
+    found = by_key(manifests(options))
+    own = ObjectKey(*NAMESPACE, "", options.namespace)
+    return {key: obj for key, obj in found.items() if key != own}
+
+
+def test_install_yaml_is_the_installation_with_the_image_by_digest() -> None:
+    found = loaded(install_yaml(IMAGE))
+    assert found == by_key(manifests(InstallOptions(image=IMAGE)))
+    (controller,) = (obj for key, obj in found.items() if key.kind == "Deployment")
+    assert controller["spec"]["template"]["spec"]["containers"][0]["image"] == IMAGE
+
+
+@pytest.mark.parametrize(
+    ("parts", "reference"),
+    [
+        (("gitkruise", "1.2.3"), "gitkruise:1.2.3"),
+        ((REPOSITORY, "1.2.3", DIGEST), IMAGE),
+    ],
+)
+def test_an_image_reference(parts: tuple[str, ...], reference: str) -> None:
+    assert image_reference(*parts) == reference
+
+
+@pytest.mark.parametrize("parts", [("gitKruise", "1"), ("a", "1", "sha256:1"), ("a", "1+2")])
+def test_what_is_no_image_reference_is_refused(parts: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="is no image reference"):
+        image_reference(*parts)
+
+
+@pytest.mark.parametrize("namespace", [HOME, OTHER])
+def test_the_chart_with_every_part_is_the_installation_and_the_agent(namespace: str) -> None:
+    files = packed()
+    values = yaml.safe_load(files["values.yaml"])
+    text = "---\n".join(
+        rendered(files[f"templates/{name}.yaml"], values, namespace=namespace, image=IMAGE)
+        for name in ("controller", "webhook", "agent")
+    )
+    crds = [yaml.safe_load(text) for path, text in files.items() if path.startswith("crds/")]
+    options = InstallOptions(namespace=namespace, image=IMAGE, webhooks=True)
+    assert loaded(text) | by_key(crds) == in_chart(options) | by_key(agent(namespace))
+
+
+def test_the_controller_alone_is_the_default() -> None:
+    files = packed()
+    values = yaml.safe_load(files["values.yaml"])
+    assert not values["webhook"]["enabled"]
+    assert not values["agent"]["enabled"]
+    text = rendered(files["templates/controller.yaml"], values, namespace=HOME, image=IMAGE)
+    expected = in_chart(InstallOptions(image=IMAGE))
+    assert loaded(text) == {k: obj for k, obj in expected.items() if k.group_kind != CRD}
+
+
+def test_the_schema_accepts_the_defaults_and_no_other_key() -> None:
+    files = packed()
+    schema = json.loads(files["values.schema.json"])
+    values = yaml.safe_load(files["values.yaml"])
+    Draft7Validator.check_schema(schema)
+    assert Draft7Validator(schema).is_valid(values)
+    assert set(schema["properties"]) == {*values, "global"}
+    wrong: list[Mapping[str, Any]] = [
+        {"imag": {}},
+        {"image": {"digest": "1"}},
+        {"agent": {"on": 1}},
+    ]
+    assert not [one for one in wrong if Draft7Validator(schema).is_valid({**values, **one})]
+
+
+def test_the_archive_is_the_chart_and_has_the_same_bytes_each_time() -> None:
+    one, two = (chart("1.2.3", 1_700_000_000, repository=REPOSITORY) for _ in range(2))
+    assert one == two
+    with tarfile.open(fileobj=io.BytesIO(one)) as tar:
+        members = tar.getmembers()
+    assert {member.name for member in members} == {f"gitkruise/{path}" for path in packed()}
+    assert {(m.mtime, m.uid, m.uname) for m in members} == {(1_700_000_000, 0, "root")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("namespace", "flags", "webhooks", "more"),
+    [
+        (HOME, (), False, ()),
+        (OTHER, ("--set=webhook.enabled=true,agent.enabled=true",), True, agent(OTHER)),
+    ],
+)
+def test_helm_renders_the_same(
+    tmp_path: Path, namespace: str, flags: tuple[str, ...], webhooks: bool, more: Iterable[Obj]
+) -> None:
+    helm = shutil.which("helm") or str(HELM)
+    need("helm", present=Path(helm).exists(), how="put helm on the PATH")
+    archive = tmp_path / "gitkruise.tgz"
+    archive.write_bytes(chart("1.2.3", 0, repository=REPOSITORY, digest=DIGEST))
+    words = (helm, "template", "here", str(archive), "-n", namespace, "--include-crds", *flags)
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    options = InstallOptions(namespace=namespace, image=IMAGE, webhooks=webhooks)
+    assert loaded(done.stdout) == in_chart(options) | by_key(more)
