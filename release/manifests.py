@@ -13,9 +13,9 @@ from gitkruise.gitops.install.installer import (
     HOME,
     NAMESPACE,
     InstallOptions,
-    every_object,
     manifest_text,
     manifests,
+    optional_objects,
 )
 from gitkruise.wire.primitives.names import Obj, key_of
 from gitkruise.wire.primitives.paths import get, put
@@ -24,7 +24,6 @@ from release.archives import File, compressed, tar_of
 
 CHART: Final = Path(__file__).parent / "chart"
 NAME: Final = "gitkruise"
-AGENT: Final = "gitkruise-agent"
 CONFIG_FILE: Final = "gitkruise.yaml"
 _POD: Final = ("spec", "template", "spec")
 _CONTAINER: Final = (*_POD, "containers", 0)
@@ -105,7 +104,7 @@ def _parts() -> Mapping[str, tuple[Obj, ...]]:
 
     Raises ValueError if an object has a text that helm would take for an action.
     """
-    plain = [*manifests(InstallOptions(webhooks=True)), *_agent(HOME)]
+    plain = [*manifests(InstallOptions(webhooks=True)), *optional_objects("agent", HOME)]
     if "{{" in manifest_text(obj for obj in plain if key_of(obj).group_kind != CRD):
         raise ValueError("deploy/ has an object with {{, which helm would evaluate")
     own = manifests(InstallOptions(namespace=_NAMESPACE, image=_IMAGE))
@@ -113,12 +112,8 @@ def _parts() -> Mapping[str, tuple[Obj, ...]]:
     return {
         "controller": tuple(o for o in own if key_of(o).group_kind not in {CRD, NAMESPACE}),
         "webhook": tuple(obj for obj in more if obj not in own),
-        "agent": tuple(_with_image(obj) for obj in _agent(_NAMESPACE)),
+        "agent": tuple(_with_image(obj) for obj in optional_objects("agent", _NAMESPACE)),
     }
-
-
-def _agent(namespace: str) -> tuple[Obj, ...]:
-    return tuple(obj for obj in every_object(namespace) if key_of(obj).name == AGENT)
 
 
 def _with_image(obj: Obj) -> Obj:

@@ -1,17 +1,29 @@
-"""Helm charts rendered with their defaults, without helm."""
+"""Helm, and the chart rendered with its defaults without it."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping
 from typing import Any
 
 import yaml
 
+from release.source import ROOT
+from tests.conftest import need
+
 _ELSE = re.compile(r" *\{\{- if \.Values\.config \}\}.*?\{\{- else \}\}\n", re.DOTALL)
 _SECRETS = re.compile(r" *\{\{- with \.Values\.imagePullSecrets \}\}.*?\{\{- end \}\}\n", re.DOTALL)
 _RESOURCES = re.compile(r"\n *\{\{- toYaml \.Values\.([\w.]+) \| nindent \d+ \}\}")
 _IF_ENABLED = re.compile(r"\{\{- if \.Values\.\w+\.enabled \}\}\n")
+_BUILT = ROOT / "tests" / "git" / "helm" / "program" / "bin" / "helm"
+
+
+def helm() -> str:
+    """Path of a stock helm."""
+    found = shutil.which("helm") or (str(_BUILT) if _BUILT.exists() else "")
+    need("helm", present=bool(found), how="put helm on the PATH")
+    return found
 
 
 def rendered(template: str, values: Mapping[str, Any], *, namespace: str, image: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
+import re
 import subprocess
 import tarfile
 from collections.abc import Iterable, Mapping
@@ -20,20 +20,18 @@ from gitkruise.gitops.install.installer import (
     HOME,
     NAMESPACE,
     InstallOptions,
-    every_object,
     manifests,
+    optional_objects,
 )
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
-from release.manifests import AGENT, chart, chart_files, image_reference, install_yaml
-from release.source import ROOT
-from tests.conftest import need
-from tests.release.charts import rendered
+from release.manifests import chart, chart_files, image_reference, install_yaml
+from tests.release.charts import helm, rendered
 
 DIGEST: Final = "sha256:" + "0123456789abcdef" * 4
 REPOSITORY: Final = "registry.example.com/team/gitkruise"
 IMAGE: Final = f"{REPOSITORY}:1.2.3@{DIGEST}"
 OTHER: Final = "delivery"
-HELM: Final = ROOT / "tests" / "git" / "helm" / "program" / "bin" / "helm"
+PARTS: Final = ("controller", "webhook", "agent")
 
 
 def packed() -> dict[str, str]:
@@ -49,12 +47,19 @@ def loaded(text: str) -> dict[ObjectKey, Obj]:
 
 
 def agent(namespace: str) -> list[Obj]:
-    found: list[Obj] = []
-    for obj in every_object(namespace):
-        if key_of(obj).name == AGENT:
-            text = json.dumps(obj).replace('"gitkruise:0.1.0"', json.dumps(IMAGE))
-            found.append(json.loads(text))
+    """The objects of deploy/agent, with the image."""
+    text = json.dumps([dict(obj) for obj in optional_objects("agent", namespace)])
+    found: list[Obj] = json.loads(re.sub(r'"gitkruise:[\d.]+"', json.dumps(IMAGE), text))
     return found
+
+
+def test_every_namespace_of_the_chart_but_its_own_is_in_it() -> None:
+    objects = loaded(
+        "---\n".join(packed()[f"templates/{n}.yaml"] for n in PARTS).replace("{{-", "#")
+    )
+    there = {key.name for key in objects if key.group_kind == NAMESPACE}
+    used = {key.namespace for key in objects} - {"", "{{ .Release.Namespace }}"}
+    assert used == there | {"kube-system"}  # which every cluster has
 
 
 def in_chart(options: InstallOptions) -> dict[ObjectKey, Obj]:
@@ -94,7 +99,7 @@ def test_the_chart_with_every_part_is_the_installation_and_the_agent(namespace: 
     values = yaml.safe_load(files["values.yaml"])
     text = "---\n".join(
         rendered(files[f"templates/{name}.yaml"], values, namespace=namespace, image=IMAGE)
-        for name in ("controller", "webhook", "agent")
+        for name in PARTS
     )
     crds = [yaml.safe_load(text) for path, text in files.items() if path.startswith("crds/")]
     options = InstallOptions(namespace=namespace, image=IMAGE, webhooks=True)
@@ -146,11 +151,9 @@ def test_the_archive_is_the_chart_and_has_the_same_bytes_each_time() -> None:
 def test_helm_renders_the_same(
     tmp_path: Path, namespace: str, flags: tuple[str, ...], webhooks: bool, more: Iterable[Obj]
 ) -> None:
-    helm = shutil.which("helm") or str(HELM)
-    need("helm", present=Path(helm).exists(), how="put helm on the PATH")
     archive = tmp_path / "gitkruise.tgz"
     archive.write_bytes(chart("1.2.3", 0, repository=REPOSITORY, digest=DIGEST))
-    words = (helm, "template", "here", str(archive), "-n", namespace, "--include-crds", *flags)
+    words = (helm(), "template", "here", str(archive), "-n", namespace, "--include-crds", *flags)
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     options = InstallOptions(namespace=namespace, image=IMAGE, webhooks=webhooks)

@@ -108,6 +108,15 @@ def every_object(namespace: str) -> tuple[Obj, ...]:
     return tuple(_moved(obj, namespace) for obj in objects)
 
 
+def optional_objects(folder: str, namespace: str) -> tuple[Obj, ...]:
+    """The objects of one folder of deploy/ that is installed by choice, as its kustomization lists
+    them.
+
+    Raises FileNotFoundError or InvalidManifests when the installation is damaged.
+    """
+    return tuple(_moved(obj, namespace) for obj in _kustomization(data_dir("deploy") / folder))
+
+
 def defines_kruise(key: ObjectKey) -> bool:
     """Return whether an object is the definition of a kind of OpenKruise."""
     return key.group_kind == CRD and key.name.partition(".")[2] in KRUISE_GROUPS
