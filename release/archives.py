@@ -43,16 +43,16 @@ def tar_of_folder(folder: Path, *, epoch: int) -> bytes:
     with tarfile.open(fileobj=written, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
-            mode = EXECUTABLE if path.is_dir() or path.stat().st_mode & 0o100 else PLAIN
-            info = _entry(name, 0o777 if path.is_symlink() else mode, epoch)
+            info = _entry(name, PLAIN, epoch)
             if path.is_symlink():
-                info.type, info.linkname = tarfile.SYMTYPE, str(path.readlink())
+                info.type, info.linkname, info.mode = tarfile.SYMTYPE, str(path.readlink()), 0o777
                 tar.addfile(info)
             elif path.is_dir():
-                info.type = tarfile.DIRTYPE
+                info.type, info.mode = tarfile.DIRTYPE, EXECUTABLE
                 tar.addfile(info)
             else:
                 info.size = path.stat().st_size
+                info.mode = EXECUTABLE if path.stat().st_mode & 0o100 else PLAIN
                 with path.open("rb") as data:
                     tar.addfile(info, data)
     return written.getvalue()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from release.oci import Layer
 from tests.kube.real.apiserver import ADMIN, TOKENS, Apiserver, free_port, need_both
 from tests.node.images import Registry, image, layer, serving
 from tests.node.leftovers import PREFIX, claim, sweep
@@ -32,7 +33,7 @@ class Cluster:
     server: Apiserver
     registry: Registry
     processes: Processes
-    layer: tuple[bytes, str]
+    layer: Layer
     workers: list[Worker] = field(default_factory=list)
 
     def image(self, reference: str, *, version: str = "") -> str:

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
-import hashlib
-import io
-import json
-import tarfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,89 +11,31 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-MANIFEST = "application/vnd.oci.image.manifest.v1+json"
-CONFIG = "application/vnd.oci.image.config.v1+json"
+from release import oci
+from release.archives import EXECUTABLE, File, tar_of
+from release.oci import MANIFEST, Image, Layer, digest
+
 FOLDERS = ("dev", "etc", "proc", "sys", "tmp")  # of every root file system
-LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 
 
-def digest(data: bytes) -> str:
-    return "sha256:" + hashlib.sha256(data).hexdigest()
+def layer(program: Path) -> Layer:
+    """The program as /app, and folders."""
+    return _layer({"app": program.read_bytes()})
 
 
-@dataclass(frozen=True)
-class Image:
-    """Blobs of one image; `version` gives it a configuration and so a digest of its own."""
-
-    config: bytes
-    layer: bytes
-    manifest: bytes
-
-    @property
-    def blobs(self) -> tuple[bytes, bytes, bytes]:
-        return self.config, self.layer, self.manifest
-
-    def archive(self, reference: str) -> bytes:
-        """The image as an OCI tar, for `ctr images import`."""
-        entry = {
-            "mediaType": MANIFEST,
-            "size": len(self.manifest),
-            "digest": digest(self.manifest),
-            "annotations": {"io.containerd.image.name": reference},
-        }
-        index = json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode()
-        files = {"oci-layout": b'{"imageLayoutVersion":"1.0.0"}', "index.json": index}
-        files |= {"blobs/sha256/" + digest(blob)[7:]: blob for blob in self.blobs}
-        return _tar(files)
-
-
-def layer(program: Path) -> tuple[bytes, str]:
-    """(compressed layer, digest of what is in it): the program as /app, and folders."""
-    raw = _tar({"app": program.read_bytes()}, folders=FOLDERS)
-    return gzip.compress(raw, 1, mtime=0), digest(raw)
-
-
-def image(parts: tuple[bytes, str], version: str) -> Image:
+def image(part: Layer, version: str) -> Image:
     """An image over a layer; its program knows `version` from the environment."""
-    return _image(parts, {"Entrypoint": ["/app"], "Env": [f"VERSION={version}"]})
+    return oci.image([part], {"Entrypoint": ["/app"], "Env": [f"VERSION={version}"]})
 
 
 def image_of(files: Mapping[str, bytes], settings: Mapping[str, Any]) -> Image:
     """An image of files by path, with the configuration of its containers."""
-    raw = _tar(files, folders=FOLDERS)
-    return _image((gzip.compress(raw, 1, mtime=0), digest(raw)), settings)
+    return oci.image([_layer(files)], settings)
 
 
-def _image(parts: tuple[bytes, str], settings: Mapping[str, Any]) -> Image:
-    compressed, inside = parts
-    config = {
-        "architecture": "amd64",
-        "os": "linux",
-        "config": {"WorkingDir": "/", **settings},
-        "rootfs": {"type": "layers", "diff_ids": [inside]},
-    }
-    text = json.dumps(config).encode()
-    manifest = {
-        "schemaVersion": 2,
-        "mediaType": MANIFEST,
-        "config": {"mediaType": CONFIG, "size": len(text), "digest": digest(text)},
-        "layers": [{"mediaType": LAYER, "size": len(compressed), "digest": digest(compressed)}],
-    }
-    return Image(text, compressed, json.dumps(manifest).encode())
-
-
-def _tar(files: Mapping[str, bytes], folders: tuple[str, ...] = ()) -> bytes:
-    written = io.BytesIO()
-    with tarfile.open(fileobj=written, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        for name in folders:
-            info = tarfile.TarInfo(name)
-            info.type, info.mode = tarfile.DIRTYPE, 0o755
-            tar.addfile(info)
-        for name, data in files.items():
-            info = tarfile.TarInfo(name)
-            info.size, info.mode = len(data), 0o755
-            tar.addfile(info, io.BytesIO(data))
-    return written.getvalue()
+def _layer(files: Mapping[str, bytes]) -> Layer:
+    inside = {path: File(data, EXECUTABLE) for path, data in files.items()}
+    return oci.layer(tar_of(inside, folders=FOLDERS), level=1)
 
 
 @dataclass

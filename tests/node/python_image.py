@@ -13,7 +13,8 @@ from typing import Final
 
 from packaging.requirements import Requirement
 
-from tests.node.images import Image, image_of
+from release.oci import Image
+from tests.node.images import image_of
 
 ROOT: Final = Path(__file__).parents[2]
 SOURCES: Final = ("gitkruise", "schemas", "deploy", "examples-repo")

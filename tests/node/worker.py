@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.node.images import Image
+from release.oci import Image
 from tests.node.machine import PLUGINS, cgroups, program, remove_log_links, unmount_below
 from tests.node.processes import Processes
 
