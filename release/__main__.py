@@ -5,17 +5,37 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from release.archives import File, compressed, tar_of
+from release.bill import bill_of_distributions, bill_of_image
 from release.distributions import build_distributions
 from release.manifests import NAME, chart, image_reference, install_yaml
-from release.oci import Image
 from release.pages import shared_files
-from release.root_files import build_base, build_image, build_program, check_builder
+from release.provenance import BUILDER, digests_of, sign, statement, write_sums
+from release.root_files import (
+    build_base,
+    build_image,
+    build_program,
+    check_builder,
+    kubectl_version,
+)
 from release.source import NotReleasable, Source, source_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """The commit, the folder of the files, and the repository that the image will be in."""
+
+    source: Source
+    out: Path
+    repository: str
+
+    def path(self, end: str) -> Path:
+        return self.out / f"{NAME}-{self.source.version}{end}"
 
 
 @click.command()
@@ -24,8 +44,11 @@ from release.source import NotReleasable, Source, source_of
 @click.option("--repository", default=NAME, show_default=True,
               help="Repository of the image; with a registry, it is named by digest.")  # fmt: skip
 @click.option("--no-image", is_flag=True,
-              help="Leave out what needs root and mmdebstrap: the image.")  # fmt: skip
-def main(out: Path, repository: str, *, no_image: bool) -> None:
+              help="Leave out what needs root, mmdebstrap and Go: the image.")  # fmt: skip
+@click.option("--builder", default=BUILDER, show_default=True,
+              help="Identity of the builder, a URI, for the provenance.")  # fmt: skip
+@click.option("--sign", "key", default="", metavar="KEY", help="Sign SHA256SUMS with a gpg key.")
+def main(out: Path, repository: str, builder: str, key: str, *, no_image: bool) -> None:
     """Build the files of a release from HEAD."""
     try:
         if not no_image:
@@ -34,39 +57,53 @@ def main(out: Path, repository: str, *, no_image: bool) -> None:
             source = source_of(Path(folder) / "source")
             shutil.rmtree(out, ignore_errors=True)
             out.mkdir(parents=True)
-            _write(source, out, repository, with_image=not no_image)
+            release = Release(source=source, out=out, repository=repository)
+            _write(release, builder, with_image=not no_image)
     except NotReleasable as refused:
         raise click.ClickException(str(refused)) from None
+    sums = write_sums(out)
+    if key:
+        sign(sums, key)
     for path in sorted(out.iterdir()):
         click.echo(f"{path.stat().st_size:>12,}  {path}")
 
 
-def _write(source: Source, out: Path, repository: str, *, with_image: bool) -> None:
-    _, wheel = build_distributions(source, out)
-    digest = ""
-    if with_image:
-        image = _image(source, wheel)
-        reference = image_reference(repository, source.version)
-        (out / f"{NAME}-{source.version}-image-amd64.tar").write_bytes(image.archive(reference))
-        # Without a registry nothing resolves a digest: a node has the image under its tag.
-        digest = image.digest if "/" in repository else ""
-    manifests = install_yaml(image_reference(repository, source.version, digest))
-    (out / "install.yaml").write_text(manifests)
-    packed = chart(source.version, source.epoch, repository=repository, digest=digest)
-    (out / f"{NAME}-{source.version}.tgz").write_bytes(packed)
+def _write(release: Release, builder: str, *, with_image: bool) -> None:
+    source = release.source
+    _, wheel = build_distributions(source, release.out)
+    pinned = _write_image(release, wheel) if with_image else ""
+    # Without a registry nothing resolves a digest: a node has the image under its tag.
+    digest = pinned if "/" in release.repository else ""
+    reference = image_reference(release.repository, source.version, digest)
+    (release.out / "install.yaml").write_text(install_yaml(reference))
+    packed = chart(source.version, source.epoch, repository=release.repository, digest=digest)
+    release.path(".tgz").write_bytes(packed)
     shared = shared_files(source.version, source.epoch)
     files = {f"share/{path}": File(text.encode()) for path, text in shared.items()}
-    archive = out / f"{NAME}-{source.version}-share.tar.gz"
-    archive.write_bytes(compressed(tar_of(files, epoch=source.epoch)))
+    release.path("-share.tar.gz").write_bytes(compressed(tar_of(files, epoch=source.epoch)))
+    release.path(".cdx.json").write_text(bill_of_distributions(source))
+    digests = digests_of(release.out.iterdir())
+    if pinned:
+        digests[image_reference(release.repository, source.version)] = pinned
+    parameters = {"repository": release.repository, "image": with_image}
+    text = statement(source, digests, parameters, builder=builder)
+    release.path(".intoto.json").write_text(text)
 
 
-def _image(source: Source, wheel: Path) -> Image:
+def _write_image(release: Release, wheel: Path) -> str:
+    """Write the image and its list of components; return the image's digest."""
+    source = release.source
     work = source.root.parent
     root = work / "root"
     root.mkdir()
     base = build_base(work, source.epoch)
     build_program(source, wheel, base, root)
-    return build_image(source, base, root)
+    image = build_image(source, base, root)
+    reference = image_reference(release.repository, source.version)
+    release.path("-image-amd64.tar").write_bytes(image.archive(reference))
+    bill = bill_of_image(source, base, kubectl_version(source))
+    release.path("-image-amd64.cdx.json").write_text(bill)
+    return image.digest
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ _HOOKS: Final = (
     f'install -d -o {USER} -g {USER} "$1{STATE}"',
     'rm -rf "$1"/var/cache/ldconfig "$1"/var/log/*',
 )
+KUBERNETES_PINS: Final = "tests/kube/real"
 _KUBERNETES: Final = re.compile(r"^\tk8s\.io/kubernetes (v\S+)$", re.MULTILINE)
 ENVIRONMENT: Final = (
     f"PATH=/{HOME}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -69,10 +70,16 @@ def build_base(work: Path, epoch: int) -> Path:
     return out
 
 
+def kubectl_version(source: Source) -> str:
+    """The version that the tests of real clusters use, and so the image."""
+    (version,) = _KUBERNETES.findall((source.root / KUBERNETES_PINS / "go.mod").read_text())
+    return str(version)
+
+
 def build_kubectl(source: Source, out: Path) -> None:
     """Build kubectl, which has kustomize inside, from the version pinned for the tests."""
-    folder = source.root / "tests" / "kube" / "real"
-    (version,) = _KUBERNETES.findall((folder / "go.mod").read_text())
+    folder = source.root / KUBERNETES_PINS
+    version = kubectl_version(source)
     flags = f"-s -w -buildid= -X k8s.io/component-base/version.gitVersion={version}"
     words = ("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", str(out))
     variables = {**os.environ, "CGO_ENABLED": "0"}  # noqa: TID251  for a child process
