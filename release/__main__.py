@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import click
 
 from release.archives import File, compressed, tar_of
 from release.bill import bill_of_distributions, bill_of_image
+from release.debian import ARCHITECTURE, build_package
 from release.distributions import build_distributions
 from release.manifests import NAME, chart, image_reference, install_yaml
 from release.pages import shared_files
@@ -44,7 +46,7 @@ class Release:
 @click.option("--repository", default=NAME, show_default=True,
               help="Repository of the image; with a registry, it is named by digest.")  # fmt: skip
 @click.option("--no-image", is_flag=True,
-              help="Leave out what needs root, mmdebstrap and Go: the image.")  # fmt: skip
+              help="Leave out what needs root and mmdebstrap: image and package.")  # fmt: skip
 @click.option("--builder", default=BUILDER, show_default=True,
               help="Identity of the builder, a URI, for the provenance.")  # fmt: skip
 @click.option("--sign", "key", default="", metavar="KEY", help="Sign SHA256SUMS with a gpg key.")
@@ -71,14 +73,14 @@ def main(out: Path, repository: str, builder: str, key: str, *, no_image: bool) 
 def _write(release: Release, builder: str, *, with_image: bool) -> None:
     source = release.source
     _, wheel = build_distributions(source, release.out)
-    pinned = _write_image(release, wheel) if with_image else ""
+    shared = shared_files(source.version, source.epoch)
+    pinned = _write_image_and_package(release, wheel, shared) if with_image else ""
     # Without a registry nothing resolves a digest: a node has the image under its tag.
     digest = pinned if "/" in release.repository else ""
     reference = image_reference(release.repository, source.version, digest)
     (release.out / "install.yaml").write_text(install_yaml(reference))
     packed = chart(source.version, source.epoch, repository=release.repository, digest=digest)
     release.path(".tgz").write_bytes(packed)
-    shared = shared_files(source.version, source.epoch)
     files = {f"share/{path}": File(text.encode()) for path, text in shared.items()}
     release.path("-share.tar.gz").write_bytes(compressed(tar_of(files, epoch=source.epoch)))
     release.path(".cdx.json").write_text(bill_of_distributions(source))
@@ -90,14 +92,16 @@ def _write(release: Release, builder: str, *, with_image: bool) -> None:
     release.path(".intoto.json").write_text(text)
 
 
-def _write_image(release: Release, wheel: Path) -> str:
-    """Write the image and its list of components; return the image's digest."""
+def _write_image_and_package(release: Release, wheel: Path, shared: Mapping[str, str]) -> str:
+    """Write the package, the image and its list of components; return the image's digest."""
     source = release.source
     work = source.root.parent
     root = work / "root"
     root.mkdir()
     base = build_base(work, source.epoch)
     build_program(source, wheel, base, root)
+    package = release.out / f"{NAME}_{source.version}_{ARCHITECTURE}.deb"
+    build_package(source, root, shared, package)
     image = build_image(source, base, root)
     reference = image_reference(release.repository, source.version)
     release.path("-image-amd64.tar").write_bytes(image.archive(reference))

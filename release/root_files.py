@@ -51,10 +51,12 @@ def check_builder() -> None:
 
     Raises NotReleasable.
     """
-    missing = [name for name in ("mmdebstrap", "chroot", "go") if shutil.which(name) is None]
+    missing = [
+        name for name in ("mmdebstrap", "chroot", "dpkg-deb", "go") if not shutil.which(name)
+    ]
     if missing or os.geteuid() != 0:
         why = f"{', '.join(missing)} missing" if missing else "it needs root"
-        raise NotReleasable(f"image: {why}; next: leave the image out with --no-image")
+        raise NotReleasable(f"image: {why}; next: leave it and the package out with --no-image")
 
 
 def build_base(work: Path, epoch: int) -> Path:
