@@ -5,5 +5,5 @@ Helm chart, `program` the installed program, `root_files` and `oci` the containe
 the package, `pages` man pages and completions, `bill` the lists of components, `provenance` digests
 and the statement of origin.
 Everything is deterministic: times are those of the commit, archives are sorted. Nothing of this is
-in the product, which imports none of it; `docs/release.md` describes the files to their users.
+in the product, which does not import it; `docs/release.md` describes the files to their users.
 """

@@ -48,7 +48,7 @@ def read_pins(requirements: str) -> tuple[Pin, ...]:
 
 
 def bill_of_distributions(source: Source) -> str:
-    """gitkruise and its pinned dependencies, with who depends on whom."""
+    """gitkruise and its pinned dependencies, with their dependencies."""
     return _text(source, "distributions", _pinned(source))
 
 

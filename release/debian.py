@@ -19,13 +19,17 @@ ARCHITECTURE: Final = "amd64"
 # Debian has a folder of its own for completions of zsh that packages bring.
 _ELSEWHERE: Final = {COMPLETIONS["zsh"]: "zsh/vendor-completions/_gitkruise"}
 _MAJOR, _MINOR = (int(part) for part in PYTHON.split("."))
+_NEEDS: Final = (
+    f"python3 (>= {PYTHON})", f"python3 (<< {_MAJOR}.{_MINOR + 1})", "libc6 (>= 2.34)",
+    "libstdc++6", "git", "ca-certificates",
+)  # fmt: skip
 _CONTROL: Final = f"""\
 Package: gitkruise
 Version: {{version}}
 Architecture: {ARCHITECTURE}
 Maintainer: gitkruise <root@localhost>
 Installed-Size: {{size}}
-Depends: python3 (>= {PYTHON}), python3 (<< {_MAJOR}.{_MINOR + 1}), libstdc++6, git, ca-certificates
+Depends: {", ".join(_NEEDS)}
 Recommends: openssh-client, gpg
 Section: admin
 Priority: optional

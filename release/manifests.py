@@ -45,7 +45,8 @@ _CONFIG: Final = """\
   gitkruise.yaml: |
     {{- if .Values.config }}
     {{- .Values.config | nindent 4 }}
-    {{- else }}
+    {{- end }}
+    {{- if not .Values.config }}
 %s
     {{- end }}
 """

@@ -45,9 +45,7 @@ def write_program(source: Source, wheel: Path, root: Path) -> None:
     pins = source.root / "requirements.txt"
     _pip(packages, "--require-hashes", "-r", str(pins))
     _pip(packages, "--no-deps", "--no-index", str(wheel))
-    # It has the path that the wheel was installed from.
-    (direct,) = packages.glob("gitkruise-*.dist-info/direct_url.json")
-    direct.unlink()
+    _forget_where_from(packages)
     (home / "pyvenv.cfg").write_text(_SETTINGS.format(python=PYTHON))
     commands = home / "bin"
     commands.mkdir()
@@ -62,6 +60,17 @@ def write_program(source: Source, wheel: Path, root: Path) -> None:
         (commands / name).write_text(text)
         (commands / name).chmod(0o755)
         (links / name).symlink_to(f"/{HOME}/bin/{name}")
+
+
+def _forget_where_from(packages: Path) -> None:
+    """Remove the path of the wheel's file, which differs between builds, and its digest."""
+    (direct,) = packages.glob("gitkruise-*.dist-info/direct_url.json")
+    direct.unlink()
+    record = direct.with_name("RECORD")
+    kept = [
+        line for line in record.read_text().splitlines(keepends=True) if direct.name not in line
+    ]
+    record.write_text("".join(kept))
 
 
 def compile_program(root: Path, base: Path) -> None:

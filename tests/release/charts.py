@@ -12,7 +12,9 @@ import yaml
 from release.source import ROOT
 from tests.conftest import need
 
-_ELSE = re.compile(r" *\{\{- if \.Values\.config \}\}.*?\{\{- else \}\}\n", re.DOTALL)
+_CONFIG = re.compile(
+    r" *\{\{- if \.Values\.config \}\}.*?\{\{- if not \.Values\.config \}\}\n", re.DOTALL
+)
 _SECRETS = re.compile(r" *\{\{- with \.Values\.imagePullSecrets \}\}.*?\{\{- end \}\}\n", re.DOTALL)
 _RESOURCES = re.compile(r"\n *\{\{- toYaml \.Values\.([\w.]+) \| nindent \d+ \}\}")
 _IF_ENABLED = re.compile(r"\{\{- if \.Values\.\w+\.enabled \}\}\n")
@@ -35,7 +37,7 @@ def rendered(template: str, values: Mapping[str, Any], *, namespace: str, image:
             value = value[key]
         return " " + yaml.safe_dump(value, default_flow_style=True).strip()
 
-    for pattern in (_ELSE, _SECRETS, _IF_ENABLED):
+    for pattern in (_CONFIG, _SECRETS, _IF_ENABLED):
         template = pattern.sub("", template)
     template = _RESOURCES.sub(resources, template)
     template = re.sub(r"^ *\{\{- end \}\}\n", "", template, flags=re.MULTILINE)
