@@ -27,6 +27,7 @@ from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 from release.manifests import chart, chart_files, image_reference, install_yaml
 from tests.release.charts import helm, rendered
 
+pytestmark = pytest.mark.slow  # libyaml reads CRDs of 200 KB, several times
 DIGEST: Final = "sha256:" + "0123456789abcdef" * 4
 REPOSITORY: Final = "registry.example.com/team/gitkruise"
 IMAGE: Final = f"{REPOSITORY}:1.2.3@{DIGEST}"
@@ -140,7 +141,6 @@ def test_the_archive_is_the_chart_and_has_the_same_bytes_each_time() -> None:
     assert {(m.mtime, m.uid, m.uname) for m in members} == {(1_700_000_000, 0, "root")}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("namespace", "flags", "webhooks", "more"),
     [
