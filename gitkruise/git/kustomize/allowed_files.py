@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Protocol, TypeAlias
 
-from gitkruise.errors import Finding, InvalidManifests, SourcePlace
+from gitkruise.errors import InvalidManifests
 from gitkruise.git.parsing.documents import Parsed, parse_file
 from gitkruise.git.plumbing.trees import TreeEntry, clean_path
+from gitkruise.git.rendering.program import refused
 from gitkruise.model.gitops.document import Document, FieldPath
 from gitkruise.printable import shown
 from gitkruise.wire.primitives.names import Obj
@@ -129,14 +130,6 @@ class CheckedKustomization:
 def check(commit: CommitFiles, folder: str, document: Document) -> CheckedKustomization:
     """Check everything a kustomization names. Raises InvalidManifests (GK3402 to GK3407)."""
     return _Check(commit, folder, document).run()
-
-
-def refused(
-    code: str, message: str, file: str, place: SourcePlace | None = None
-) -> InvalidManifests:
-    """Return the error for one finding of a kustomization."""
-    spot = place or SourcePlace(file=file or ".")
-    return InvalidManifests(Finding(code=code, message=message, places=(spot,)))
 
 
 class _Check:

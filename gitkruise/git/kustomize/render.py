@@ -4,40 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import json
 import posixpath
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from gitkruise.errors import Finding, InvalidManifests, SourceFailed, SourcePlace
-from gitkruise.git.kustomize.allowed_files import check, refused
-from gitkruise.git.kustomize.network_isolation import without_network
-from gitkruise.git.parsing.documents import LIMITS, Limits, Parsed, parse_file
+from gitkruise.git.kustomize.allowed_files import check
+from gitkruise.git.parsing.documents import Limits, Parsed, parse_file
 from gitkruise.git.parsing.parse_cache import ParseCache
 from gitkruise.git.plumbing import process
-from gitkruise.git.plumbing.trees import TreeEntry, entry_trouble
+from gitkruise.git.plumbing.trees import TreeEntry
+from gitkruise.git.rendering.copied_files import CopiedFiles
+from gitkruise.git.rendering.program import BYTES_MAX, MEMORY_MIB, RENDER_S, refused, run
 from gitkruise.git.repository.repository import Repository
 from gitkruise.model.gitops.document import Document
 from gitkruise.printable import shown
 
 KUSTOMIZATION_NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
-RENDER_S: Final = 60.0
-MEMORY_MIB: Final = 1_024
-FILES_MAX: Final = 10_000
-BYTES_MAX: Final = 64 << 20
 _FOLDERS_MAX: Final = 200
 _OUTPUT: Final = Limits(
     file_bytes=64 << 20, documents=20_000, nodes=5_000_000, items=1_000_000, map_keys=100_000
 )
 _SECRET: Final = re.compile(rb"secret|sops|\\[xu]|PRIVATE KEY", re.IGNORECASE)
 _COMMANDS: Final = (("kustomize", ("build",)), ("kubectl", ("kustomize",)))
-_DEAD_PROXY: Final = "http://127.0.0.1:9"  # nothing listens there
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +86,12 @@ class Renderer:
 
         with tempfile.TemporaryDirectory(prefix="gitkruise-render-") as name:
             root = Path(name) / "tree"
-            for entry in needed.files.values():
-                target = root / entry.path
-                target.parent.mkdir(parents=True, exist_ok=True)
-                checked = needed.checked.get(entry.path)
-                content = (
-                    self._repository.read_blob(entry.id)
-                    if checked is None
-                    else json.dumps(checked).encode()
-                )
-                target.write_bytes(content)
-            result = self._run([*program, str(root / path)], Path(name), path)
+            given = {path: json.dumps(obj).encode() for path, obj in needed.checked.items()}
+            needed.copied_files.write(root, given)
+            result = run(
+                [*program, str(root / path)], Path(name), path,
+                timeout_s=RENDER_S, memory_mib=MEMORY_MIB, output_max=BYTES_MAX,
+            )  # fmt: skip
         if result.status != 0:
             raise _refused(result.errors.replace(str(root) + "/", ""), path, needed)
         parsed = parse_file(result.output, f"{path}/kustomization", _OUTPUT)
@@ -118,24 +107,6 @@ class Renderer:
         next_step = "install kubectl or kustomize, or set render.kind: plain"
         message = "a kustomization needs kustomize or kubectl, and neither is installed"
         raise SourceFailed(Finding(code="GK3401", message=message, notes=(("next", next_step),)))
-
-    def _run(self, words: list[str], home: Path, path: str) -> process.Result:
-        env = {
-            "PATH": "/nonexistent", "HOME": str(home), "KUBECONFIG": "/dev/null", "LC_ALL": "C",
-            "GOMEMLIMIT": "512MiB", "HTTP_PROXY": _DEAD_PROXY, "HTTPS_PROXY": _DEAD_PROXY,
-            "TMPDIR": str(home),
-        }  # fmt: skip
-        child = subprocess.Popen(  # noqa: S603  a full path and our own words
-            [*process.limited(memory_mib=MEMORY_MIB), *without_network(), *words],
-            env=env, cwd=home,
-            start_new_session=True, preexec_fn=process.Tether.hook,  # noqa: PLW1509  as in launch
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        result = process.collect(child, timeout_s=RENDER_S, output_max=BYTES_MAX)
-        if result.stopped:
-            limit = f"{RENDER_S:g} s" if result.stopped == "time" else f"{BYTES_MAX >> 20} MiB"
-            raise refused("GK3406", f"rendering {shown(path)} is beyond a limit: {limit}", path)
-        return result
 
 
 def _refused(said: str, path: str, needed: _Needed) -> InvalidManifests:
@@ -164,12 +135,11 @@ class _Needed:
     """The folders a kustomization reaches, found by reading kustomizations as we read manifests."""
 
     def __init__(self, repository: Repository, commit: str, cache: ParseCache) -> None:
-        self.files: dict[str, TreeEntry] = {}
+        self.copied_files = CopiedFiles(repository, commit)
         self.folders: list[str] = []
         self.kustomizations: list[Document] = []
         self.checked: dict[str, Mapping[str, Any]] = {}  # by file, what kustomize is given
         self._repository, self._commit, self._cache = repository, commit, cache
-        self._sizes = 0
 
     def collect(self, path: str) -> None:
         """Gather from `path`; raises InvalidManifests for what is remote, missing or too much."""
@@ -187,11 +157,14 @@ class _Needed:
             self.checked[document.file] = checked.obj
             waiting += checked.folders
 
+    @property
+    def files(self) -> Mapping[str, TreeEntry]:
+        """The files that kustomize is given."""
+        return self.copied_files.entries
+
     def digest(self) -> str:
         """A name for the content: equal digest, equal result."""
-        lines = sorted(f"{entry.path}\0{entry.id}\n" for entry in self.files.values())
-        told = "\n".join(self.folders) + "\0" + "".join(lines)
-        return hashlib.sha256(told.encode("utf-8")).hexdigest()
+        return self.copied_files.digest(self.folders)
 
     def may_hold_secret(self) -> bool:
         """Return whether a file among them is, generates or encrypts a Secret."""
@@ -212,15 +185,11 @@ class _Needed:
         return path in self.files
 
     def parse(self, path: str) -> Parsed:
-        """The documents of a file that is copied."""
-        entry = self.files[path]
-        if self._repository.sizes([entry.id])[entry.id] > LIMITS.file_bytes:
-            raise refused("GK9005", f"{shown(path)} is too large", shown(path))
-        return parse_file(self._repository.read_blob(entry.id), path)
+        return self.copied_files.parse(path)
 
     def kustomization(self, folder: str) -> Document:
         """The kustomization of a folder, whose files are from now on copied."""
-        self._take_folder(folder)
+        self.copied_files.take_folder(folder)
         for name in KUSTOMIZATION_NAMES:
             path = posixpath.join(folder, name)
             if path in self.files:
@@ -231,25 +200,6 @@ class _Needed:
                     return parsed.documents[0]
                 raise refused("GK3403", f"{shown(path)} is not one kustomization", path)
         raise refused("GK3404", f"there is no kustomization in {shown(folder or '.')}", folder)
-
-    def _take_folder(self, folder: str) -> None:
-        entries = self._repository.list_tree(self._commit, folder, enter=_not_hidden)
-        new = [entry for entry in entries if entry.path not in self.files]
-        for entry in new:
-            trouble = entry_trouble(entry)
-            if trouble is not None:
-                raise refused(trouble[0], f"{shown(entry.path)}: {trouble[1]}", shown(entry.path))
-        sizes = self._repository.sizes([entry.id for entry in new])
-        self._sizes += sum(sizes[entry.id] for entry in new)
-        if len(self.files) + len(new) > FILES_MAX or self._sizes > BYTES_MAX:
-            raise refused(
-                "GK3406", f"{FILES_MAX:,} files or {BYTES_MAX >> 20} MiB to render", folder
-            )
-        self.files.update((entry.path, entry) for entry in new)
-
-
-def _not_hidden(folder: str) -> bool:
-    return not folder.rpartition("/")[2].startswith(".")
 
 
 class Sources:

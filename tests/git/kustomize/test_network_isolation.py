@@ -14,9 +14,9 @@ import pytest
 
 from gitkruise.errors import InvalidManifests
 from gitkruise.git.kustomize.allowed_files import _FIELDS, _PLUGINS
-from gitkruise.git.kustomize.network_isolation import without_network
 from gitkruise.git.kustomize.render import Renderer
 from gitkruise.git.manifests.reader import ParseCache, read_desired
+from gitkruise.git.rendering.network_isolation import without_network
 from gitkruise.git.repository.repository import Repository
 from tests.git.kustomize.test_render import program
 from tests.git.repos import Origin, run_git

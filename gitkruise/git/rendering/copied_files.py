@@ -1,0 +1,78 @@
+"""The files of a commit that a renderer is given, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from gitkruise.git.parsing.documents import LIMITS, Parsed, parse_file
+from gitkruise.git.plumbing.trees import TreeEntry, entry_trouble
+from gitkruise.git.rendering.program import BYTES_MAX, FILES_MAX, refused
+from gitkruise.git.repository.repository import Repository
+from gitkruise.printable import shown
+
+
+class CopiedFiles:
+    """Files of one commit by path; links and submodules are refused, number and size bounded."""
+
+    def __init__(self, repository: Repository, commit: str) -> None:
+        self.entries: dict[str, TreeEntry] = {}
+        self._repository, self._commit = repository, commit
+        self._sizes = 0
+
+    def take_folder(self, folder: str) -> None:
+        """Take every file in or below a folder, except in hidden folders. Raises InvalidManifests
+        GK3406 and for a link or a submodule."""
+        self._take(self._repository.list_tree(self._commit, folder, enter=_not_hidden), folder)
+
+    def take_file(self, path: str) -> bool:
+        """Take one file; False where the commit has none there. Raises as `take_folder` does."""
+        entry = self._repository.find(self._commit, path)
+        if entry is None or entry.is_tree:
+            return False
+        self._take([entry], path)
+        return True
+
+    def _take(self, entries: Iterable[TreeEntry], where: str) -> None:
+        new = [entry for entry in entries if entry.path not in self.entries]
+        for entry in new:
+            trouble = entry_trouble(entry)
+            if trouble is not None:
+                raise refused(trouble[0], f"{shown(entry.path)}: {trouble[1]}", shown(entry.path))
+        sizes = self._repository.sizes([entry.id for entry in new])
+        self._sizes += sum(sizes[entry.id] for entry in new)
+        if len(self.entries) + len(new) > FILES_MAX or self._sizes > BYTES_MAX:
+            raise refused(
+                "GK3406", f"{FILES_MAX:,} files or {BYTES_MAX >> 20} MiB to render", where
+            )
+        self.entries.update((entry.path, entry) for entry in new)
+
+    def read(self, path: str) -> bytes:
+        """Return the content of a file that was taken."""
+        return self._repository.read_blob(self.entries[path].id)
+
+    def parse(self, path: str) -> Parsed:
+        """Return the documents of a file that was taken. Raises InvalidManifests GK9005."""
+        entry = self.entries[path]
+        if self._repository.sizes([entry.id])[entry.id] > LIMITS.file_bytes:
+            raise refused("GK9005", f"{shown(path)} is too large", shown(path))
+        return parse_file(self._repository.read_blob(entry.id), path)
+
+    def digest(self, also: Sequence[str]) -> str:
+        """Name the content together with other texts: equal digest, equal result."""
+        lines = sorted(f"{entry.path}\0{entry.id}\n" for entry in self.entries.values())
+        told = "\n".join(also) + "\0" + "".join(lines)
+        return hashlib.sha256(told.encode("utf-8")).hexdigest()
+
+    def write(self, root: Path, instead: Mapping[str, bytes]) -> None:
+        """Write the files below `root`, some with other content."""
+        for entry in self.entries.values():
+            target = root / entry.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            content = instead.get(entry.path)
+            target.write_bytes(self._repository.read_blob(entry.id) if content is None else content)
+
+
+def _not_hidden(folder: str) -> bool:
+    return not folder.rpartition("/")[2].startswith(".")
