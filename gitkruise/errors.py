@@ -7,6 +7,7 @@ GitkruiseError
 │   ├── InvalidManifests    GK1xxx, GK2xxx, GK9xxx: what was read is wrong      exit 3
 │   ├── SourceFailed        GK3xxx: git                                         exit 4, backed off
 │   │   └── RefMissing · PathMissing · HistoryMissing · BranchNotReady · RecordMissing
+│   │       · RendererMissing
 │   ├── ClusterFailed       GK4xxx: the API server                              exit 5, backed off
 │   ├── TimedOut            a wait ran out                                      exit 6
 │   ├── PartlyApplied       some objects were refused; the list is in it        exit 7
@@ -173,6 +174,10 @@ class SourceFailed(DiagnosticError):
 
 class RefMissing(SourceFailed):
     """A ref or revision that is not in the repository."""
+
+
+class RendererMissing(SourceFailed):
+    """GK3401: the program that renders a path is not installed, or not understood."""
 
 
 class PathMissing(SourceFailed):

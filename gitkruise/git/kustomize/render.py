@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from gitkruise.errors import Finding, InvalidManifests, SourceFailed, SourcePlace
+from gitkruise.errors import Finding, InvalidManifests, RendererMissing, SourcePlace
 from gitkruise.git.kustomize.allowed_files import check
 from gitkruise.git.parsing.documents import Limits, Parsed, parse_file
 from gitkruise.git.parsing.parse_cache import ParseCache
@@ -55,7 +55,7 @@ class Renderer:
         """The objects of the kustomization at `path`, each placed in its most likely source file.
 
         What was rendered once from equal content is not rendered again. Raises InvalidManifests
-        (GK34xx) for what the repository does wrong, SourceFailed GK3401 where neither kustomize
+        (GK34xx) for what the repository does wrong, RendererMissing GK3401 where neither kustomize
         nor kubectl is installed.
         """
         needed = self._needed(commit, path)
@@ -106,7 +106,7 @@ class Renderer:
                 return [found, *words]
         next_step = "install kubectl or kustomize, or set render.kind: plain"
         message = "a kustomization needs kustomize or kubectl, and neither is installed"
-        raise SourceFailed(Finding(code="GK3401", message=message, notes=(("next", next_step),)))
+        raise RendererMissing(Finding(code="GK3401", message=message, notes=(("next", next_step),)))
 
 
 def _refused(said: str, path: str, needed: _Needed) -> InvalidManifests:

@@ -10,11 +10,14 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from gitkruise.errors import Finding, InvalidManifests, SourcePlace
+from gitkruise.git.helm.release import Release
+from gitkruise.git.helm.render import ChartRenderer
 from gitkruise.git.kustomize.render import KUSTOMIZATION_NAMES, Renderer
 from gitkruise.git.manifests.ignore import Ignored
 from gitkruise.git.manifests.sops import is_encrypted
 from gitkruise.git.parsing.documents import LIMITS, Parsed, too_large
 from gitkruise.git.parsing.parse_cache import ParseCache
+from gitkruise.git.plumbing import process
 from gitkruise.git.plumbing.trees import TreeEntry, clean_path, entry_trouble
 from gitkruise.git.repository.repository import Repository
 from gitkruise.model.gitops.config import CONFIG_FILE, GROUP, RenderKind
@@ -89,21 +92,25 @@ def read_desired(
     path: str = "",
     *,
     kind: RenderKind = "auto",
+    release: Release | None = None,
     ignore: Sequence[str] = (),
     cache: ParseCache | None = None,
+    search: str = process.SEARCH_PATH,
 ) -> Manifests:
-    """The objects at `path`: read as they are (kind plain) or rendered (kustomize).
+    """The objects at `path`: read as they are (kind plain) or rendered (kustomize, helm).
 
+    Kind helm renders the chart at the path as `release`, which no other kind reads. Renderers are
+    looked for in the folders of `search`.
     `ignore` are lines as in an ignore file at the repository's root, which have the last word.
     `auto` renders where the path has a kustomization. Problems are findings; call `checked()` to
     refuse them. Raises SourceFailed (GK3202: no such path) and InvalidManifests for what stops the
     reading itself (GK9020, and all that goes wrong in rendering).
     """
     where = clean_path(path)
-    reading = _Reading(repository, commit, where, ignore, cache or ParseCache())
-    content = reading.content(kind)
+    reading = _Reading(repository, commit, where, ignore, cache or ParseCache(), search)
+    content = reading.content(kind, release)
     if content.rendering:
-        reading.take(Renderer(repository, reading.cache).render(commit, where).parsed)
+        reading.take(reading.rendered(kind, release))
     else:
         reading.read()
     return Manifests(
@@ -125,12 +132,15 @@ def content_at(
     path: str = "",
     *,
     kind: RenderKind = "auto",
+    release: Release | None = None,
     ignore: Sequence[str] = (),
     cache: ParseCache | None = None,
+    search: str = process.SEARCH_PATH,
 ) -> Content:
     """Return the content that `read_desired` would read, unread. Raises as that does."""
     where = clean_path(path)
-    return _Reading(repository, commit, where, ignore, cache or ParseCache()).content(kind)
+    reading = _Reading(repository, commit, where, ignore, cache or ParseCache(), search)
+    return reading.content(kind, release)
 
 
 class _Reading:
@@ -138,7 +148,7 @@ class _Reading:
 
     def __init__(
         self, repository: Repository, commit: str, path: str, ignore: Sequence[str],
-        cache: ParseCache,
+        cache: ParseCache, search: str,
     ) -> None:  # fmt: skip
         self.cache = cache
         self.documents: list[Document] = []
@@ -147,15 +157,28 @@ class _Reading:
         self.skipped: list[str] = []
         self._repository, self._commit, self._path = repository, commit, path
         self.ignored = Ignored(repository, commit, path, ignore)
+        self._charts = ChartRenderer(repository, cache, search=search)
+        self._kustomizations = Renderer(repository, cache, search=search)
 
-    def content(self, kind: RenderKind) -> Content:
+    def content(self, kind: RenderKind, release: Release | None) -> Content:
         """Return the content, and whether it is rendered first."""
         repository, commit, path = self._repository, self._commit, self._path
         tree = repository.tree_id(commit, path)
+        if kind == "helm":
+            assert release is not None
+            tree, inputs = self._charts.content(commit, path, release)
+            return Content(tree=tree, inputs=inputs, rendering=True)
         if kind == "kustomize" or (kind == "auto" and self._has_kustomization()):
-            tree, inputs = Renderer(repository, self.cache).content(commit, path)
+            tree, inputs = self._kustomizations.content(commit, path)
             return Content(tree=tree, inputs=inputs, rendering=True)
         return Content(tree=self.ignored.digest(tree), inputs=(path, *self.ignored.files()))
+
+    def rendered(self, kind: RenderKind, release: Release | None) -> Parsed:
+        """Return what the path renders to. Raises InvalidManifests and RendererMissing."""
+        if kind == "helm":
+            assert release is not None
+            return self._charts.render(self._commit, self._path, release)
+        return self._kustomizations.render(self._commit, self._path).parsed
 
     def _has_kustomization(self) -> bool:
         return any(self._find(name) for name in KUSTOMIZATION_NAMES)

@@ -15,6 +15,7 @@ from yaml._yaml import CParser  # the C event stream alone; nothing of PyYAML bu
 from gitkruise.errors import Finding, SourcePlace
 from gitkruise.git.parsing import json_events
 from gitkruise.git.parsing.syntax_errors import explain
+from gitkruise.git.parsing.template_text import without_actions
 from gitkruise.git.parsing.yaml_composer import Composer, Limits, Stop
 from gitkruise.model.gitops.document import Document, FieldMark, FieldPath, Spot
 from gitkruise.printable import shown
@@ -219,7 +220,7 @@ class _Text:
         starts = self._document_starts()
         if index >= len(starts):
             return {}
-        text, (start, line, column) = self.read(), starts[index]
+        text, (start, line, column) = self._structure(), starts[index]
         end = starts[index + 1][0] if index + 1 < len(starts) else len(text)
         part = " " * column + text[start:end]
         composer = Composer(self.file, (), self.limits, marks_of=0)
@@ -232,12 +233,16 @@ class _Text:
         if self.starts is None:
             self.starts = []
             with contextlib.suppress(json_events.BadJson, yaml.MarkedYAMLError):
-                for event in self._events(self.read()):
+                for event in self._events(self._structure()):
                     if isinstance(event, yaml.DocumentStartEvent):
                         mark = event.start_mark
                         assert mark is not None
                         self.starts.append((mark.index, mark.line, mark.column))
         return self.starts
+
+    def _structure(self) -> str:
+        """The text as far as it has positions: those of a chart's template are around actions."""
+        return without_actions(self.read())
 
     def _events(self, part: str) -> Iterator[yaml.Event]:
         if self._json is None:

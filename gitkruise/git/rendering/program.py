@@ -33,9 +33,9 @@ def run(
     subject: str,
     *,
     environment: Mapping[str, str] | None = None,
-    timeout_s: float = RENDER_S,
-    memory_mib: int = MEMORY_MIB,
-    output_max: int = BYTES_MAX,
+    timeout_s: float,
+    memory_mib: int,
+    output_max: int,
 ) -> process.Result:
     """Run a renderer in `home`, its only folder. Raises InvalidManifests GK3406 at a limit.
 

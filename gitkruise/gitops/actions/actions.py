@@ -6,6 +6,7 @@ when the simulated rollout ends in another state or when it changes more than th
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -14,6 +15,7 @@ from typing import Any, Final, TypeVar
 from gitkruise.errors import Finding, NothingToDo, UsageProblem
 from gitkruise.git.edit.set_field import edit_field
 from gitkruise.git.plumbing.commits import format_message
+from gitkruise.git.plumbing.trees import clean_path
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.hold import ACTION, OBJECT, held_by
 from gitkruise.gitops.actions.kustomized import Kustomized
@@ -36,6 +38,7 @@ from gitkruise.model.gitops.gate import (
 )
 from gitkruise.model.workloads.labels import DEPLOYMENT, SIDECARSET
 from gitkruise.planner.sync.diff import all_differences
+from gitkruise.printable import shown
 from gitkruise.wire.primitives.names import ObjectKey, named
 from gitkruise.wire.primitives.paths import get, put
 from gitkruise.wire.values.intstr import Partition
@@ -84,7 +87,7 @@ class ActionTarget:
     @property
     def kustomized(self) -> str | None:
         """Return the folder that kustomize may render; None where files are taken as they are."""
-        return None if self.unit.spec.render.kind == "plain" else self.unit.spec.path
+        return None if self.unit.spec.render.kind in {"plain", "helm"} else self.unit.spec.path
 
     @property
     def gate(self) -> RolloutGate:
@@ -238,6 +241,7 @@ def _resume(repository: Repository, target: ActionTarget, _: ActionArgs) -> File
 
 def _rollback(repository: Repository, target: ActionTarget, wish: ActionArgs) -> FileEdit:
     file, now, folder = target.desired.document.file, target.commit, target.kustomized
+    _check_written(target, "template")
     if wish.to:
         back = repository.commit(wish.to)
         trailers: tuple[tuple[str, str], ...] = ()
@@ -306,6 +310,7 @@ def _edited(
     words: str,
 ) -> FileEdit:
     document = target.desired.document
+    _check_written(target, "partition" if "partition" in fields else words)
     kustomized = Kustomized.of(repository, target.commit, target.kustomized)
     edits = kustomized.edits(target.commit) if kustomized is not None else None
     data, after = _data(repository, target), document.obj
@@ -321,6 +326,23 @@ def _edited(
     (file, data), *others = files.items()
     return FileEdit(
         verb=verb, file=file, data=data, fields=changes, words=words, others=dict(others)
+    )
+
+
+def _check_written(target: ActionTarget, field: str) -> None:
+    """Refuse to edit an object that a chart renders: its fields are computed from values."""
+    render = target.unit.spec.render
+    if render.kind != "helm":
+        return
+    files = render.helm.values_files if render.helm else ()
+    own = posixpath.join(clean_path(target.unit.spec.path), "values.yaml")
+    where = shown(files[-1] if files else own)
+    inline = ", or in render.helm.values of its unit" if render.helm and render.helm.values else ""
+    raise _refuse(
+        target,
+        "GK3602",
+        f"its chart computes the {field} from values, which gitkruise does not edit",
+        next_=f"change the value in {where}{inline}, and commit",
     )
 
 

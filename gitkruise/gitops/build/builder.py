@@ -8,11 +8,13 @@ from dataclasses import InitVar, dataclass, field, replace
 from typing import TypeVar
 
 from gitkruise.errors import Concern, Finding, InvalidManifests, PathMissing, SourceFailed
+from gitkruise.git.helm.release import Release
 from gitkruise.git.manifests.reader import Manifests, ParseCache, content_at, read_desired
 from gitkruise.git.plumbing import process
 from gitkruise.git.repository.path_history import PathHistory
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.post_build import NOTHING, PostBuild, PostBuildInputs, named, wants
+from gitkruise.gitops.build.release import release_of
 from gitkruise.gitops.build.validate import Memo, check_documents
 from gitkruise.gitops.source.verification import Trusted, anything
 from gitkruise.model.gitops.change import Desired, DesiredSet
@@ -136,7 +138,7 @@ class Builder:
     gates: Gates
     cache: ParseCache
     memo: Memo = field(default_factory=dict)
-    search: str = process.SEARCH_PATH  # where programs for encrypted files are looked for
+    search: str = process.SEARCH_PATH  # where renderers and sops are looked for
     finisher: PostBuild = field(init=False)
     trusted: Trusted = anything
     ignore: tuple[str, ...] = ()
@@ -187,10 +189,11 @@ class Builder:
         wrong: tuple[Finding, ...] = ()
         missing = False
         try:
-            content = self._look(content_at, commit)
+            release = release_of(self.unit, catalog, ingredients.release)
+            content = self._look(content_at, commit, release)
             inputs, tree = content.inputs, named(content.tree, ingredients)
             if not asked.tree or tree != asked.tree:
-                manifests = replace(self._look(read_desired, commit), tree=tree)
+                manifests = replace(self._look(read_desired, commit, release), tree=tree)
         except (InvalidManifests, PathMissing) as error:
             inputs, wrong = (path,), error.findings
             missing = isinstance(error, PathMissing)
@@ -217,21 +220,23 @@ class Builder:
         if not tree or wants(self.unit):
             return False
         try:
-            content = self._look(content_at, commit)
+            content = self._look(content_at, commit, None)
             if content.tree != tree:
                 return False
             return not self.history.touching(old, commit, content.inputs)
         except (InvalidManifests, SourceFailed):
             return False
 
-    def _look(self, read: Callable[..., _Read], commit: str) -> _Read:
+    def _look(self, read: Callable[..., _Read], commit: str, release: Release | None) -> _Read:
         return read(
             self.repository,
             commit,
             self.unit.spec.path,
             kind=self.unit.spec.render.kind,
+            release=release,
             ignore=self.ignore,
             cache=self.cache,
+            search=self.search,
         )
 
     def _overtaken(

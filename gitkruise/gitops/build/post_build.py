@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import hashlib
 import hmac
 import json
@@ -13,12 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gitkruise.errors import ClusterFailed, Finding, NotFound
+from gitkruise.git.helm.release import ReleaseInputs
 from gitkruise.git.manifests.decryption import Opener, check_kind, locked
 from gitkruise.git.manifests.reader import Manifests
 from gitkruise.git.manifests.sops import PrivateKeys, Sops, is_encrypted, sealed
 from gitkruise.git.manifests.substitute import Value, Values, substitute
 from gitkruise.git.plumbing import process
 from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.release import gather_release, offline_release
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.config import Substitute, Unit, ValuesFrom
 from gitkruise.model.gitops.document import Document
@@ -43,6 +46,7 @@ class PostBuildInputs:
 
     values: Values | None = None
     keys: PrivateKeys | None = None
+    release: ReleaseInputs | None = None  # of a chart
     digest: str = ""
 
 
@@ -55,8 +59,11 @@ def named(tree: str, ingredients: PostBuildInputs) -> str:
 
 
 def wants(unit: Unit) -> bool:
-    """Return whether the unit's objects depend on ConfigMaps or Secrets of the cluster."""
+    """Return whether the unit's objects depend on the cluster: on its ConfigMaps and Secrets, or on
+    its version (a chart's)."""
     render = unit.spec.render
+    if render.kind == "helm":
+        return True
     asks = render.substitute is not None and bool(render.substitute.sources)
     return asks or (render.decryption is not None and render.decryption.secret_ref is not None)
 
@@ -64,20 +71,22 @@ def wants(unit: Unit) -> bool:
 def offline(unit: Unit) -> PostBuildInputs:
     """Return the inputs that are known without a cluster: the values written in the unit itself."""
     said = unit.spec.render.substitute
+    release = offline_release(unit) if unit.spec.render.kind == "helm" else None
     if said is None:
-        return NOTHING
+        return PostBuildInputs(release=release) if release else NOTHING
     names = " or ".join(f"{kind} {unit.namespace}/{name}" for kind, name in _named(said))
     known = {name: Value(text=text) for name, text in said.vars.items()}
-    return PostBuildInputs(values=Values(known=known, strict=said.strict, elsewhere=names))
+    values = Values(known=known, strict=said.strict, elsewhere=names)
+    return PostBuildInputs(values=values, release=release)
 
 
 async def gather(unit: Unit, transport: Transport) -> PostBuildInputs:
-    """Read the ConfigMaps and Secrets that the unit names. Raises ApiError, and ClusterFailed
-    GK4203 when one does not exist."""
+    """Read the ConfigMaps and Secrets that the unit names, and for a chart the cluster's version.
+    Raises ApiError, and ClusterFailed GK4203 when one does not exist."""
     render = unit.spec.render
     known: dict[str, Value] = {}
     for kind, name in _named(render.substitute):
-        found = await _data(kind, unit.namespace, name, transport, "substitute")
+        found = await _required(kind, unit.namespace, name, transport, "substitute")
         known |= {k: Value(text=text, secret=kind == "Secret") for k, text in found.items()}
     values, keys = None, None
     if render.substitute is not None:
@@ -88,9 +97,14 @@ async def gather(unit: Unit, transport: Transport) -> PostBuildInputs:
         told: Mapping[str, str] = {}
         if ref is not None:
             where = ref.namespace or unit.namespace
-            told = await _data("Secret", where, ref.name, transport, "decryption")
+            told = await _required("Secret", where, ref.name, transport, "decryption")
         keys = PrivateKeys.from_secret(told)
-    return PostBuildInputs(values=values, keys=keys, digest=_digest(known, keys))
+    release = None
+    if render.kind == "helm":
+        read = functools.partial(_data, transport, unit.namespace)
+        release = await gather_release(unit, transport, read)
+    digest = _digest(known, keys, release)
+    return PostBuildInputs(values=values, keys=keys, release=release, digest=digest)
 
 
 def _named(said: Substitute | None) -> Iterator[tuple[str, str]]:
@@ -102,23 +116,36 @@ def _one_of(source: ValuesFrom) -> tuple[str, str]:
     return ("ConfigMap", source.config_map) if source.config_map else ("Secret", source.secret)
 
 
-def _digest(known: Mapping[str, Value], keys: PrivateKeys | None) -> str:
-    if not known and keys is None:
+def _digest(
+    known: Mapping[str, Value], keys: PrivateKeys | None, release: ReleaseInputs | None
+) -> str:
+    chart = [[one.origin, one.text] for one in release.values] if release else []
+    if not known and keys is None and not chart:
         return ""
     told = [[name, value.text, value.secret] for name, value in sorted(known.items())]
-    whole = json.dumps([told, [keys.age, keys.openpgp] if keys else []])
+    whole = json.dumps([told, [keys.age, keys.openpgp] if keys else [], chart])
     data = whole.encode("utf-8", "surrogatepass")
     return hmac.new(_SALT, data, hashlib.sha256).hexdigest()
 
 
-async def _data(
+async def _required(
     kind: str, namespace: str, name: str, transport: Transport, field: str
 ) -> dict[str, str]:
+    found = await _data(transport, namespace, kind, name)
+    if found is None:
+        raise ClusterFailed(_missing(kind, namespace, name, field))
+    return found
+
+
+async def _data(
+    transport: Transport, namespace: str, kind: str, name: str
+) -> dict[str, str] | None:
+    """Return the texts of a ConfigMap or Secret; None where it does not exist."""
     request = ApiRequest(verb="get", resource=_KINDS[kind], namespace=namespace, name=name)
     try:
         found = (await transport.send(request)).body
     except NotFound:
-        raise ClusterFailed(_missing(kind, namespace, name, field)) from None
+        return None
     data: Mapping[str, str] = get(found, "data") or {}
     if kind == "ConfigMap":
         return dict(data)

@@ -262,7 +262,8 @@ def _bad_times(document: Document) -> Iterator[Finding]:
 
 
 def _bad_values(document: Document) -> Iterator[Finding]:
-    """Findings for invalid variable names, and for sources that name no object or two."""
+    """Findings for invalid variable names, for sources that name no object or two, and for a chart
+    that is not rendered."""
     said = get(document.obj, "spec", "render", "substitute", default={})
     where = ("spec", "render", "substitute")
     for name in said.get("vars", {}):
@@ -273,14 +274,23 @@ def _bad_values(document: Document) -> Iterator[Finding]:
                 places=(document.place((*where, "vars", name), key=True),),
                 notes=(("next", "use letters, digits and _, with no digit in front"),),
             )
-    for number, source in enumerate(said.get("from", ())):
-        if len(source) != 1 or not next(iter(source.values())):
-            yield Finding(
-                code="GK7003",
-                message=f"{document.obj['kind']} {_dotted(where)}: a source names one object",
-                places=(document.place((*where, "from", number)),),
-                notes=(("next", "write {configMap: NAME} or {secret: NAME}"),),
-            )
+    for at in ((*where, "from"), ("spec", "render", "helm", "valuesFrom")):
+        for number, source in enumerate(get(document.obj, *at, default=())):
+            if sum(bool(source.get(name)) for name in ("configMap", "secret")) != 1:
+                yield Finding(
+                    code="GK7003",
+                    message=f"{document.obj['kind']} {_dotted(at)}: a source names one object",
+                    places=(document.place((*at, number)),),
+                    notes=(("next", "write {configMap: NAME} or {secret: NAME}"),),
+                )
+    render = get(document.obj, "spec", "render", default={})
+    if "helm" in render and render.get("kind") != "helm":
+        yield Finding(
+            code="GK7003",
+            message=f"{document.obj['kind']} spec.render.helm: only kind: helm renders a chart",
+            places=(document.place(("spec", "render", "helm"), key=True),),
+            notes=(("next", "write render.kind: helm, or take render.helm out"),),
+        )
 
 
 def _impossible(document: Document) -> Iterator[Finding]:

@@ -8,13 +8,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from gitkruise.errors import Finding, InvalidManifests, Severity, SourceFailed, UsageProblem
+from gitkruise.errors import (
+    Finding,
+    InvalidManifests,
+    RendererMissing,
+    Severity,
+    SourceFailed,
+    UsageProblem,
+)
 from gitkruise.git.manifests.reader import ParseCache, read_desired
 from gitkruise.git.parsing.documents import LIMITS, parse_file
 from gitkruise.git.plumbing.trees import TreeEntry
 from gitkruise.git.repository.merge import merged
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.post_build import PostBuild, offline
+from gitkruise.gitops.build.release import release_of
 from gitkruise.gitops.build.validate import check_documents
 from gitkruise.gitops.config.loader import make_config
 from gitkruise.gitops.reconcile.drift_correction import ignore_rules
@@ -304,13 +312,14 @@ def _read_unit(
     cache: ParseCache,
     ignore: Sequence[str],
 ) -> tuple[Sequence[Desired], Sequence[Finding]]:
-    kind = unit.spec.render.kind
+    given = offline(unit)
     try:
         manifests = read_desired(
-            repository, commit, unit.spec.path, kind=kind, ignore=ignore, cache=cache
-        )
-        manifests = PostBuild(repository, unit).finish(manifests, offline(unit))
-    except InvalidManifests as error:
+            repository, commit, unit.spec.path, kind=unit.spec.render.kind,
+            release=release_of(unit, catalog, given.release), ignore=ignore, cache=cache,
+        )  # fmt: skip
+        manifests = PostBuild(repository, unit).finish(manifests, given)
+    except (InvalidManifests, RendererMissing) as error:
         return (), error.findings
     namespace = unit.spec.target.namespace or unit.namespace
     objects, found = check_documents(manifests.documents, catalog, namespace=namespace, gates=gates)

@@ -18,6 +18,7 @@ from gitkruise.errors import (
     InvalidManifests,
     PathMissing,
     RefMissing,
+    RendererMissing,
     SourceFailed,
     UsageProblem,
 )
@@ -39,6 +40,7 @@ _RAISED: Final[Mapping[str, type[DiagnosticError]]] = {
         RefMissing,
         PathMissing,
         HistoryMissing,
+        RendererMissing,
     )
 }
 

@@ -18,7 +18,7 @@ from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 
 CRDS: Final = ResourceRef("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-_VERSION: Final = ResourceRef("", "", "version")
+VERSION: Final = ResourceRef("", "", "version")
 PAGES_MAX: Final = 200
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ async def listed(transport: Transport, ref: ResourceRef, *, namespace: str = "")
 
 async def server_version(transport: Transport) -> str:
     """The version of the API server, as "v1.34.1". Raises ApiError."""
-    reply = await transport.send(ApiRequest(verb="get", resource=_VERSION))
+    reply = await transport.send(ApiRequest(verb="get", resource=VERSION))
     return str(reply.body.get("gitVersion", ""))
 
 

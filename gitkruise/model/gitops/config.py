@@ -22,7 +22,7 @@ GROUP: Final = "gitkruise.io"
 API_VERSION: Final = "gitkruise.io/v1alpha1"
 CONFIG_FILE: Final = "gitkruise.yaml"  # a configuration in a repository; read, never applied
 FOREVER: Final = datetime.max.replace(tzinfo=UTC)
-RenderKind: TypeAlias = Literal["auto", "plain", "kustomize"]  # what the reader can do
+RenderKind: TypeAlias = Literal["auto", "plain", "kustomize", "helm"]  # what the reader can do
 
 
 class Reference(Strict, frozen=True):
@@ -71,6 +71,30 @@ class Substitute(Strict, frozen=True):
     sources: tuple[ValuesFrom, ...] = msgspec.field(default=(), name="from")
 
 
+class ChartValuesFrom(Strict, frozen=True):
+    """An entry of a ConfigMap or Secret of the unit's namespace, exactly one of the two."""
+
+    config_map: str = ""
+    secret: str = ""
+    key: str = "values.yaml"
+    optional: bool = False
+
+
+class Helm(Strict, frozen=True):
+    """A release of the chart at the unit's path; later values win: those of the chart, of
+    `values_files`, of `values_from`, `values`."""
+
+    release_name: str = ""
+    namespace: str = ""
+    values: dict[str, Any] = msgspec.field(default_factory=dict)
+    values_files: tuple[str, ...] = ()
+    values_from: tuple[ChartValuesFrom, ...] = ()
+    include_crds: bool = msgspec.field(default=True, name="includeCRDs")
+    skip_tests: bool = False
+    kube_version: str = ""
+    api_versions: tuple[str, ...] = ()
+
+
 class Decryption(Strict, frozen=True):
     provider: Literal["sops"]
     secret_ref: Reference | None = None
@@ -78,6 +102,7 @@ class Decryption(Strict, frozen=True):
 
 class Render(Strict, frozen=True):
     kind: RenderKind = "auto"
+    helm: Helm | None = None
     substitute: Substitute | None = None
     decryption: Decryption | None = None
 

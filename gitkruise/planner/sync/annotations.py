@@ -40,6 +40,7 @@ _KEEP: Final[Mapping[str, tuple[str, ...]]] = {
     "gitkruise.io/prune": ("Disabled",),
     "kustomize.toolkit.fluxcd.io/prune": ("Disabled", "disabled"),
     "client.lifecycle.config.k8s.io/deletion": ("detach",),
+    "helm.sh/resource-policy": ("keep",),
 }
 _CONFIRM: Final = ("gitkruise.io/prune", "Confirm")
 _ARGO_OPTIONS: Final = "argocd.argoproj.io/sync-options"

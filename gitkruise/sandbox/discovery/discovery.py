@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gitkruise import __version__
 from gitkruise.kube.client.codec import encode
+from gitkruise.kube.system.package_data import KUBERNETES
 from gitkruise.sandbox.http.negotiation import ResponseForm
 from gitkruise.sandbox.http.routing import no_such_path, not_found
 from gitkruise.wire.catalog.catalog import Catalog, Kind
@@ -19,7 +20,6 @@ SUBRESOURCE_VERBS: Final = ("get", "patch", "update")
 _CUSTOM_VERBS: Final = (
     "delete", "deletecollection", "get", "list", "patch", "create", "update", "watch",
 )  # fmt: skip
-KUBERNETES: Final = ("1", "34")  # the API level this server speaks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +57,22 @@ _SUBRESOURCES: Final[Mapping[str, tuple[str, str, str, tuple[str, ...]]]] = {
 }
 
 
+def version() -> dict[str, str]:
+    """/version, as kubectl and client libraries read it."""
+    major, minor = KUBERNETES
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": f"v{major}.{minor}.0+gitkruise-{__version__}",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "none",
+        "compiler": "none",
+        "platform": "gitkruise/sandbox",
+    }
+
+
 class Discovery:
     """Discovery documents of a catalog, encoded once a catalog."""
 
@@ -69,21 +85,6 @@ class Discovery:
         if catalog is not self._catalog:
             self._catalog = catalog
             self._pages.clear()
-
-    def version(self) -> dict[str, str]:
-        """/version, as kubectl and client libraries read it."""
-        major, minor = KUBERNETES
-        return {
-            "major": major,
-            "minor": minor,
-            "gitVersion": f"v{major}.{minor}.0+gitkruise-{__version__}",
-            "gitCommit": "",
-            "gitTreeState": "clean",
-            "buildDate": "1970-01-01T00:00:00Z",
-            "goVersion": "none",
-            "compiler": "none",
-            "platform": "gitkruise/sandbox",
-        }
 
     def page(self, root: str, rest: tuple[str, ...], form: ResponseForm) -> bytes:
         """The page at /api or /apis and below; raises NotFound for an unknown group or version."""

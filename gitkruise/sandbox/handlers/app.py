@@ -10,7 +10,7 @@ from aiohttp import web
 
 from gitkruise.errors import ApiError, InternalError, MethodNotAllowed, TooManyRequests, Unavailable
 from gitkruise.sandbox.backend.cluster import Cluster
-from gitkruise.sandbox.discovery.discovery import Discovery
+from gitkruise.sandbox.discovery.discovery import Discovery, version
 from gitkruise.sandbox.discovery.openapi_v2 import OpenApiV2
 from gitkruise.sandbox.discovery.openapi_v3 import OpenApiV3
 from gitkruise.sandbox.handlers.resources import Objects
@@ -93,7 +93,7 @@ class App:
             case "health", rest:
                 return self._health(rest)
             case "version", _:
-                return json_reply(self.discovery.version())
+                return json_reply(version())
             case "openapi_v2", _:
                 return self._openapi_v2(accept)
             case "openapi_v3", rest:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
+from gitkruise.kube.client.discovery import VERSION
 from gitkruise.sandbox.backend.cluster import ADMIN, Cluster
+from gitkruise.sandbox.discovery.discovery import version
 from gitkruise.sandbox.handlers.watch import follow
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
 
@@ -21,6 +23,8 @@ class WorldTransport:
 
     async def send(self, request: ApiRequest) -> ApiReply:
         """The reply to one request; raises ApiError as a server's answer would."""
+        if request.resource == VERSION:
+            return ApiReply(200, version())
         return await self.cluster.handle(request, user=self.user)
 
     def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:

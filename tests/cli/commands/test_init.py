@@ -120,7 +120,7 @@ def test_nothing_to_follow(gk: Caller, shop: Path, tmp_path: Path) -> None:
     ended = gk("init", cwd=shop)
     assert ended.code == 2
     assert "error[GK7062]: the checkout has no folder of manifests" in ended.err
-    assert "Helm charts are not rendered: apps" in ended.err
+    assert "a Helm chart needs a unit with render.kind: helm: apps" in ended.err
     assert gk("init", "--path", "missing", cwd=shop).code == 4
     outside = gk("init", "--repo", str(tmp_path))
     assert (outside.code, "GK3103" in outside.err) == (4, True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from gitkruise.errors import InvalidManifests, UsageProblem
@@ -19,6 +22,7 @@ from gitkruise.gitops.actions.target import BranchState, ObjectQuery, find_targe
 from gitkruise.gitops.preview.inputs import whole_repository
 from gitkruise.gitops.preview.preview import offline_preview
 from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.gitops.config import UnitSpec
 from gitkruise.model.planning.forecast import RolloutForecast
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import CLONESET
@@ -84,6 +88,33 @@ def test_pods_move_as_asked_in_the_simulation(
     commit_all(origin, *history)
     p = played(origin, verb, ActionArgs(partition=to))
     assert (p.updated_before, p.updated_after, p.hold) == (before, after, hold)
+
+
+@pytest.mark.parametrize(
+    ("helm", "file"),
+    [
+        ({}, "charts/web/values.yaml"),
+        ({"valuesFiles": ["a.yaml", "prod/web.yaml"]}, "prod/web.yaml"),
+        ({"values": {"a": 1}}, "charts/web/values.yaml, or in render.helm.values of its unit"),
+    ],
+)
+@pytest.mark.parametrize("verb", [ActionVerb.PROMOTE, ActionVerb.PAUSE, ActionVerb.ROLLBACK])
+def test_values_of_a_chart_are_not_edited(
+    tmp_path: Path, verb: ActionVerb, helm: dict[str, Any], file: str
+) -> None:
+    origin = make_origin(tmp_path)
+    commit_all(origin, *HELD)
+    spec = {
+        "sourceRef": {"name": "s"}, "path": "./charts/web", "render": {"kind": "helm", "helm": helm}
+    }  # fmt: skip
+    with Repository.open(str(origin.bare)) as repository:
+        _, target = found_target(repository)
+        unit = msgspec.structs.replace(target.unit, spec=msgspec.convert(spec, UnitSpec))
+        with pytest.raises(UsageProblem) as caught:
+            compute(verb, repository, replace(target, unit=unit), ActionArgs())
+    (finding,) = caught.value.findings
+    assert finding.code == "GK3602"
+    assert dict(finding.notes)["next"] == f"change the value in {file}, and commit"
 
 
 def act(stage: Stage, verb: ActionVerb, to: str = "") -> str:

@@ -40,4 +40,4 @@ def test_the_schema_offers_what_is_decoded(kind: str) -> None:
 def test_no_renderer_is_offered_that_is_not_there() -> None:
     published = read_json("json", f"Unit-{GROUP}-v1alpha1.json")
     kinds = published["properties"]["spec"]["properties"]["render"]["properties"]["kind"]["enum"]
-    assert sorted(kinds) == ["auto", "kustomize", "plain"]
+    assert sorted(kinds) == ["auto", "helm", "kustomize", "plain"]

@@ -75,7 +75,7 @@ def _check(layout: RepositoryLayout) -> None:
         notes = [_KEPT]
         if layout.charts:
             charts = ", ".join(map(shown, layout.charts))
-            notes.append(("why", f"Helm charts are not rendered: {charts}"))
+            notes.append(("why", f"a Helm chart needs a unit with render.kind: helm: {charts}"))
         notes.append(("next", "gitkruise demo plays a repository with manifests"))
         message = "the checkout has no folder of manifests that can be a unit"
         raise UsageProblem(Finding(code="GK7062", message=message, notes=tuple(notes)))
@@ -103,7 +103,10 @@ def _lines(layout: RepositoryLayout) -> list[str]:
     ]
     return [
         *lines,
-        *(f"not in a unit: {shown(path)} is a Helm chart" for path in layout.charts),
+        *(
+            f"not in a unit: {shown(path)} is a Helm chart, which needs render.kind: helm"
+            for path in layout.charts
+        ),
     ]
 
 

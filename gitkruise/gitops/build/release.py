@@ -1,0 +1,91 @@
+"""The release of a unit with a chart: names and values of its spec, versions of its cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Final
+
+from gitkruise.errors import ClusterFailed, Finding
+from gitkruise.git.helm.release import ClusterValues, Release, ReleaseInputs
+from gitkruise.kube.client.discovery import server_version
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.package_data import KUBERNETES
+from gitkruise.model.gitops.config import ChartValuesFrom, Helm, Unit
+from gitkruise.wire.catalog.catalog import Catalog
+
+ASSUMED: Final = f"v{'.'.join(KUBERNETES)}.0"  # without a cluster
+# Reads the data of a ConfigMap or Secret by kind and name; None where there is no such object.
+ReadData = Callable[[str, str], Awaitable[Mapping[str, str] | None]]
+
+
+def release_of(unit: Unit, catalog: Catalog, inputs: ReleaseInputs | None) -> Release | None:
+    """Return the release of a unit whose chart is rendered; None for another unit."""
+    render = unit.spec.render
+    if render.kind != "helm":
+        return None
+    helm = render.helm or Helm()
+    return Release(
+        name=helm.release_name or unit.name,
+        namespace=helm.namespace or unit.spec.target.namespace or unit.namespace,
+        values=helm.values,
+        values_files=helm.values_files,
+        include_crds=helm.include_crds,
+        skip_tests=helm.skip_tests,
+        api_versions=tuple(dict.fromkeys((*_served(catalog), *helm.api_versions))),
+        inputs=inputs or offline_release(unit),
+    )
+
+
+def _served(catalog: Catalog) -> Iterator[str]:
+    """Yield the custom kinds that are served; helm knows those that are built in."""
+    for kind in catalog.kinds():
+        if kind.crd and kind.verbs:
+            yield f"{kind.group}/{kind.version}"
+            yield f"{kind.group}/{kind.version}/{kind.kind}"
+
+
+def offline_release(unit: Unit) -> ReleaseInputs:
+    """Return what is known without a cluster: the version of the spec, or an assumed one."""
+    helm = unit.spec.render.helm or Helm()
+    return ReleaseInputs(
+        kube_version=helm.kube_version or ASSUMED,
+        assumed=not helm.kube_version,
+        unread=tuple(
+            f"{kind} {unit.namespace}/{name}" for kind, name in map(_named, helm.values_from)
+        ),
+    )
+
+
+async def gather_release(unit: Unit, transport: Transport, read: ReadData) -> ReleaseInputs:
+    """Read the version of a cluster, and the values of its objects. Raises ApiError, and
+    ClusterFailed GK4203 for a missing object or entry that is not optional."""
+    helm = unit.spec.render.helm or Helm()
+    values = []
+    for source in helm.values_from:
+        kind, name = _named(source)
+        data = await read(kind, name)
+        text = None if data is None else data.get(source.key)
+        origin = f"{kind} {unit.namespace}/{name}"
+        if text is not None:
+            values.append(ClusterValues(origin=origin, text=text, secret=kind == "Secret"))
+        elif not source.optional:
+            raise ClusterFailed(_missing(origin, "" if data is None else source.key))
+    return ReleaseInputs(
+        kube_version=helm.kube_version or await server_version(transport), values=tuple(values)
+    )
+
+
+def _named(source: ChartValuesFrom) -> tuple[str, str]:
+    return ("ConfigMap", source.config_map) if source.config_map else ("Secret", source.secret)
+
+
+def _missing(origin: str, key: str) -> Finding:
+    lacks = f"has no entry {key} in UTF-8" if key else "does not exist"
+    return Finding(
+        code="GK4203",
+        message=f"{origin}, which render.helm.valuesFrom names, {lacks}",
+        notes=(
+            ("unchanged", "what runs stays as it is; the commit is tried again"),
+            ("next", "create it, or set optional: true in render.helm.valuesFrom"),
+        ),
+    )
