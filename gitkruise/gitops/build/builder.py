@@ -14,7 +14,7 @@ from gitkruise.git.plumbing import process
 from gitkruise.git.repository.path_history import PathHistory
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.post_build import NOTHING, PostBuild, PostBuildInputs, named, wants
-from gitkruise.gitops.build.release import release_of
+from gitkruise.gitops.build.release import about_templates, release_of
 from gitkruise.gitops.build.validate import Memo, check_documents
 from gitkruise.gitops.source.verification import Trusted, anything
 from gitkruise.model.gitops.change import Desired, DesiredSet
@@ -253,7 +253,7 @@ class Builder:
         objects, wrong = check_documents(
             manifests.documents, catalog, namespace=namespace, gates=self.gates, memo=self.memo
         )
-        findings = (*manifests.findings, *wrong)
+        findings = about_templates(self.unit, (*manifests.findings, *wrong))
         good = all(not f.is_error for f in findings)
         taken = tuple(objects) if good else None
         return replace(found, objects=taken, tree=manifests.tree, findings=findings)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from gitkruise.errors import ClusterFailed, Finding
@@ -14,6 +15,8 @@ from gitkruise.model.gitops.config import ChartValuesFrom, Helm, Unit
 from gitkruise.wire.catalog.catalog import Catalog
 
 ASSUMED: Final = f"v{'.'.join(KUBERNETES)}.0"  # without a cluster
+_VALIDATE: Final = "gitkruise validate"
+_CORRECT: Final = "correct the template or the values, and try: gitkruise plan"
 # Reads the data of a ConfigMap or Secret by kind and name; None where there is no such object.
 ReadData = Callable[[str, str], Awaitable[Mapping[str, str] | None]]
 
@@ -73,6 +76,22 @@ async def gather_release(unit: Unit, transport: Transport, read: ReadData) -> Re
     return ReleaseInputs(
         kube_version=helm.kube_version or await server_version(transport), values=tuple(values)
     )
+
+
+def about_templates(unit: Unit, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return findings of a unit's objects; where a chart renders them, no next step takes its
+    templates for manifests."""
+    if unit.spec.render.kind != "helm":
+        return tuple(findings)
+    return tuple(_about_template(f) if f.is_error else f for f in findings)
+
+
+def _about_template(finding: Finding) -> Finding:
+    following = [text for label, text in finding.notes if label == "next"]
+    if following and not following[0].startswith(_VALIDATE):
+        return finding
+    kept = [note for note in finding.notes if note[0] != "next"]
+    return replace(finding, notes=(*kept, ("next", _CORRECT)))
 
 
 def _named(source: ChartValuesFrom) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from gitkruise.git.plumbing.trees import TreeEntry
 from gitkruise.git.repository.merge import merged
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.post_build import PostBuild, offline
-from gitkruise.gitops.build.release import release_of
+from gitkruise.gitops.build.release import about_templates, release_of
 from gitkruise.gitops.build.validate import check_documents
 from gitkruise.gitops.config.loader import make_config
 from gitkruise.gitops.reconcile.drift_correction import ignore_rules
@@ -323,4 +323,4 @@ def _read_unit(
         return (), error.findings
     namespace = unit.spec.target.namespace or unit.namespace
     objects, found = check_documents(manifests.documents, catalog, namespace=namespace, gates=gates)
-    return objects, (*manifests.findings, *found)
+    return objects, about_templates(unit, (*manifests.findings, *found))

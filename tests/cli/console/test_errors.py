@@ -158,13 +158,15 @@ KUSTOMIZED = {
     "base/flags.yaml": CONFIG_MAP,
     "base/patch.yaml": "- op: remove\n  path: /data/flag\n",
     "base/values.yaml": "just: values\n",
+    "chart/Chart.yaml": "apiVersion: v2\nname: a\nversion: 1.0.0\n",
+    "chart/templates/a.yaml": "{{ if .Values.a }}\nkind: A\n{{ end }}\n",
 }
 
 
-def test_files_for_kustomize_alone_are_left_out(gk: Caller) -> None:
+def test_files_for_kustomize_and_helm_alone_are_left_out(gk: Caller) -> None:
     for file, text in KUSTOMIZED.items():
         path = gk.folder / file
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(text)
     ended = gk("validate")
     assert (ended.code, ended.err) == (0, "1 object: no problem\n")

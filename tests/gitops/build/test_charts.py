@@ -177,6 +177,23 @@ def test_without_helm_the_unit_reports_it_and_keeps_its_objects(
     stage.play(script)
 
 
+@pytest.mark.slow
+def test_a_finding_of_a_template_leads_to_no_check_of_manifests(staged: MakeStage) -> None:
+    stage = stage_with(staged, real(), render={"kind": "helm"})
+
+    async def script() -> None:
+        async with stage.running():
+            slip = SETTINGS.replace("\ndata:", "\ndat:")
+            await commit(stage, {**CHART, "chart/templates/settings.yaml": slip})
+            (finding,) = stage.record.findings
+            assert finding.code == "GK1203"
+            assert str(finding.places[0]) == "chart/templates/settings.yaml:4:1"
+            following = dict(finding.notes)["next"]
+            assert following == "correct the template or the values, and try: gitkruise plan"
+
+    stage.play(script)
+
+
 def test_a_release_without_a_cluster_says_what_it_assumes() -> None:
     spec = {"sourceRef": {"name": "src"}, "render": HELM, "target": {"namespace": "prod"}}
     unit = Unit("shop", "web", msgspec.convert(spec, UnitSpec))

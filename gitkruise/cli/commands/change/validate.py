@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = {".yaml", ".yml", ".json"}
 KUSTOMIZATIONS = {"kustomization.yaml", "kustomization.yml", "Kustomization"}
+_CHART = "Chart.yaml"
 _NOT_RESOURCES = (
     "patches", "patchesStrategicMerge", "patchesJson6902", "replacements", "transformers",
     "generators", "configurations", "components", "validators",
@@ -59,8 +61,8 @@ def validate(
       gitkruise validate --fix apps/checkout/cloneset.yaml
       gitkruise validate -o github
 
-    Files that only kustomize reads (kustomizations, their patches and generator inputs) are
-    skipped; `gitkruise plan` validates the rendered objects.
+    Files that only kustomize or helm reads (kustomizations, their patches and generator inputs,
+    charts) are skipped; `gitkruise plan` validates the rendered objects.
     """
     from gitkruise.gitops.build.validate import check_documents  # noqa: PLC0415  imports the schemas
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
@@ -89,7 +91,7 @@ def _read(paths: Sequence[Path]) -> tuple[list[Document], list[Finding]]:
     files = sorted(set(_files(paths)))
     inputs = _kustomize_inputs(files)
     for file in files:
-        if file.resolve() in inputs:
+        if file.resolve() in inputs or _in_chart(file.resolve().parent):
             continue
         parsed = _parsed(file)
         findings += parsed.findings
@@ -138,6 +140,14 @@ def _kustomize_inputs(files: Sequence[Path]) -> set[Path]:
         for document in _parsed(file).documents:
             inputs |= {(file.parent / name).resolve() for name in _named(document.obj)}
     return inputs
+
+
+@functools.cache
+def _in_chart(folder: Path) -> bool:
+    """Return whether a folder is that of a Helm chart, or in one."""
+    if (folder / _CHART).is_file():
+        return True
+    return folder.parent != folder and _in_chart(folder.parent)
 
 
 def _named(kustomization: object) -> Iterator[str]:
