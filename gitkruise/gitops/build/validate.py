@@ -15,7 +15,9 @@ from gitkruise.gitops.build.object_checks import own_rules
 from gitkruise.gitops.build.ordering_checks import impossible
 from gitkruise.gitops.build.redacted_findings import parse_field, tells, unquoted
 from gitkruise.gitops.build.typos import is_sure
+from gitkruise.gitops.config.other_tools import instead_of_field
 from gitkruise.model.gitops.change import Desired
+from gitkruise.model.gitops.config import GROUP
 from gitkruise.model.gitops.document import Document
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog, Kind
@@ -176,7 +178,10 @@ def _unknown(desired: Desired, problem: Problem, *, sure: bool) -> Finding:
         return _unknown_in_secret(desired, problem)
     hint = f'did you mean "{problem.suggestion}"?' if problem.suggestion else ""
     next_ = hint.replace("did you mean", "rename it to").rstrip("?") or "take it out"
-    if sure:
+    instead = instead_of_field(desired.key.kind, problem.path) if desired.key.group == GROUP else ""
+    if instead:
+        hint = next_ = instead
+    elif sure:
         next_ = f"gitkruise validate --fix {desired.document.file}     (renames it)"
     return Finding(
         code="GK1203",

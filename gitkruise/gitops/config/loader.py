@@ -16,6 +16,7 @@ from gitkruise.git.parsing.documents import parse_file
 from gitkruise.gitops.config.dependency_checks import impossible_waits
 from gitkruise.gitops.config.fast_validate import sound
 from gitkruise.gitops.config.forge_checks import forge_findings, notify_findings
+from gitkruise.gitops.config.other_tools import instead_of_field, instead_of_kind
 from gitkruise.gitops.config.promotion_checks import bare_step, impossible_promotions
 from gitkruise.kube.system.package_data import read_json
 from gitkruise.kube.system.private_files import read_regular
@@ -37,7 +38,7 @@ from gitkruise.model.gitops.config import (
 )
 from gitkruise.model.gitops.document import Document
 from gitkruise.planner.sync.annotations import ACCEPT_REWRITE, APPROVE
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_duration, parse_time
 
@@ -140,11 +141,14 @@ def check_document(document: Document) -> Iterator[Finding]:
     obj = document.obj
     kind = obj.get("kind")
     if obj.get("apiVersion") != API_VERSION or kind not in SPECS:
+        group = split_api_version(str(obj.get("apiVersion") or ""))[0]
+        instead = instead_of_kind(GroupKind(group, str(kind)))
+        following = f"use apiVersion {API_VERSION} and one of {', '.join(SPECS)}"
         yield Finding(
             code="GK7002",
             message=f"{obj.get('apiVersion')} {kind} is not one of gitkruise's documents",
-            places=(document.place(("kind",)),),
-            notes=(("next", f"use apiVersion {API_VERSION} and one of {', '.join(SPECS)}"),),
+            places=(document.place(("kind",), label=instead),),
+            notes=(("next", following),),
         )
         return
     errors = [] if sound(_schema(kind), obj) else list(_validator(kind).iter_errors(obj))
@@ -189,6 +193,8 @@ def _schema_findings(document: Document, error: jsonschema.ValidationError) -> I
         known = sorted(error.schema.get("properties", {}))
         for name in sorted(set(error.instance) - set(known)):
             near = difflib.get_close_matches(name, known, 1)
+            instead = instead_of_field(document.obj["kind"], (*path, name))
+            guess = f'did you mean "{near[0]}"?' if near else ""
             yield Finding(
                 code="GK7003",
                 message=f'unknown field "{name}" in {document.obj["kind"]} {_dotted(path)}',
@@ -196,10 +202,10 @@ def _schema_findings(document: Document, error: jsonschema.ValidationError) -> I
                     document.place(
                         (*path, name),
                         key=True,
-                        label=f'did you mean "{near[0]}"?' if near else "",
+                        label=instead or guess,
                     ),
                 ),
-                notes=(("next", f"known fields: {', '.join(known)}"),),
+                notes=(("next", instead or f"known fields: {', '.join(known)}"),),
             )
         return
     if (bare := bare_step(document, path, error.instance)) is not None:
@@ -209,8 +215,13 @@ def _schema_findings(document: Document, error: jsonschema.ValidationError) -> I
         code="GK7003",
         message=f"{document.obj['kind']} {_dotted(path)}: {error.message}",
         places=(document.place(path),),
-        notes=_unquoted(document, path, error.instance),
+        notes=_unquoted(document, path, error.instance) or _instead(document, path),
     )
+
+
+def _instead(document: Document, path: tuple[str | int, ...]) -> tuple[tuple[str, str], ...]:
+    instead = instead_of_field(document.obj["kind"], path)
+    return (("next", instead),) if instead else ()
 
 
 def _unquoted(

@@ -23,6 +23,7 @@ from gitkruise.errors import (
 from gitkruise.gitops.build.kruise_defaulting import ClusterDialect, dialect_of
 from gitkruise.gitops.build.redacted_findings import parse_field, unquoted
 from gitkruise.gitops.cluster.impersonation import account_of, proven
+from gitkruise.gitops.config.other_tools import instead_of_kind
 from gitkruise.gitops.reconcile.field_adoption import adopt
 from gitkruise.gitops.reconcile.replace import cannot_change, immutable, replaceable
 from gitkruise.gitops.reconcile.version_binding import bound, collided, renewed
@@ -350,7 +351,7 @@ def not_served(d: Desired, catalog: Catalog) -> Finding:
         {k.version for k in catalog.kinds() if k.group == d.key.group and k.kind == d.key.kind}
     )
     found = f"it serves {', '.join(others)}" if others else "its CRD is not installed"
-    next_ = "install the CRD, or add it to git"
+    next_ = instead_of_kind(d.key.group_kind) or "install the CRD, or add it to git"
     if d.key.group == OWN_GROUP or (d.key.group in KRUISE_GROUPS and d.key.kind in DRIVEN):
         next_ = "gitkruise install --crds"
     elif d.key.group in KRUISE_GROUPS:

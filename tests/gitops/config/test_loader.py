@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from gitkruise.errors import UsageProblem
 from gitkruise.gitops.config.loader import load_config
+from gitkruise.gitops.config.other_tools import _FIELDS
+from gitkruise.kube.system.package_data import read_json
+from gitkruise.model.gitops.config import GROUP
 
 GOOD = """\
 apiVersion: gitkruise.io/v1alpha1
@@ -88,6 +92,23 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
      ":16:32", "'a-b' is no name"),
     ("GK7003 no source", "sinkRef:", "render: {substitute: {from: [{}]}}\n  sinkRef:", "GK7003",
      ":16:32", "names one object"),
+    ("Flux namespace", "sinkRef:", "targetNamespace: x\n  sinkRef:", "GK7003", ":16:3",
+     "write target.namespace"),
+    ("Flux postBuild", "sinkRef:", "postBuild: {substitute: {A: b}}\n  sinkRef:", "GK7003", ":16:3",
+     "write render.substitute: vars"),
+    ("Flux prune", "sinkRef:", "prune: true\n  sinkRef:", "GK7003", ":16:10",
+     "write prune: {enabled: true}"),
+    ("Flux source", "sourceRef: {name: src}\n  sinkRef:",
+     "sourceRef: {kind: GitRepository, name: src}\n  sinkRef:", "GK7003", ":15:15",
+     "a unit follows a GitSource"),
+    ("Flux values", "sinkRef:",
+     "render: {kind: helm, helm: {valuesFrom: [{kind: Secret, name: a}]}}\n  sinkRef:", "GK7003",
+     ":16:45", "write configMap: NAME or secret: NAME"),
+    ("Flux kind", "gitkruise.io/v1alpha1\nkind: Unit",
+     "kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization", "GK7002", ":12:7",
+     "a gitkruise Unit does this: sourceRef, path, target.namespace"),
+    ("Argo kind", "gitkruise.io/v1alpha1\nkind: Unit", "argoproj.io/v1alpha1\nkind: Application",
+     "GK7002", ":12:7", "a gitkruise Unit does this: sourceRef for source.repoURL"),
     ("GK1 yaml", "spec: {git", "spec: git: {", "GK1", ":9:", ""),
 ]  # fmt: skip
 
@@ -107,6 +128,27 @@ def test_refused(tmp_path: Path, row: tuple[str, ...]) -> None:
         [finding.message, *(p.label for p in finding.places), *dict(finding.notes).values()]
     )
     assert words in told
+
+
+def test_fields_that_are_advised_exist() -> None:
+    schema = read_json("json", f"Unit-{GROUP}-v1alpha1.json")["properties"]["spec"]
+    advised = [text for (kind, _), text in _FIELDS.items() if kind == "Unit"]
+    paths = {path for text in advised for path in re.findall(r"write ([a-z]\w+(?:\.\w+)+)", text)}
+    assert len(paths) > 10
+    for path in paths:
+        node = schema
+        for name in path.split("."):
+            node = node["properties"][name]
+
+
+def test_fields_of_other_tools_are_not_ours() -> None:
+    for kind, path in _FIELDS:
+        node = read_json("json", f"{kind}-{GROUP}-v1alpha1.json")
+        *parents, name = path.split(".")
+        for parent in parents:
+            node = node["properties"][parent]
+            node = node.get("items", node)
+        assert name not in node.get("properties", {}) or name == "prune", path
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

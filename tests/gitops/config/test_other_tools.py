@@ -1,0 +1,50 @@
+"""Documents of Flux and Argo CD among manifests: findings say what does the same here."""
+
+from __future__ import annotations
+
+import pytest
+
+from gitkruise.git.parsing.documents import parse_file
+from gitkruise.gitops.build.validate import check_documents
+from gitkruise.gitops.reconcile.preflight import unserved
+from gitkruise.kube.system.package_data import load_catalog
+
+FOREIGN = [
+    ("kustomize.toolkit.fluxcd.io/v1", "Kustomization", "sourceRef, path, target.namespace"),
+    ("helm.toolkit.fluxcd.io/v2", "HelmRelease", "render.kind: helm"),
+    ("argoproj.io/v1alpha1", "Application", "sourceRef for source.repoURL"),
+    ("source.toolkit.fluxcd.io/v1", "GitRepository", "GitSource"),
+    ("example.com/v1", "Application", "install the CRD"),
+]
+
+
+@pytest.mark.parametrize(("api_version", "kind", "words"), FOREIGN, ids=[r[1] for r in FOREIGN])
+def test_a_kind_that_is_not_served_says_what_does_its_work(
+    api_version: str, kind: str, words: str
+) -> None:
+    text = f"apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: a, namespace: b}}\n"
+    catalog = load_catalog()
+    objects, findings = check_documents(
+        parse_file(text.encode(), "a.yaml").documents, catalog, namespace="shop"
+    )
+    assert not findings
+    (finding,) = unserved(objects, catalog)
+    assert finding.code == "GK4201"
+    assert words in dict(finding.notes)["next"]
+
+
+UNIT = """\
+apiVersion: gitkruise.io/v1alpha1
+kind: Unit
+metadata: {name: web}
+spec:
+  sourceRef: {name: src}
+  targetNamespace: shop
+"""
+
+
+def test_a_unit_among_manifests_says_what_to_write() -> None:
+    documents = parse_file(UNIT.encode(), "a.yaml").documents
+    _, (finding,) = check_documents(documents, load_catalog(), namespace="shop")
+    assert (finding.code, str(finding.places[0])) == ("GK1203", "a.yaml:6:3")
+    assert dict(finding.notes)["next"] == "write target.namespace"
