@@ -34,7 +34,7 @@ _FOLDERS: Final = (
     "HELM_REPOSITORY_CACHE",
 )  # fmt: skip
 _AT_ONCE: Final = 100  # API versions in one word: the system bounds a word's length
-_SKIPPED: Final = re.compile(r'skipping unknown hook: "([^"]*)"')
+_SKIPPED: Final = re.compile(r'skipping unknown hook(?:: "([^"\n]*)"|s" hookTypes="?([^"\n]*))')
 _TRACEABLE: Final = 6  # characters: shorter secret texts appear elsewhere by chance
 
 
@@ -70,19 +70,21 @@ class ChartRenderer:
         return known
 
     def _render(self, chart: ChartFiles, release: Release) -> Parsed:
-        program = find(self._search)
+        program, major = find(self._search)
         import tempfile  # noqa: PLC0415  slow to import, and seldom needed
 
         with tempfile.TemporaryDirectory(prefix="gitkruise-render-") as name:
             home = Path(name)
             chart.copied.write(home / "tree", plain_definitions(chart))
             empty = {folder: str(home / "empty") for folder in _FOLDERS}
-            words = [program, *_words(chart, release, home)]
+            # Of the hooks that it leaves out, version 4 speaks only when debugging.
+            talking = ["--debug"] if major == 4 else []
+            words = [program, "template", *talking, *_words(chart, release, home)]
             result = run(
                 words, home, chart.folder, environment=empty,
                 timeout_s=RENDER_S, memory_mib=MEMORY_MIB, output_max=BYTES_MAX,
             )  # fmt: skip
-        skipped = _SKIPPED.findall(result.errors)
+        skipped = [one or other for one, other in _SKIPPED.findall(result.errors)]
         if result.status != 0:
             said = _said(result.errors, chart, release, home)
             raise InvalidManifests(messages.failure(said, chart, secret=_is_secret(chart, release)))
@@ -96,7 +98,7 @@ class ChartRenderer:
 
 def _words(chart: ChartFiles, release: Release, home: Path) -> Iterator[str]:
     """Yield the arguments of helm; writes the files of values, whose own names may be anything."""
-    yield from ("template", "--namespace", release.namespace)
+    yield from ("--namespace", release.namespace)
     yield from ("--kube-version", release.inputs.kube_version)
     if release.include_crds:
         yield "--include-crds"
@@ -125,8 +127,9 @@ def _said(errors: str, chart: ChartFiles, release: Release, home: Path) -> str:
     return said
 
 
-def find(search: str) -> str:
-    """Return the path of helm. Raises RendererMissing GK3401 without one that is understood."""
+def find(search: str) -> tuple[str, int]:
+    """Return the path of helm, and its major version. Raises RendererMissing GK3401 without one
+    that is understood."""
     program = shutil.which("helm", path=search)
     if program is None:
         raise _missing("a chart needs helm, which is not installed")
@@ -135,7 +138,7 @@ def find(search: str) -> str:
     number = (int(found[1]), int(found[2])) if found else (0, 0)
     if not any(number[0] == oldest[0] and number >= oldest for oldest in UNDERSTOOD):
         raise _missing(f"{program} is not a helm that is understood: {shown(version or 'none')}")
-    return program
+    return program, number[0]
 
 
 @functools.lru_cache(maxsize=8)
