@@ -9,18 +9,22 @@ from typing import Any
 import msgspec
 import pytest
 
+from gitkruise.git.helm import render
+from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import Builder
 from gitkruise.gitops.build.post_build import offline, wants
 from gitkruise.gitops.build.release import ASSUMED, release_of
+from gitkruise.gitops.preview.inputs import read_side
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.gitops.config import Unit, UnitSpec
+from gitkruise.model.gitops.config import Config, GitSource, GitSourceSpec, Unit, UnitSpec
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import kept
 from gitkruise.wire.primitives.names import Obj
 from tests.git.helm_program import real, stand_in
+from tests.git.repos import make_origin
 from tests.gitops.build.test_post_build import everything_told, secret
-from tests.gitops.stage import MakeStage, Stage, config_map
+from tests.gitops.stage import MakeStage, Stage, config_map, documents
 from tests.worlds import SPACE
 
 CANARY = "hunter2-hunter2"
@@ -213,3 +217,26 @@ def test_a_release_without_a_cluster_says_what_it_assumes() -> None:
 def test_an_object_that_helm_would_keep_is_kept() -> None:
     assert kept(config_map("a", {"helm.sh/resource-policy": "keep"}))
     assert not kept(config_map("a", {"helm.sh/resource-policy": "other"}))
+
+
+def test_a_plan_without_helm_reports_the_unit_with_the_chart_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(render, "UNDERSTOOD", ())  # whatever is installed here
+    origin = make_origin(tmp_path)
+    head = origin.commit({**CHART, "plain/a.yaml": documents(config_map("a"))})
+    units = {
+        name: Unit("shop", name, msgspec.convert({"sourceRef": {"name": "src"}, **spec}, UnitSpec))
+        for name, spec in (
+            ("web", {"path": "chart", "render": {"kind": "helm"}}),
+            ("rest", {"path": "plain"}),
+        )
+    }
+    config = Config(
+        {"shop/src": GitSource("shop", "src", GitSourceSpec(url="."))},
+        {f"shop/{name}": unit for name, unit in units.items()},
+    )
+    with Repository.open(str(origin.bare)) as repository:
+        side = read_side(repository, head, config, load_catalog(), Gates())
+    assert [f.code for f in side.findings] == ["GK3401"]
+    assert [d.key.name for d in side.objects] == ["a"]
