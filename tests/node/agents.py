@@ -16,10 +16,10 @@ from gitkruise.kube.system.package_data import data_dir
 from tests.agent.scenes import CRDS
 from tests.kube.real.apiserver import talking
 from tests.node.cluster import Cluster
-from tests.node.pods import namespace, until
+from tests.node.pods import until
 from tests.node.worker import Worker
 
-HOME, RBAC = "gitkruise-system", "rbac.authorization.k8s.io"
+HOME, RBAC = "gitkruise-agent", "rbac.authorization.k8s.io"
 RIGHTS = data_dir("deploy") / "agent" / "rbac.yaml"
 
 
@@ -47,7 +47,6 @@ def agent_token(node: Cluster) -> str:
 def install_rights(node: Cluster) -> None:
     """Create the objects of deploy/agent/rbac.yaml."""
     base = {"v1": "/api/v1", "rbac.authorization.k8s.io/v1": f"/apis/{RBAC}/v1"}
-    namespace(node, HOME)
     for raw in yaml.safe_load_all(RIGHTS.read_text()):
         space = raw["metadata"].get("namespace", "")
         place = f"/namespaces/{space}" if space else ""

@@ -18,7 +18,7 @@ from tests.node.cluster import Cluster
 from tests.node.pods import namespace, pod, pod_spec, ready, status, until
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
-HOME, RBAC = "gitkruise-system", "rbac.authorization.k8s.io"
+RBAC = "rbac.authorization.k8s.io"
 RIGHTS = data_dir("deploy") / "agent" / "rbac.yaml"
 GROUP = "/apis/apps.kruise.io/v1beta1/namespaces"
 

@@ -31,6 +31,7 @@ from tests.gitops.install.hall import CRD, RBAC, SERVICE, SPACE, UNIT, Hall, con
 from tests.worlds import create
 
 pytestmark = pytest.mark.slow
+LEVEL = "pod-security.kubernetes.io/enforce"
 
 
 def test_every_object_has_everything_that_any_flag_brings() -> None:
@@ -376,18 +377,26 @@ def test_rights_go_before_processes_and_those_before_units(hall: Hall) -> None:
     assert order[-1] == "namespaces"
 
 
-def test_an_agent_that_kubectl_applied_goes_and_its_second_namespace_stays(hall: Hall) -> None:
+def test_an_agent_that_kubectl_applied_goes_and_its_namespaces_stay(hall: Hall) -> None:
     async def script(hall: Hall) -> None:
         await hall.install()
-        agents = [o for o in every_object(SPACE) if "agent" in o["metadata"]["name"]]
-        spaces = [o for o in every_object(SPACE) if o["metadata"]["name"] == "kruise-daemon-config"]
+        names = {"kruise-daemon-config", "gitkruise-agent"}
+        spaces = [
+            o for o in every_object(SPACE)
+            if o["kind"] == "Namespace" and o["metadata"]["name"] in names
+        ]  # fmt: skip
+        agents = [
+            o for o in every_object(SPACE)
+            if "agent" in o["metadata"]["name"] and o not in spaces
+        ]  # fmt: skip
         assert {obj["kind"] for obj in agents} >= {"DaemonSet", "ServiceAccount", "ClusterRole"}
         for obj in (*spaces, *agents):
             request = create(hall.world, obj)
             await hall.transport.send(replace(request, params={"fieldManager": "kubectl"}))
         done = await hall.uninstall()
         assert not {key_of(obj) for obj in agents} & set(hall.all())
-        assert "kubectl wrote it, too" in stays(done)["Namespace kruise-daemon-config"]
+        for name in names:
+            assert "kubectl wrote it, too" in stays(done)[f"Namespace {name}"]
         assert not hall.has("Namespace", SPACE)
 
     hall.run(script)
@@ -441,3 +450,22 @@ def test_a_deploy_key_goes_and_credentials_of_users_stay(hall: Hall) -> None:
         assert hall.has("Secret", "mine", SPACE)
 
     hall.run(script)
+
+
+def test_pods_fit_the_pod_security_of_their_namespace() -> None:
+    """An API server creates a DaemonSet in any namespace, and forbids its pods later."""
+    objects = every_object(SPACE)
+    enforced = {
+        obj["metadata"]["name"]: get(obj, "metadata", "labels", LEVEL, default="")
+        for obj in objects
+        if obj["kind"] == "Namespace"
+    }
+    seen = {}
+    for obj in objects:
+        pod = get(obj, "spec", "template", "spec")
+        if pod is not None:
+            host = any("hostPath" in volume for volume in pod["volumes"])
+            root = any(get(c, "securityContext", "runAsUser") == 0 for c in pod["containers"])
+            seen[obj["kind"]] = "privileged" if host or root else "restricted"
+            assert enforced[obj["metadata"]["namespace"]] == seen[obj["kind"]]
+    assert seen == {"Deployment": "restricted", "DaemonSet": "privileged"}
