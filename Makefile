@@ -212,6 +212,16 @@ bench: $(VENV)/dev ## Measure what the project promises
 release: $(VENV)/dev ## Build the files of a release from HEAD into dist/; ARGS="--help" lists its options
 	$(BIN)/python -m release $(ARGS)
 
+PROFILES := build/profiles
+.PHONY: profile
+profile: $(VENV)/dev ## Write a flame graph of each benchmark, or of those in ONLY, to build/profiles
+	mkdir -p $(PROFILES)
+	export KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}"; \
+	for name in $(or $(ONLY),$$($(BIN)/python -m bench --list)); do \
+	  $(BIN)/py-spy record --subprocesses --nonblocking --rate 200 -o $(PROFILES)/$$name.svg -- \
+	    $(BIN)/python -m bench $$name || exit; \
+	done
+
 PIN := $(BIN)/pip-compile -q --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 	--generate-hashes --strip-extras --allow-unsafe
 

@@ -72,6 +72,9 @@ BENCHMARKS: Final[Mapping[str, Callable[[], Iterator[Row]]]] = {
 
 
 def main(names: list[str]) -> int:
+    if names == ["--list"]:
+        sys.stdout.write("".join(f"{name}\n" for name in BENCHMARKS))
+        return 0
     strangers = [name for name in names if name not in BENCHMARKS]
     if strangers:
         sys.stderr.write(f"no benchmark {strangers[0]}; there are {', '.join(BENCHMARKS)}\n")
