@@ -36,6 +36,7 @@ from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.cluster.engine import (
     AUTO,
     BY_CONTROLLER,
+    EMBEDDED_HOLDER,
     HEEDS_CANARIES,
     KRUISE,
     LEASE_NAMESPACE,
@@ -271,6 +272,7 @@ class _Process:
             predecessor=self.predecessor,
             duration_s=self.options.lease_s,
             notes=tuple(notes.items()),
+            keeper=EMBEDDED_HOLDER,
         )
 
 
@@ -461,13 +463,10 @@ async def _drive(me: _Process, live: LiveView, transport: Transport, clock: Cloc
         try:
             async with lease.held():
                 workloads = Controllers(
-                    driven(live.catalog, me.options.gates),
-                    FencedTransport(transport, lease),
-                    live.catalog,
-                    clock,
-                    ControllerOptions(gates=me.options.gates),
+                    driven(live.catalog, me.options.gates), FencedTransport(transport, lease),
+                    live.catalog, clock, ControllerOptions(gates=me.options.gates),
                     live.share_workloads(),
-                )
+                )  # fmt: skip
                 await workloads.run()
         except* (ClusterFailed, ApiError) as lost:
             log.warning(log_line("controllers-stopped", error=lost.exceptions[0]))

@@ -22,6 +22,7 @@ KRUISE_NAMESPACE: Final = "kruise-system"
 KRUISE_LEASE: Final = "kruise-manager"
 LEASE_NAMESPACE: Final = "kube-system"
 WORKLOADS_LEASE: Final = "gitkruise-workloads"
+EMBEDDED_HOLDER: Final = "sandbox"  # of that lease, for good, inside an embedded cluster
 HEEDS_CANARIES: Final = "gitkruise.io/heeds-canaries"  # on that lease: who pauses at canaries
 BY_CONTROLLER, STEERED = "true", "steered"  # the Deployment controller itself; gitkruise next to it
 OWN, KRUISE, AUTO = "own", "kruise", "auto"
@@ -116,7 +117,7 @@ async def hold_workloads(transport: Transport, now: datetime, marks: Mapping[str
     """
     instant = format_micro_time(now)
     spec = {
-        "holderIdentity": "sandbox",
+        "holderIdentity": EMBEDDED_HOLDER,
         "leaseDurationSeconds": 10 * 365 * 24 * 3600,
         "acquireTime": instant,
         "renewTime": instant,
@@ -142,7 +143,7 @@ async def hold_workloads(transport: Transport, now: datetime, marks: Mapping[str
 async def release_workloads(transport: Transport) -> None:
     """Undo what an earlier run with controllers inside left: the lease held for good."""
     lease = await _lease(transport, LEASE_NAMESPACE, WORKLOADS_LEASE)
-    if lease is not None and get(lease, "spec", "holderIdentity") == "sandbox":
+    if lease is not None and get(lease, "spec", "holderIdentity") == EMBEDDED_HOLDER:
         request = ApiRequest(
             verb="delete", resource=LEASES, namespace=LEASE_NAMESPACE, name=WORKLOADS_LEASE
         )

@@ -54,7 +54,8 @@ class LeaseName:
 
     `predecessor` is the identity of a process that has certainly ended: its lease need not expire.
     Replicas with different durations are safe with each other: the longer one is waited out.
-    `notes` are annotations that say what its holder can do.
+    `notes` are annotations that say what its holder can do. `keeper` is a holder that keeps the
+    lease by design, so that to wait for it is no fault.
     """
 
     namespace: str
@@ -63,6 +64,7 @@ class LeaseName:
     predecessor: str = ""
     duration_s: float = DURATION_S
     notes: tuple[tuple[str, str], ...] = ()
+    keeper: str = ""
 
 
 class Lease:
@@ -146,7 +148,9 @@ class Lease:
         while not await self._try():
             if self._why() != said and (self.others or self._refused):
                 said = self._why()
-                log.warning(log_line("lease-not-held", reason=said))
+                kept = self.others and self.holder == self.name.keeper
+                level = logging.INFO if kept else logging.WARNING
+                log.log(level, log_line("lease-not-held", reason=said))
             await self._clock.sleep(self._retry_s)
         log.info(
             log_line(

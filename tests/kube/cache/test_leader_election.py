@@ -149,3 +149,28 @@ def test_nobody_leads_before_the_first_success() -> None:
     clock = ManualClock()
     with pytest.raises(ClusterFailed):
         lease("a", Toy(), clock).check()
+
+
+@pytest.mark.parametrize(("keeper", "level"), [("", "WARNING"), ("sandbox", "INFO")])
+def test_a_holder_by_design_is_no_warning(
+    caplog: pytest.LogCaptureFixture, keeper: str, level: str
+) -> None:
+    clock, toy = ManualClock(), Toy()
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(lead("sandbox"))
+            await clock.sleep(1)
+            second = group.create_task(lead("one", keeper=keeper))
+            await clock.sleep(30)
+            for task in (second, first):
+                task.cancel()
+
+    async def lead(who: str, **more: Any) -> None:
+        async with lease(who, toy, clock, **more).held():
+            await clock.sleep(1000)
+
+    with caplog.at_level("INFO"):
+        clock.run(main())
+    told = [r.levelname for r in caplog.records if "lease-not-held" in r.getMessage()]
+    assert told == [level]
