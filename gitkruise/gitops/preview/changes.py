@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Final
 
 from gitkruise.admission.conversion.registry import convert
 from gitkruise.kube.client.codec import encode
-from gitkruise.model.gitops.change import ChangeKind, Desired, IgnoreRule, Live, ObjectChange
+from gitkruise.model.gitops.change import ChangeKind, Desired, IgnoreRule, Live, ObjectChange, Path
 from gitkruise.planner.report.blast_radius import played_ahead
 from gitkruise.planner.sync.annotations import DIGEST, annotation
 from gitkruise.planner.sync.diff import all_differences
 from gitkruise.planner.sync.drift import differences, ignored_paths
 from gitkruise.wire.catalog.catalog import Catalog
-from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.names import Obj, ObjectKey, split_api_version
 from gitkruise.wire.primitives.paths import get
+
+_WRITTEN: Final = ("labels", "annotations", "finalizers")
 
 
 def changes_between(
@@ -91,6 +94,43 @@ def _held_against(
     same = ChangeKind.CONFIGURE if fields else ChangeKind.UNCHANGED
     drift = bool(fields) and (applied or change.kind is ChangeKind.UNCHANGED)
     return replace(change, kind=same, fields=fields, before=there, drift=drift)
+
+
+def with_losses(
+    changes: Sequence[ObjectChange], after: Mapping[ObjectKey, Obj], catalog: Catalog
+) -> tuple[ObjectChange, ...]:
+    """`changes` with the fields that an object loses when git takes it over; `after` are the
+    objects as they are then."""
+    return tuple(
+        _losing(change, after[change.key], catalog) if change.key in after else change
+        for change in changes
+    )
+
+
+def _losing(change: ObjectChange, after: Obj, catalog: Catalog) -> ObjectChange:
+    assert change.before is not None
+    kind = catalog.by_kind(change.key.group, _version(after), change.key.kind)
+    before = convert(change.before, _version(after))
+    found = all_differences(_content(before), _content(after), kind.strict if kind else None)
+    told = {field.path for field in change.fields}
+    lost = tuple(f for f in found if f.path not in told and not _below(f.path, told))
+    if not lost:
+        return change
+    return replace(change, kind=ChangeKind.CONFIGURE, fields=(*change.fields, *lost))
+
+
+def _version(obj: Obj) -> str:
+    return split_api_version(str(obj["apiVersion"]))[1]
+
+
+def _content(obj: Obj) -> Obj:
+    """The part of an object that users write."""
+    meta = {k: obj["metadata"][k] for k in _WRITTEN if k in obj["metadata"]}
+    return {**{k: v for k, v in obj.items() if k != "status"}, "metadata": meta}
+
+
+def _below(path: Path, others: Collection[Path]) -> bool:
+    return any(path[:n] in others for n in range(1, len(path)))
 
 
 def rollouts_started(changes: Sequence[ObjectChange]) -> frozenset[ObjectKey]:

@@ -9,12 +9,20 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gitkruise.errors import Finding
-from gitkruise.gitops.preview.changes import changes_between, rollouts_started, with_live
+from gitkruise.gitops.preview.changes import (
+    changes_between,
+    rollouts_started,
+    with_live,
+    with_losses,
+)
 from gitkruise.model.gitops.change import Desired, ObjectChange
 from gitkruise.model.planning.canary_lock import unlocked
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.sync.annotations import create_only
+from gitkruise.planner.sync.ownership import mark_of
+from gitkruise.planner.sync.takeover import handed_over
 from gitkruise.wire.catalog.catalog import Catalog
-from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 
 if TYPE_CHECKING:
     from gitkruise.gitops.preview.cluster_facts import ClusterFacts
@@ -89,7 +97,7 @@ async def live_preview(
     from gitkruise.gitops.preview.cluster_facts import cluster_facts  # noqa: PLC0415  not offline
 
     facts = await cluster_facts(base, target, catalog, transport=transport, now=now)
-    owned = await asyncio.to_thread(live_changes, base, target, catalog, facts)
+    owned = await asyncio.to_thread(live_changes, base, target, catalog, gates, facts)
     refused: tuple[Finding, ...] = ()
     if tried_on:
         from gitkruise.gitops.preview.live_diff import DryRun  # noqa: PLC0415  not offline
@@ -108,16 +116,27 @@ async def live_preview(
 
 
 def live_changes(
-    base: PlanSide | None, target: PlanSide, catalog: Catalog, facts: ClusterFacts
+    base: PlanSide | None, target: PlanSide, catalog: Catalog, gates: Gates, facts: ClusterFacts
 ) -> OwnedChanges:
     """The changes from what the cluster has, without those that another unit's mark prevents."""
     from gitkruise.gitops.preview.ownership import owned_changes  # noqa: PLC0415  as PlanSide
+    from gitkruise.gitops.preview.simulate import after_takeover  # noqa: PLC0415  the model
     from gitkruise.kube.client.discovery import served_by  # noqa: PLC0415  not offline
 
     served = served_by(catalog, facts.definitions)
     changes = changes_between(base.objects if base else (), target.objects, catalog)
     changes = with_live(changes, target.objects, facts.objects, served, target.ignore)
+    taken = [(d, facts.objects[d.key]) for d in target.objects if _is_taken_over(d, facts)]
+    if taken:
+        after = after_takeover(taken, served, gates, facts.now)
+        changes = with_losses(changes, after, served)
     return owned_changes(changes, base, target, facts.objects, facts.now)
+
+
+def _is_taken_over(d: Desired, facts: ClusterFacts) -> bool:
+    """Return whether the sync makes an object its own that no unit had."""
+    there = facts.objects.get(d.key)
+    return there is not None and not (d.hook or create_only(d.obj) or mark_of(there))
 
 
 def live_outcome(
@@ -131,7 +150,10 @@ def live_outcome(
         without_canary,
     )
 
-    rollouts: Sequence[Obj] = [unlocked(obj) for obj in facts.rollouts]
+    taken = {d.key for d in target.objects if _is_taken_over(d, facts)}
+    rollouts: Sequence[Obj] = [
+        handed_over(obj) if key_of(obj) in taken else obj for obj in map(unlocked, facts.rollouts)
+    ]
     objects = target.objects
     if not facts.heeds_canaries:
         rollouts = [without_canary(obj) for obj in rollouts]

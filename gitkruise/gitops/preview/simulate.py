@@ -41,6 +41,7 @@ from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.health.tie_breaks import loosened
 from gitkruise.planner.sync.annotations import MANAGER
 from gitkruise.planner.sync.canary_pause import PAUSED, canary_pause, resumed_by, with_pause
+from gitkruise.planner.sync.takeover import handed_over
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, split_api_version
 from gitkruise.wire.primitives.paths import drop, get
@@ -50,8 +51,8 @@ from gitkruise.world.controllers.scheduler import add_nodes
 from gitkruise.world.simulation.forecast import Forecast, predict, settle
 
 __all__ = [
-    "Forecast", "Played", "live_world", "loosened_by", "offline_world", "play", "rollout_objects",
-    "without_canary",
+    "Forecast", "Played", "after_takeover", "live_world", "loosened_by", "offline_world", "play",
+    "rollout_objects", "without_canary",
 ]  # fmt: skip
 
 NAMESPACE: Final = GroupKind("", "Namespace")
@@ -188,6 +189,24 @@ def _apply(d: Desired, catalog: Catalog) -> ApiRequest:
         content_type=APPLY_PATCH,
         params={"fieldManager": MANAGER, "force": "true"},
     )
+
+
+def after_takeover(
+    wanted: Sequence[tuple[Desired, Obj]], catalog: Catalog, gates: Gates, now: datetime
+) -> dict[ObjectKey, Obj]:
+    """Return objects that other tools applied as they are once git has them: (git, live) of each.
+
+    Those that the model rejects are left out.
+    """
+    there = [handed_over(live) for _, live in wanted]
+    world = live_world(there, catalog, gates)
+    found: dict[ObjectKey, Obj] = {}
+    for d, _ in wanted:
+        if catalog.by_kind(d.key.group, d.version, d.key.kind) is not None:
+            _ensure_namespace(world, d.key.namespace, catalog, now)
+            with suppress(ApiError):
+                found[d.key] = world.handle(_apply(d, catalog), now).body
+    return found
 
 
 def _write(world: World, d: Desired, catalog: Catalog, now: datetime) -> ApiRequest:

@@ -67,7 +67,7 @@ def plan_text(
         if facts is None:
             preview = offline_preview(before, after, catalog, gates)
         else:
-            owned = live_changes(before, after, catalog, facts)
+            owned = live_changes(before, after, catalog, gates, facts)
             preview = live_outcome(owned, after, catalog, gates, facts)
         wrong = errors_of(preview.unplayed)
         if not wrong:

@@ -1,0 +1,93 @@
+"""A plan names what an object loses when git takes it over from another tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from gitkruise.app import controller
+from gitkruise.gitops.preview.inputs import read_side
+from gitkruise.gitops.preview.preview import Preview, live_preview
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.wire.primitives.names import Obj
+from tests.gitops.programs import SOURCE, options, unit
+from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
+
+GATES: Final = Gates()
+FLUX: Final = {"kustomize.toolkit.fluxcd.io/name": "apps"}
+
+
+def labelled(obj: Obj) -> dict[str, Any]:
+    return {**obj, "metadata": {**obj["metadata"], "labels": FLUX}}
+
+
+def with_env(obj: dict[str, Any]) -> dict[str, Any]:
+    obj["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "OLD", "value": "1"}]
+    return obj
+
+
+def unsized(obj: dict[str, Any]) -> dict[str, Any]:
+    del obj["spec"]["replicas"]
+    return obj
+
+
+WRITTEN: Final = ("spec.", "data.", "metadata.labels.")
+ENV: Final = "spec.template.spec.containers.0.env"
+ROWS: dict[str, tuple[Obj, Obj, str, list[str]]] = {
+    # what it shows: what the tool applied, what git has, the tool, fields that go
+    "a label": (labelled(config_map("a", x="1")), config_map("a", x="1"), "kustomize-controller",
+                ["metadata.labels"]),
+    "a value": (config_map("a", x="1", y="2"), config_map("a", x="1"), "helm", ["data.y"]),
+    "what nobody applied as a whole stays": (
+        config_map("a", x="1", y="2"), config_map("a", x="1"), "dashboard", []),
+    "an environment variable": (with_env(web()), web(), "argocd-controller", [ENV]),
+    "a number that has a default": (web(), unsized(web()), "kubectl", ["spec.replicas"]),
+    "nothing": (web(), web(), "kubectl-client-side-apply", []),
+}  # fmt: skip
+
+
+def values(obj: Any, path: tuple[str | int, ...] = ()) -> dict[str, Any]:
+    """The leaves of an object by path, without what a server writes."""
+    if isinstance(obj, dict):
+        items = [(key, one) for key, one in obj.items() if key not in {"managedFields", "status"}]
+        return {k: v for key, one in items for k, v in values(one, (*path, key)).items()}
+    if isinstance(obj, list):
+        return {k: v for n, one in enumerate(obj) for k, v in values(one, (*path, n)).items()}
+    return {".".join(map(str, path)): obj}
+
+
+async def planned(stage: Stage, program: Any, commit: str) -> Preview:
+    target = read_side(stage.repository, commit, program.config, stage.world.catalog, GATES)
+    return await live_preview(
+        None, target, stage.world.catalog, GATES, transport=stage.wire, now=stage.clock.now()
+    )
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_plan_says_what_a_takeover_removes(staged: MakeStage, tmp_path: Path, name: str) -> None:
+    there, wanted, tool, gone = ROWS[name]
+    stage = staged()
+
+    async def script() -> None:
+        stage.meddle(there, manager=tool)
+        await stage.rest(60)
+        kind, own, group = there["kind"], there["metadata"]["name"], there["apiVersion"]
+        before = values(stage.get(kind, own, group.rpartition("/")[0]))
+        commit = stage.origin.commit({"one/a.yaml": documents(wanted)})
+        program = options(stage, tmp_path, SOURCE + unit("one"))
+        preview = await planned(stage, program, commit)
+        (change,) = preview.changes
+        told = [".".join(map(str, f.path)) for f in change.fields]
+        async with controller(program, stage.wire, stage.clock):
+            await stage.rest(120)
+        after = values(stage.get(kind, own, group.rpartition("/")[0]))
+        lost = [p for p in before if p.startswith(WRITTEN) and after.get(p) != before[p]]
+        assert {path for path in lost if not any(path.startswith(one) for one in gone)} == set()
+        assert [any(path.startswith(one) for path in lost) for one in gone] == [True] * len(gone)
+        assert told == gone
+        assert preview.live
+        assert (preview.forecast is not None) == any(one.startswith("spec.") for one in gone)
+
+    stage.play(script)
