@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import eq
 from types import MappingProxyType
 from typing import Final
 
 from gitkruise.admission.conversion.registry import convert
 from gitkruise.kube.client.codec import encode
-from gitkruise.model.gitops.change import ChangeKind, Desired, IgnoreRule, Live, ObjectChange, Path
+from gitkruise.model.gitops.change import (
+    MISSING,
+    ChangeKind,
+    Desired,
+    IgnoreRule,
+    Live,
+    ObjectChange,
+    Path,
+)
 from gitkruise.planner.report.blast_radius import played_ahead
 from gitkruise.planner.sync.annotations import DIGEST, annotation
 from gitkruise.planner.sync.diff import all_differences
@@ -112,8 +121,8 @@ def _losing(change: ObjectChange, after: Obj, catalog: Catalog) -> ObjectChange:
     kind = catalog.by_kind(change.key.group, _version(after), change.key.kind)
     before = convert(change.before, _version(after))
     found = all_differences(_content(before), _content(after), kind.strict if kind else None)
-    told = {field.path for field in change.fields}
-    lost = tuple(f for f in found if f.path not in told and not _below(f.path, told))
+    told = [field.path for field in change.fields]
+    lost = tuple(f for f in found if f.before is not MISSING and not _overlaps(f.path, told))
     if not lost:
         return change
     return replace(change, kind=ChangeKind.CONFIGURE, fields=(*change.fields, *lost))
@@ -129,8 +138,9 @@ def _content(obj: Obj) -> Obj:
     return {**{k: v for k, v in obj.items() if k != "status"}, "metadata": meta}
 
 
-def _below(path: Path, others: Collection[Path]) -> bool:
-    return any(path[:n] in others for n in range(1, len(path)))
+def _overlaps(path: Path, others: Iterable[Path]) -> bool:
+    """Return whether a path is, contains or lies in one of the others."""
+    return any(all(map(eq, path, other)) for other in others)
 
 
 def rollouts_started(changes: Sequence[ObjectChange]) -> frozenset[ObjectKey]:

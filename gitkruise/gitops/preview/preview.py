@@ -20,7 +20,7 @@ from gitkruise.model.planning.canary_lock import unlocked
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import create_only
 from gitkruise.planner.sync.ownership import mark_of
-from gitkruise.planner.sync.takeover import handed_over
+from gitkruise.planner.sync.takeover import applied_by_others, handed_over
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 
@@ -127,16 +127,18 @@ def live_changes(
     changes = changes_between(base.objects if base else (), target.objects, catalog)
     changes = with_live(changes, target.objects, facts.objects, served, target.ignore)
     taken = [(d, facts.objects[d.key]) for d in target.objects if _is_taken_over(d, facts)]
-    if taken:
-        after = after_takeover(taken, served, gates, facts.now)
-        changes = with_losses(changes, after, served)
-    return owned_changes(changes, base, target, facts.objects, facts.now)
+    after, wrong = after_takeover(taken, served, gates, facts.now) if taken else ({}, [])
+    changes = with_losses(changes, after, served)
+    owned = owned_changes(changes, base, target, facts.objects, facts.now)
+    return replace(owned, findings=(*owned.findings, *wrong))
 
 
 def _is_taken_over(d: Desired, facts: ClusterFacts) -> bool:
-    """Return whether the sync makes an object its own that no unit had."""
+    """Return whether the sync makes an object its own that another tool applied."""
     there = facts.objects.get(d.key)
-    return there is not None and not (d.hook or create_only(d.obj) or mark_of(there))
+    if there is None or d.hook or create_only(d.obj) or mark_of(there):
+        return False
+    return applied_by_others(there)
 
 
 def live_outcome(

@@ -193,20 +193,24 @@ def _apply(d: Desired, catalog: Catalog) -> ApiRequest:
 
 def after_takeover(
     wanted: Sequence[tuple[Desired, Obj]], catalog: Catalog, gates: Gates, now: datetime
-) -> dict[ObjectKey, Obj]:
+) -> tuple[dict[ObjectKey, Obj], list[Finding]]:
     """Return objects that other tools applied as they are once git has them: (git, live) of each.
 
-    Those that the model rejects are left out.
+    Those that the model rejects are left out, with a finding for each.
     """
     there = [handed_over(live) for _, live in wanted]
     world = live_world(there, catalog, gates)
     found: dict[ObjectKey, Obj] = {}
+    wrong: list[Finding] = []
     for d, _ in wanted:
-        if catalog.by_kind(d.key.group, d.version, d.key.kind) is not None:
-            _ensure_namespace(world, d.key.namespace, catalog, now)
-            with suppress(ApiError):
-                found[d.key] = world.handle(_apply(d, catalog), now).body
-    return found
+        if catalog.by_kind(d.key.group, d.version, d.key.kind) is None:
+            continue  # the cluster does not serve it: there is a finding for that
+        _ensure_namespace(world, d.key.namespace, catalog, now)
+        try:
+            found[d.key] = world.handle(_apply(d, catalog), now).body
+        except ApiError as error:
+            wrong.append(_losses_unknown(d, unquoted(error, d).message))
+    return found, wrong
 
 
 def _write(world: World, d: Desired, catalog: Catalog, now: datetime) -> ApiRequest:
@@ -301,6 +305,18 @@ def _not_simulated(d: Desired, why: str) -> Finding:
         message=f"{d.key}: {why}, so its rollout is not simulated",
         places=(d.document.place(("apiVersion",)),),
         notes=(("why", "only the cluster knows whether it serves that version"),),
+        object=str(d.key),
+        severity=Severity.WARNING,
+    )
+
+
+def _losses_unknown(d: Desired, why: str) -> Finding:
+    """GK2110: what an object loses that is taken over is not known."""
+    return Finding(
+        code="GK2110",
+        message=f"{d.key}: the fields that it loses when it is taken over are not known",
+        places=(d.document.place(("kind",)),),
+        notes=(("why", why),),
         object=str(d.key),
         severity=Severity.WARNING,
     )

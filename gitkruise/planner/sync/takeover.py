@@ -58,6 +58,11 @@ def _union(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
+def applied_by_others(live: Obj) -> bool:
+    """Return whether a tool whose fields become ours applied an object."""
+    return any(map(_is_applier, get(live, "metadata", "managedFields", default=())))
+
+
 def handed_over(live: Obj) -> Obj:
     """Return an object that other tools applied, with their fields as ours.
 
@@ -65,8 +70,6 @@ def handed_over(live: Obj) -> Obj:
     """
     managed: Sequence[Mapping[str, Any]] = get(live, "metadata", "managedFields", default=())
     theirs = [entry for entry in managed if _is_applier(entry)]
-    if not theirs:
-        return live
     mine = {**theirs[0], "manager": MANAGER, "operation": "Apply", "fieldsV1": {}}
     given: Obj = put(live, ("metadata", "managedFields"), joined([*managed, mine]))
     return given

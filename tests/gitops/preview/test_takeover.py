@@ -91,3 +91,18 @@ def test_a_plan_says_what_a_takeover_removes(staged: MakeStage, tmp_path: Path, 
         assert (preview.forecast is not None) == any(one.startswith("spec.") for one in gone)
 
     stage.play(script)
+
+
+def test_a_plan_says_where_it_does_not_know(staged: MakeStage, tmp_path: Path) -> None:
+    stage = staged()
+    there, wanted = config_map("a", x="1"), config_map("a", x="2")
+
+    async def script() -> None:
+        stage.meddle({**there, "immutable": True}, manager="kubectl")
+        commit = stage.origin.commit({"one/a.yaml": documents(wanted)})
+        preview = await planned(stage, options(stage, tmp_path, SOURCE + unit("one")), commit)
+        (finding,) = preview.unplayed
+        assert (finding.code, finding.is_error) == ("GK2110", False)
+        assert "immutable" in dict(finding.notes)["why"]
+
+    stage.play(script)
