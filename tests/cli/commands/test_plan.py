@@ -11,6 +11,8 @@ from tests.cli.calls import Caller
 from tests.cli.shop import CONFIG_MAP, Checkout, cloneset
 from tests.git.repos import run_git
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 Golden = Callable[[str, str], None]
 CONFIGURED = CONFIG_MAP.replace("old-flags", "flags")

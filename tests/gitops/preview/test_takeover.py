@@ -15,6 +15,8 @@ from gitkruise.wire.primitives.names import Obj
 from tests.gitops.programs import SOURCE, options, unit
 from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
 
+pytestmark = pytest.mark.slow
+
 GATES: Final = Gates()
 FLUX: Final = {"kustomize.toolkit.fluxcd.io/name": "apps"}
 

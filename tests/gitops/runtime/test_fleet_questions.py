@@ -19,6 +19,8 @@ from tests.git.repos import run_git
 from tests.gitops.programs import SOURCE, options, unit
 from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
 
+pytestmark = pytest.mark.slow
+
 Body = Callable[[Answers, RunningController], Awaitable[Any]]
 
 
