@@ -66,10 +66,13 @@ def applied_by_others(live: Obj) -> bool:
 def handed_over(live: Obj) -> Obj:
     """Return an object that other tools applied, with their fields as ours.
 
-    An apply of ours removes from it what it will remove from the real one, in two steps.
+    An apply of ours removes from it what it will remove from the real one, in two steps. An object
+    that no such tool applied, or not any more, is returned as it is.
     """
     managed: Sequence[Mapping[str, Any]] = get(live, "metadata", "managedFields", default=())
     theirs = [entry for entry in managed if _is_applier(entry)]
+    if not theirs:
+        return live
     mine = {**theirs[0], "manager": MANAGER, "operation": "Apply", "fieldsV1": {}}
     given: Obj = put(live, ("metadata", "managedFields"), joined([*managed, mine]))
     return given

@@ -11,6 +11,7 @@ from gitkruise.app import controller
 from gitkruise.gitops.preview.inputs import read_side
 from gitkruise.gitops.preview.preview import Preview, live_preview
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.sync.takeover import handed_over
 from gitkruise.wire.primitives.names import Obj
 from tests.gitops.programs import SOURCE, options, unit
 from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
@@ -108,3 +109,11 @@ def test_a_plan_says_where_it_does_not_know(staged: MakeStage, tmp_path: Path) -
         assert "immutable" in dict(finding.notes)["why"]
 
     stage.play(script)
+
+
+def test_an_object_that_is_ours_by_now_is_handed_over_as_it_is() -> None:
+    """A controller may take it over while a plan reads the cluster."""
+    ours = {"manager": "gitkruise", "operation": "Apply", "fieldsV1": {"f:data": {}}}
+    live = config_map("a", x="1")
+    live["metadata"]["managedFields"] = [ours]
+    assert handed_over(live) is live

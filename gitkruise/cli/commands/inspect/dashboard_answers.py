@@ -186,7 +186,7 @@ class LocalRepository:
 
 @dataclass(frozen=True, slots=True)
 class RunningSources:
-    """AnswerSource that the controller of this process follows; `fleet` gives it while it leads."""
+    """Sources that the controller of this process follows; `fleet` gives it while it leads."""
 
     fleet: Callable[[], RunningFleet | None]
 
