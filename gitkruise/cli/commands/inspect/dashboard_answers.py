@@ -119,7 +119,7 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class LocalRepository:
-    """AnswerSource of a repository of this machine, and of a cluster that is asked each time.
+    """A repository of this machine, and a cluster that is asked each time.
 
     `config_path` is a configuration that is not in it; `choice` how commands find the cluster.
     """
