@@ -30,6 +30,7 @@ from bench import (
     sidecars,
     startup,
     strangers,
+    takeover,
     templates,
     units,
     watching,
@@ -66,6 +67,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], Iterator[Row]]]] = {
     "serving": serving.rows,
     "watching": watching.rows,
     "strangers": strangers.rows,
+    "takeover": takeover.rows,
     "workers": workers.rows,
     "node-agent": node_agent.rows,
 }

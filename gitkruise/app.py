@@ -16,7 +16,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from gitkruise.controller.controllers import ControllerOptions, Controllers
@@ -71,7 +70,6 @@ from gitkruise.gitops.status.rollout_annotation import Annotator
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.gitops.workers.pool import InProcess, WorkerPool
 from gitkruise.kube.cache.leader_election import (
-    DURATION_S,
     FencedTransport,
     Lease,
     LeaseName,
@@ -81,6 +79,7 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.serve.addresses import Listen
 from gitkruise.kube.system.clock import Clock
 from gitkruise.kube.system.crash_reports import FOLDER, CrashReports
+from gitkruise.kube.system.lease_terms import DURATION_S, SYNC_LEASE
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.kube.system.state_lock import state_locked
 from gitkruise.model.gitops.config import Config
@@ -99,7 +98,6 @@ from gitkruise.wire.primitives.requests import ResourceRef
 
 log = logging.getLogger(__name__)
 MEND_S: Final = 30.0  # before something that crashed at its start is started again
-SYNC_LEASE: Final = "gitkruise-sync"  # of the process that applies
 _SECRETS = ResourceRef("", "v1", "secrets")
 
 
@@ -264,14 +262,13 @@ class _Process:
         urgent = not self.options.acts
         return Lease(self.lease(self.options.lease), transport, clock, urgent=urgent)
 
-    def lease(self, name: str, notes: Mapping[str, str] = MappingProxyType({})) -> LeaseName:
+    def lease(self, name: str) -> LeaseName:
         return LeaseName(
             namespace=LEASE_NAMESPACE,
             name=name,
             identity=self.identity,
             predecessor=self.predecessor,
             duration_s=self.options.lease_s,
-            notes=tuple(notes.items()),
             keeper=EMBEDDED_HOLDER,
         )
 
@@ -307,18 +304,15 @@ class _Program:
         """Start everything. Raises DiagnosticError or ApiError when it cannot start."""
         options, live = self._options, self._live
         clock, containment = self._clock, self._containment
-        leading = ("the lease", partial(self._authority.run, clock), clock)
-        self._leading.append(self._tasks.create_task(containment.keep(*leading, lambda _: None)))
-        await self._authority.leading()
+        workloads = await self._begun(transport)
         resources = CustomResources(live, clock)
         status_writer = StatusWriter(resources, clock, containment, options.problems)
         resource_controller, config = None, options.config
         if options.custom is not None:
             checks, base = ExpressionChecks(self._workers), options.config
             reading = ResourceReader(base, options.custom, checks, containment)
-            resource_controller = ResourceController(
-                base, resources, reading, status_writer, clock, containment
-            )
+            around = (status_writer, clock, containment)
+            resource_controller = ResourceController(base, resources, reading, *around)
             await self._listed(resources)
             config = await resource_controller.begin()
         engine = await choose_engine(live.transport, _engines(config, options), clock.now())
@@ -330,20 +324,16 @@ class _Program:
         )  # fmt: skip
         annotator = Annotator(live)
         deps = ProcessDeps(
-            state_dir=options.state_dir,
-            listen=options.listen,
-            cache=cache,
+            state_dir=options.state_dir, listen=options.listen, cache=cache,
             rewrites=AcceptedRewrites(self._remembered(REWRITES)),
             listeners=(*options.listeners, annotator.offer, status_writer.hear),
-            moved=status_writer.moved,
-            crashed=status_writer.crashed,
-            acts=options.acts,
-        )
+            moved=status_writer.moved, crashed=status_writer.crashed, acts=options.acts,
+        )  # fmt: skip
         fleet = self._fleet = Supervisor(deps, context, self._tasks)
         self._run(("the watches", live.run), ("annotations", annotator.run))
         await fleet.reconcile(config, required=options.config)
         if engine == OWN:
-            drive = partial(_drive, self._me, live, transport, clock)
+            drive = partial(_drive, options.gates, workloads, live, transport, clock)
             self._run(("the workload controllers", drive))
         removals = Removals(self._remembered(UNITS))
         finalizer = await farewell_of(
@@ -356,12 +346,20 @@ class _Program:
         else:
             self._run(("the configuration", partial(_mend, fleet, config, clock)))
         return RunningController(
-            live=live,
-            fleet=fleet,
-            engine=engine,
-            standings=context.standings,
+            live=live, fleet=fleet, engine=engine, standings=context.standings,
             custom=resources.units(),
-        )
+        )  # fmt: skip
+
+    async def _begun(self, transport: Transport) -> Lease:
+        """Wait until this process leads; return the lease of the workloads, followed until then."""
+        leading = ("the lease", partial(self._authority.run, self._clock), self._clock)
+        keeping = self._containment.keep(*leading, lambda _: None)
+        self._leading.append(self._tasks.create_task(keeping))
+        workloads = Lease(self._me.lease(WORKLOADS_LEASE), transport, self._clock)
+        self._run(("the lease of the workloads", workloads.observe))
+        await self._authority.leading()
+        self._jobs.pop().cancel()
+        return workloads
 
     def _remembered(self, annotation: str, lease: str = "units") -> LeaseAnnotation:
         """A memory of units, which later processes with the same lease share."""
@@ -455,16 +453,17 @@ def driven(catalog: Catalog, gates: Gates) -> tuple[Workload[Any], ...]:
     return (*pods, *canaries, *nodes)
 
 
-async def _drive(me: _Process, live: LiveView, transport: Transport, clock: Clock) -> None:
-    """Run our workload controllers while we hold the lease, which fences all that they write."""
+async def _drive(
+    gates: Gates, lease: Lease, live: LiveView, transport: Transport, clock: Clock
+) -> None:
+    """Run our workload controllers while we hold `lease`, which fences all that they write."""
     while True:
         able = {HEEDS_CANARIES: STEERED} if live.catalog.stored(CLONESET.kind) else {}
-        lease = Lease(me.lease(WORKLOADS_LEASE, able), transport, clock)
         try:
-            async with lease.held():
+            async with lease.held(able):
                 workloads = Controllers(
-                    driven(live.catalog, me.options.gates), FencedTransport(transport, lease),
-                    live.catalog, clock, ControllerOptions(gates=me.options.gates),
+                    driven(live.catalog, gates), FencedTransport(transport, lease),
+                    live.catalog, clock, ControllerOptions(gates=gates),
                     live.share_workloads(),
                 )  # fmt: skip
                 await workloads.run()

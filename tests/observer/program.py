@@ -118,7 +118,7 @@ class Program:
         stage = self.stage
 
         class Connected(WorldTransport):
-            def __init__(self, *_: object) -> None:
+            def __init__(self, *_: object, **__: object) -> None:
                 super().__init__(stage.cluster)
 
             async def __aenter__(self) -> Connected:

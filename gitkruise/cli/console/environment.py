@@ -11,10 +11,11 @@ from typing import Final, TextIO
 
 import click
 
+from gitkruise.kube.system.lease_terms import SYNC_LEASE
+
 GLYPHS: Final = "✓⏸◐█░●→"
 BOUNDLESS: Final = 10_000  # columns of a pipe: nothing is cut for a program
 NARROWEST: Final = 40
-SYNC_LEASE: Final = "gitkruise-sync"  # of the controller without a name of its own
 COLOUR_KEY: Final = "gitkruise.colour"  # where --color and --no-color of a run are kept
 
 

@@ -130,11 +130,12 @@ class ChosenCluster:
 
 @asynccontextmanager
 async def connected(
-    choice: ClusterChoice, environment: Environment
+    choice: ClusterChoice, environment: Environment, *, unsent_s: float | None = None
 ) -> AsyncIterator[ChosenCluster]:
     """Open a transport to the chosen cluster and close it at the end.
 
-    Without flags it is the cluster that kubectl uses. Raises ClusterFailed GK410x.
+    Without flags it is the cluster that kubectl uses. `unsent_s` as for HttpTransport. Raises
+    ClusterFailed GK410x.
     """
     from gitkruise.kube.auth.connection import find  # noqa: PLC0415  imports ssl
 
@@ -150,7 +151,7 @@ async def connected(
     clock = SystemClock()
     name = choice.name or _safe(connection.context) or "in-cluster"
     try:
-        async with HttpTransport(connection, clock) as transport:
+        async with HttpTransport(connection, clock, unsent_s=unsent_s) as transport:
             yield ChosenCluster(
                 transport=transport,
                 clock=clock,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from math import ceil
+from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
@@ -24,6 +25,7 @@ from gitkruise.errors import (
 )
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock, wait_for
+from gitkruise.kube.system.lease_terms import DURATION_S, RENEW_WITHIN, RETRY
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import drop, get
@@ -32,9 +34,6 @@ from gitkruise.wire.primitives.times import format_micro_time
 
 LEASES: Final = ResourceRef("coordination.k8s.io", "v1", "leases")
 WANTED: Final = "gitkruise.io/wanted-by"  # annotation: the identity that a holder makes way for
-DURATION_S: Final = 15.0  # how long others must see no change before they take over
-_RENEW_WITHIN: Final = 2 / 3  # of the duration: without a renewal for so long we stop writing
-_RETRY: Final = 2 / 15  # of the duration
 RELEASE_WITHIN_S: Final = 2.0
 _READS: Final = frozenset({"get", "list", "watch"})
 log = logging.getLogger(__name__)
@@ -54,7 +53,7 @@ class LeaseName:
 
     `predecessor` is the identity of a process that has certainly ended: its lease need not expire.
     Replicas with different durations are safe with each other: the longer one is waited out.
-    `notes` are annotations that say what its holder can do. `keeper` is a holder that keeps the
+    `keeper` is a holder that keeps the
     lease by design, so that to wait for it is no fault.
     """
 
@@ -63,7 +62,6 @@ class LeaseName:
     identity: str
     predecessor: str = ""
     duration_s: float = DURATION_S
-    notes: tuple[tuple[str, str], ...] = ()
     keeper: str = ""
 
 
@@ -80,14 +78,15 @@ class Lease:
         if not name.identity:
             raise ValueError("an empty identity means a free lease")
         self.name, self._urgent = name, urgent
-        self._renew_within_s = name.duration_s * _RENEW_WITHIN
-        self._retry_s = name.duration_s * _RETRY
+        self._renew_within_s = name.duration_s * RENEW_WITHIN
+        self._retry_s = name.duration_s * RETRY
         self._transport, self._clock = transport, clock
         self._record: Obj | None = None  # the spec last seen
         self._mine: Obj | None = None  # the whole Lease as we wrote it last
         self._changed_at = 0.0  # when its spec last changed, monotonic
         self._renewed_at = float("-inf")
         self._wanted_by = ""
+        self._notes: Mapping[str, str] = {}
         self._refused = ""  # why the server does not let us have it
         self._writing: dict[asyncio.Timeout, float] = {}  # with seconds of the loop in one of ours
         self._idle = asyncio.Event()
@@ -138,13 +137,26 @@ class Lease:
             if not self._writing:
                 self._idle.set()
 
+    async def observe(self) -> None:
+        """Look at the lease for ever without taking it.
+
+        A process that will want it later then need not wait for a holder that is long dead.
+        """
+        while True:
+            try:
+                await self._read()
+            except ApiError as error:
+                log.info(log_line("lease-not-read", error=error))
+            await self._clock.sleep(self._retry_s)
+
     @asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
+    async def held(self, notes: Mapping[str, str] = MappingProxyType({})) -> AsyncIterator[None]:
         """Wait for leadership, keep it while the body runs, release it afterwards.
 
+        `notes` are annotations of the lease that say what its holder can do.
         Losing it cancels the body and raises ClusterFailed GK4105 (inside an ExceptionGroup).
         """
-        said = ""
+        self._notes, said = notes, ""
         while not await self._try():
             if self._why() != said and (self.others or self._refused):
                 said = self._why()
@@ -331,7 +343,7 @@ class Lease:
     def _noted(self, lease: Obj) -> Obj:
         """`lease` with its name and our notes."""
         meta = {**(lease.get("metadata") or {}), **self._meta()}
-        notes = {**(meta.get("annotations") or {}), **dict(self.name.notes)}
+        notes = {**(meta.get("annotations") or {}), **self._notes}
         return {**lease, "metadata": {**meta, **({"annotations": notes} if notes else {})}}
 
     def _meta(self) -> dict[str, str]:

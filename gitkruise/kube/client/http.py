@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import socket
+import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
 from types import SimpleNamespace
@@ -61,7 +63,8 @@ class HttpTransport:
     Tried again within the deadline: reads and server-side applies after any failure that may
     pass; other writes only when they were not yet written or the server answered 429. A write
     whose answer is lost raises GatewayTimeout. There is no client-side rate; requests in flight
-    adapt to 429. Redirects are not followed (a token never leaves its host).
+    adapt to 429. Redirects are not followed (a token never leaves its host). After `unsent_s`
+    without an acknowledgement the kernel drops a connection with its bytes; None: in its own time.
     """
 
     def __init__(
@@ -72,10 +75,12 @@ class HttpTransport:
         deadline_s: float = DEADLINE_S,
         limit: AdaptiveLimit | None = None,
         reply_bytes_max: int = REPLY_BYTES_MAX,
+        unsent_s: float | None = None,
     ) -> None:
         self.connection = connection
         self.limit = limit or AdaptiveLimit()
         self._clock, self._deadline_s, self._cap = clock, deadline_s, reply_bytes_max
+        self._unsent_s = unsent_s
         self._session: aiohttp.ClientSession | None = None
 
     async def send(self, request: ApiRequest) -> ApiReply:
@@ -235,7 +240,10 @@ class HttpTransport:
             trace.on_request_headers_sent.append(_note_written)
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
-                    limit=0, ssl=self.connection.ssl_context() or True, keepalive_timeout=30.0
+                    limit=0,
+                    ssl=self.connection.ssl_context() or True,
+                    keepalive_timeout=30.0,
+                    socket_factory=self._socket if self._unsent_s is not None else None,
                 ),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
                 auto_decompress=False,
@@ -244,6 +252,15 @@ class HttpTransport:
                 trust_env=False,
             )
         return self._session
+
+    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, _ = address
+        made = socket.socket(family, kind, protocol)
+        # Only Linux has the option; a controller elsewhere is one for a developer.
+        if sys.platform == "linux" and self._unsent_s is not None:
+            limit_ms = int(self._unsent_s * 1000)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit_ms)
+        return made
 
 
 @functools.lru_cache(256)

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gitkruise.app import SYNC_LEASE
 from gitkruise.errors import Forbidden
 from gitkruise.gitops.cluster.engine import LEASE_NAMESPACE, WORKLOADS_LEASE
 from gitkruise.gitops.inspect.doctor_cluster import (
@@ -22,6 +21,7 @@ from gitkruise.gitops.inspect.doctor_cluster import (
     object_checks,
 )
 from gitkruise.kube.cache.leader_election import LEASES
+from gitkruise.kube.system.lease_terms import SYNC_LEASE
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 from tests.cli.calls import ROOT, Caller
 from tests.cli.commands.test_wait import CONFIG

@@ -9,7 +9,8 @@ import pytest
 
 from gitkruise.cli.commands.cluster.run import run
 from gitkruise.cli.console.command import lease_name
-from gitkruise.cli.console.environment import SYNC_LEASE, read_environment
+from gitkruise.cli.console.environment import read_environment
+from gitkruise.kube.system.lease_terms import SYNC_LEASE
 
 PARAMETER = click.Option(["--lease"])
 

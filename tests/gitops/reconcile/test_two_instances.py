@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import random  # noqa: TID251  a fixed seed
-from collections.abc import AsyncIterator, Coroutine, Generator
+from collections.abc import AsyncIterator, Coroutine, Generator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import pytest
@@ -200,7 +201,7 @@ class Unfenced(Lease):
         yield
 
     @asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
+    async def held(self, notes: Mapping[str, str] = MappingProxyType({})) -> AsyncIterator[None]:
         yield
 
 

@@ -10,6 +10,7 @@ import pytest
 from gitkruise.errors import ClusterFailed, Unavailable
 from gitkruise.kube.cache.leader_election import LEASES, Lease, LeaseName
 from gitkruise.kube.system.clock import ManualClock
+from gitkruise.kube.system.lease_terms import DURATION_S, RENEW_WITHIN, RETRY
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.kube.toy import Fault, Toy
@@ -42,33 +43,52 @@ def test_the_second_waits_until_the_first_lets_go() -> None:
             group.create_task(lead("b", 10))
 
     clock.run(main())
-    assert story == [("a", "leads", 0), ("a", "ends", 100), ("b", "leads", 101), ("b", "ends", 111)]
+    names = [("a", "leads"), ("a", "ends"), ("b", "leads"), ("b", "ends")]
+    assert [event[:2] for event in story] == names
+    assert [at for *_, at in story[:2]] == [0, 100]
+    assert 100 <= story[2][2] <= 100 + DURATION_S * RETRY
     assert (spec(toy)["holderIdentity"], spec(toy)["leaseTransitions"]) == ("", 1)
+
+
+def left_by_a_dead_one(toy: Toy) -> None:
+    """A lease whose holder renewed it for the last time just now."""
+    spec = {
+        "holderIdentity": "dead",
+        "leaseDurationSeconds": 15,
+        "renewTime": "2099-01-01T00:00:00.000000Z",
+    }
+    body = {"metadata": {"name": "gitkruise"}, "spec": spec}
+    toy.do(ApiRequest(verb="create", resource=LEASES, namespace="ops", body=body))
 
 
 def test_a_dead_holder_is_waited_out() -> None:
     clock, toy = ManualClock(), Toy()
-    toy.do(
-        ApiRequest(
-            verb="create",
-            resource=LEASES,
-            namespace="ops",
-            body={
-                "metadata": {"name": "gitkruise"},
-                "spec": {
-                    "holderIdentity": "dead",
-                    "leaseDurationSeconds": 15,
-                    "renewTime": "2099-01-01T00:00:00.000000Z",
-                },
-            },
-        )
-    )
+    left_by_a_dead_one(toy)
 
     async def main() -> float:
         async with lease("b", toy, clock).held():
             return clock.monotonic()
 
-    assert 15 < clock.run(main()) <= 18
+    assert 15 < clock.run(main()) <= 15 + 2 * DURATION_S * RETRY
+
+
+def test_who_observed_a_dead_holder_does_not_wait_for_it_again() -> None:
+    """A replica wants the second lease only once it has the first one, of the same dead process."""
+    clock, toy = ManualClock(), Toy()
+    left_by_a_dead_one(toy)
+    one = lease("b", toy, clock)
+
+    async def main() -> float:
+        async with asyncio.TaskGroup() as group:
+            looking = group.create_task(one.observe())
+            toy.faults.append(Fault("get", Unavailable("down")))
+            await clock.sleep(16)
+            looking.cancel()
+        assert spec(toy)["holderIdentity"] == "dead"
+        async with one.held():
+            return clock.monotonic()
+
+    assert clock.run(main()) <= 16 + DURATION_S * RETRY
 
 
 @pytest.mark.parametrize(("first", "second"), [(6.0, 6.0), (60.0, 6.0), (6.0, 60.0)])
@@ -121,7 +141,7 @@ def test_without_renewal_the_body_ends_and_writes_are_refused() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         clock.run(main())
     assert caught.group_contains(ClusterFailed, match="GK4105")
-    assert 10 <= ended[0] <= 12
+    assert DURATION_S * (RENEW_WITHIN - RETRY) <= ended[0] <= DURATION_S
     with pytest.raises(ClusterFailed, match="a does not lead any more"):
         one.check()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -259,3 +261,22 @@ def test_pods_stay_bytes_and_revisions_keep_theirs() -> None:
         assert got.body["data"] == RawJSON(b'{"b": 1,"a":2}')
 
     run(main())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels have no such option")
+def test_bytes_that_the_server_does_not_take_are_dropped() -> None:
+    """Else the kernel would deliver them when a partition ends, long after the lease was lost."""
+    big = replace(POST, body={"data": "x" * 2**19})
+
+    async def main() -> None:
+        with socket.socket() as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.bind(("127.0.0.1", 0))
+            deaf.listen()
+            url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+            where = connection_to(url, token="", ca_pem="")
+            async with HttpTransport(where, FAST, unsent_s=0.2) as transport:
+                with pytest.raises(GatewayTimeout, match="timed out"):
+                    await transport.send(big)
+
+    asyncio.run(main())

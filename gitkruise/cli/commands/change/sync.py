@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gitkruise.cli.console.command import ExitCodesCommand, duration_type, lease_name
-from gitkruise.cli.console.environment import SYNC_LEASE, read_environment
+from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import list_of, say, say_json, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.local_repository import config_option
 from gitkruise.errors import Finding, TimedOut, UsageProblem
+from gitkruise.kube.system.lease_terms import SYNC_LEASE
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,11 +21,12 @@ from gitkruise.cli.commands.inspect.dashboard import (
     tls_options,
 )
 from gitkruise.cli.console.command import ExitCodesCommand, lease_name, log_options, logs_json
-from gitkruise.cli.console.environment import SYNC_LEASE, read_environment
+from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.log_format import announce, log_to_stderr, print_events
 from gitkruise.cli.console.output import tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
+from gitkruise.kube.system.lease_terms import DURATION_S, SYNC_LEASE, UNSENT_WITHIN
 from gitkruise.printable import many
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ HERE: Final = Path("gitkruise.yaml")
 @click.option(
     "--lease-duration",
     type=click.IntRange(3, 3_600),
-    default=15,
+    default=DURATION_S,
     show_default=True,
     metavar="SECONDS",
     help="Time after the last renewal at which another process takes over a lease.",
@@ -229,7 +230,8 @@ async def _run(
     environment = read_environment()
     waiting = _Waiting()
     stop = stop_event(waiting.stop)
-    async with connected(choice, environment) as chosen:
+    unsent_s = options.lease_s * UNSENT_WITHIN
+    async with connected(choice, environment, unsent_s=unsent_s) as chosen:
         report, report_problem = _reporters(chosen.clock)
         assert options.custom is not None
         rules = replace(options.custom, home=chosen.home)

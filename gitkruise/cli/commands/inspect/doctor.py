@@ -18,6 +18,7 @@ from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.local_repository import config_instead
 from gitkruise.errors import ClusterFailed, Finding, UsageProblem
+from gitkruise.kube.system.lease_terms import SYNC_LEASE
 
 if TYPE_CHECKING:
     from gitkruise.gitops.inspect.doctor_cluster import Check
@@ -80,7 +81,6 @@ async def _look(
 
 
 async def _cluster(areas: Sequence[str], choice: ClusterChoice) -> list[Check]:
-    from gitkruise.app import SYNC_LEASE  # noqa: PLC0415  imports everything
     from gitkruise.gitops.cluster.engine import LEASE_NAMESPACE, WORKLOADS_LEASE  # noqa: PLC0415  as above
     from gitkruise.gitops.inspect.doctor_cluster import (  # noqa: PLC0415
         bad,
