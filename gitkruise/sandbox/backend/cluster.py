@@ -15,9 +15,10 @@ from gitkruise.sandbox.backend.encoding import Encoder
 from gitkruise.sandbox.backend.group_commit import GroupCommit
 from gitkruise.sandbox.backend.watch_fanout import Fanout
 from gitkruise.sandbox.backend.webhook_client import WebhookCalls
-from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.names import GroupKind, ObjectKey
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
 from gitkruise.world.api.cluster import World
+from gitkruise.world.store.strategies import CRD
 from gitkruise.world.store.webhook_rounds import Reviews, Unanswered
 
 # A request may take so long in a kube-apiserver; webhooks are asked in rounds, each mutating one
@@ -31,6 +32,8 @@ MARKED_S, MARKED_TURNS = 0.003, 20
 # Seconds to gather per watch, more than a write to it takes: many are served together, and seldom
 # enough for other tasks to run. A thousand watches are served five times a second.
 SERVE_S, SERVE_NOW_MAX, GATHER_MAX_S = 0.0002, 50, 0.2
+# Versions after which even a watch without news moves on: the World's log forgets the oldest.
+SWEEP_EVERY: Final = 256
 READS: Final = frozenset({"get", "list", "watch"})
 DELETES: Final = frozenset({"delete", "deletecollection"})
 
@@ -59,7 +62,9 @@ class Cluster:
         self.closed = False
         self._published = journal.appended if journal else world.version
         self._news = asyncio.Event()
-        self._round = asyncio.Event()
+        # What watches wait for: a change of a kind, or of any.
+        self._rounds: dict[GroupKind | None, asyncio.Event] = {}
+        self._swept = self._published  # when all were woken
         self._gathering = 0
         self._round_due = False
         self._announced = self._published
@@ -147,11 +152,19 @@ class Cluster:
             asyncio.get_running_loop().call_later(pause_s, self._wake_watches)
 
     def _wake_watches(self) -> None:
-        """Wake the watches."""
+        """Wake the watches of what changed; all of them seldom, so that none stays far behind."""
         self._round_due = False
+        kinds: set[GroupKind | None] = {None}
+        changes = self.world.changes_since(self._announced)
+        if changes is not None:
+            kinds |= {r.key.group_kind for r in changes[: self._published - self._announced]}
         self._announced = self._published
-        round_, self._round = self._round, asyncio.Event()
-        round_.set()
+        if changes is None or CRD in kinds or self._announced - self._swept >= SWEEP_EVERY:
+            self._swept = self._announced  # a watch ends with the definition of its kind
+            kinds.update(self._rounds)
+        for kind in kinds:
+            if kind in self._rounds:
+                self._rounds.pop(kind).set()
 
     async def _pause(self, mark: int) -> None:
         """Publish everything up to `mark`, and give watchers time to see it."""
@@ -183,15 +196,15 @@ class Cluster:
         """The last resourceVersion that watches have been woken for."""
         return self._announced
 
-    async def gathered(self, since: int) -> int:
-        """Wait until watches are woken for a version newer than `since`; return that version.
+    async def gathered(self, since: int, kind: GroupKind | None = None) -> int:
+        """Wait until watches of `kind`, or of any, are woken for a version newer than `since`.
 
-        Changes in quick succession wake them once.
+        Returns the version that is announced then. Changes in quick succession wake them once.
         """
         self._gathering += 1
         try:
             while self._announced <= since and not self.closed:
-                await self._round.wait()
+                await self._rounds.setdefault(kind, asyncio.Event()).wait()
         finally:
             self._gathering -= 1
         return self._announced
@@ -200,7 +213,8 @@ class Cluster:
         """End every watch and every wait."""
         self.closed = True
         self._news.set()
-        self._round.set()
+        for waiting in self._rounds.values():
+            waiting.set()
 
     async def durable(self, version: int) -> None:
         """Wait until `version` is on disk, however long a full disk takes; Unavailable if never."""

@@ -9,7 +9,8 @@ from typing import Final
 from gitkruise.errors import BadRequest, Unavailable
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.backend.watch_fanout import EventBatch, WatchCursor, WatchReader
-from gitkruise.wire.primitives.names import Obj, join_api_version
+from gitkruise.wire.catalog.kinds import Kind
+from gitkruise.wire.primitives.names import GroupKind, Obj, join_api_version
 from gitkruise.wire.primitives.requests import ApiRequest, WatchEvent
 
 BOOKMARK_EVERY_S: Final = 60.0
@@ -37,6 +38,7 @@ async def batches(
     loop = asyncio.get_running_loop()
     end = loop.time() + _timeout_s(request.params)
     batch = EventBatch(*cluster.world.watch(request, 0))
+    kind = served(cluster, request).home
     cursor = WatchCursor(request, batch.end, loop.time())
     await cluster.durable(batch.end)
     yield batch
@@ -45,7 +47,7 @@ async def batches(
         if loop.time() >= end or cluster.closed:
             return
         due = cursor.written + bookmark_every_s if bookmarks else end
-        await _news(cluster, cursor, reader, until=min(due, end))
+        await _news(cluster, kind, cursor, reader, min(due, end))
         batch = cluster.fanout.after(request, cursor.position, cluster.announced)
         cursor.position = batch.end
         silent = bookmarks and loop.time() >= cursor.written + bookmark_every_s
@@ -68,7 +70,7 @@ async def follow(
 
 
 async def _news(
-    cluster: Cluster, cursor: WatchCursor, reader: WatchReader | None, *, until: float
+    cluster: Cluster, kind: GroupKind, cursor: WatchCursor, reader: WatchReader | None, until: float
 ) -> None:
     """Wait for events that the task of the watch itself has to send."""
     try:
@@ -76,7 +78,7 @@ async def _news(
             if reader and reader.keeps_up and cluster.announced <= cursor.position:
                 await cluster.fanout.attach(cursor, reader)
             else:
-                await cluster.gathered(cursor.position)
+                await cluster.gathered(cursor.position, kind)
     except TimeoutError:
         return
 
@@ -95,10 +97,16 @@ async def tell(cluster: Cluster) -> None:
     cluster.fanout.free_all()
 
 
-def bookmark(cluster: Cluster, request: ApiRequest, version: int) -> WatchEvent:
-    """A BOOKMARK at `version`: the type and the resourceVersion, nothing else."""
+def served(cluster: Cluster, request: ApiRequest) -> Kind:
+    """The kind of a watch that has begun."""
     kind = cluster.world.catalog.by_ref(request.resource)
     assert kind is not None
+    return kind
+
+
+def bookmark(cluster: Cluster, request: ApiRequest, version: int) -> WatchEvent:
+    """A BOOKMARK at `version`: the type and the resourceVersion, nothing else."""
+    kind = served(cluster, request)
     group, api_version, _ = request.resource
     obj: Obj = {
         "kind": kind.kind,

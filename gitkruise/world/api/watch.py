@@ -33,22 +33,20 @@ def watch(
         raise no_such_resource()
     if "watch" not in kind.verbs:
         raise no_such_method()
-    query = read_query(kind, request)
     if since == 0:
-        initial, since = _start(state, kind, query, request.params)
+        initial, since = _start(state, kind, read_query(kind, request), request.params)
         if initial:
             return initial, since
     end = state.version if until is None else min(until, state.version)
     if since >= end:
         return [], since
-    shown = _shower(kind)
-    events = [
-        event
-        for record in state.journal.since(since)[: end - since]
-        if record.key.group_kind == query.group_kind
-        and (event := _seen(record, query, shown)) is not None
-    ]
-    return events, end
+    records = state.journal.since(since)[: end - since]
+    ours = [record for record in records if record.key.group_kind == kind.home]
+    if not ours:
+        return [], end
+    query, shown = read_query(kind, request), _shower(kind)
+    seen = (_seen(record, query, shown) for record in ours)
+    return [event for event in seen if event is not None], end
 
 
 def _start(

@@ -9,9 +9,10 @@ from contextlib import aclosing
 import pytest
 
 from gitkruise.kube.system.clock import ManualClock
-from gitkruise.sandbox.backend.cluster import SERVE_NOW_MAX, Cluster
+from gitkruise.sandbox.backend.cluster import SERVE_NOW_MAX, SWEEP_EVERY, Cluster
 from gitkruise.sandbox.backend.watch_fanout import EventBatch
 from gitkruise.sandbox.handlers.watch import batches
+from gitkruise.wire.primitives.names import GroupKind
 from tests.sandbox.backend.test_cluster import create, seen, watch
 
 NAMES = [f"map-{number}" for number in range(5)]
@@ -70,3 +71,24 @@ def test_many_are_told_together(clock: ManualClock, cluster: Cluster) -> None:
 def test_few_are_told_at_once(clock: ManualClock, cluster: Cluster) -> None:
     (got,) = clock.run(followed(cluster, watches=1))
     assert [len(stretch.events) for stretch in got if stretch.events] == [1] * len(NAMES)
+
+
+def test_a_watch_is_woken_by_its_kind_and_seldom_by_others(
+    clock: ManualClock, cluster: Cluster
+) -> None:
+    """A silent watch must not stay so far behind that the World forgets what comes after it."""
+
+    async def main() -> list[tuple[bool, bool]]:
+        woken: list[tuple[bool, bool]] = []
+        async with asyncio.TaskGroup() as group:
+            since = cluster.version
+            pods = group.create_task(cluster.gathered(since, GroupKind("", "Pod")))
+            maps = group.create_task(cluster.gathered(since, GroupKind("", "ConfigMap")))
+            await asyncio.sleep(0)
+            for number in range(SWEEP_EVERY):
+                await cluster.handle(create(f"map-{number}"))
+                await asyncio.sleep(0)
+                woken.append((maps.done(), pods.done()))
+        return woken
+
+    assert clock.run(main()) == [(True, False)] * (SWEEP_EVERY - 1) + [(True, True)]
