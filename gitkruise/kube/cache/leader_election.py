@@ -25,7 +25,7 @@ from gitkruise.errors import (
 )
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock, wait_for
-from gitkruise.kube.system.lease_terms import DURATION_S, RENEW_WITHIN, RETRY
+from gitkruise.kube.system.lease_terms import DURATION_S, RENEW_EVERY, RENEW_WITHIN, RETRY
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import drop, get
@@ -79,6 +79,7 @@ class Lease:
             raise ValueError("an empty identity means a free lease")
         self.name, self._urgent = name, urgent
         self._renew_within_s = name.duration_s * RENEW_WITHIN
+        self._renew_every_s = name.duration_s * RENEW_EVERY
         self._retry_s = name.duration_s * RETRY
         self._transport, self._clock = transport, clock
         self._record: Obj | None = None  # the spec last seen
@@ -181,8 +182,9 @@ class Lease:
             await self._release()
 
     async def _renew(self) -> None:
+        renewed = True
         while True:
-            await self._clock.sleep(self._retry_s)
+            await self._clock.sleep(self._renew_every_s if renewed else self._retry_s)
             left = self._left()
             try:
                 async with self._clock.timeout(left):
