@@ -106,6 +106,8 @@ def trespasses(story: list[Written]) -> list[tuple[Written, str]]:
         holder = holders.get(one.lease)
         if one.resource == "leases":
             holders[one.lease] = one
+        elif one.resource == "events":
+            continue  # notes of either, which change nothing
         elif holder and holder.account != one.account and one.asked > holder.done:
             found.append((one, holder.account))
     return found
