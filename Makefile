@@ -212,6 +212,10 @@ bench: $(VENV)/dev ## Measure what the project promises
 release: $(VENV)/dev ## Build the files of a release from HEAD into dist/; ARGS="--help" lists its options
 	$(BIN)/python -m release $(ARGS)
 
+.PHONY: site
+site: $(VENV)/dev ## Build the documentation as a site into build/site
+	$(BIN)/python -m release.site $(ARGS)
+
 PROFILES := build/profiles
 .PHONY: profile
 profile: $(VENV)/dev ## Write a flame graph of each benchmark, or of those in ONLY, to build/profiles

@@ -26,6 +26,7 @@ def test_rights_are_given_to_jobs_alone() -> None:
     assert {name: job["permissions"] for name, job in WORKFLOW["jobs"].items()} == {
         "build": {"contents": "read"},
         "publish": {"contents": "write", "packages": "write", "id-token": "write"},
+        "site": {"contents": "write"},
     }
 
 
