@@ -74,7 +74,8 @@ def _owner(owner: Unit, unit: Unit, now: datetime, *, wants: bool) -> Owner:
     if source_of(owner) != source_of(unit):
         why, ends = "whose repository this plan does not read", "plan there what it contains"
     elif owner.spec.suspended(now) is not None:
-        why, ends = "which is suspended", f"resume unit {owner.id}"
+        why = "which is suspended"
+        ends = f"gitkruise resume unit/{owner.name} -n {owner.namespace}"
     else:
         why = ends = ""
     return Owner(unit=owner.id, wants=wants, unsettled=why, next=ends)

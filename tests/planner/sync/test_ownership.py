@@ -16,7 +16,9 @@ MAP = thing("cfg", data={"a": "1"})
 OTHER = "ffffffffffff"
 GONE = Owner(unit="shop/one")
 WANTS = Owner(unit="shop/one", wants=True)
-OPEN = Owner(unit="shop/one", unsettled="which is suspended", next="resume unit shop/one")
+OPEN = Owner(
+    unit="shop/one", unsettled="which is suspended", next="gitkruise resume unit/one -n shop"
+)
 CLAIMED = frozenset({key(MAP)})
 
 
