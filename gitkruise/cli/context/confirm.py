@@ -1,4 +1,4 @@
-"""Confirmation of a push or of a removal by the user."""
+"""Confirmation of a push, a removal or a replacement by the user."""
 
 from __future__ import annotations
 
@@ -33,6 +33,19 @@ def confirm_removal(cluster: str) -> None:
     message = f"uninstall from {cluster}: not confirmed, because there is no terminal to ask on"
     question = f"Remove these objects from cluster {cluster}?"
     _confirm(question, Finding(code="GK7056", message=message, notes=notes))
+
+
+def confirm_change(command: str, question: str, *, unchanged: str, preview: str = "") -> None:
+    """Ask `question` before `command` changes or replaces something.
+
+    Raises UsageProblem GK7071 without a terminal to ask on, click.Abort on the answer no.
+    """
+    notes = (
+        ("unchanged", unchanged),
+        ("next", f"add --yes to confirm{preview and f', {preview} to preview'}"),
+    )
+    message = f"{command}: not confirmed, because there is no terminal to ask on"
+    _confirm(question, Finding(code="GK7071", message=message, notes=notes))
 
 
 def _confirm(question: str, unattended: Finding) -> None:

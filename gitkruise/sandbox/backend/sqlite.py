@@ -23,7 +23,7 @@ DIGEST_BYTES: Final = 16
 _CACHE_KIB: Final = 4096
 _DAMAGE: Final = (sqlite3.Error, UnicodeDecodeError)  # SQLite quotes damaged names
 _PARTIAL: Final = ".new"  # ends the name of a store while it is created
-_COMPANIONS: Final = ("", "-journal", "-wal", "-shm")  # endings of SQLite's files of one store
+COMPANIONS: Final = ("", "-journal", "-wal", "-shm")  # endings of SQLite's files of one store
 
 _SCHEMA: Final = """
 BEGIN;
@@ -68,7 +68,7 @@ class SqliteStore:
         self.path = path
         self._broken = False
         self._turn = threading.Lock()
-        _refuse_foreign(path)
+        refuse_foreign(path)
         try:
             if not path.exists():
                 _create(path)
@@ -95,6 +95,11 @@ class SqliteStore:
         if not isinstance(version, int) or version < newest:
             raise _unusable(self.path, "its version is damaged")
         return objects, version + RESTART_GAP if version else 0
+
+    def version(self) -> int:
+        """Return the version of the last commit; 0 for a new store."""
+        (found,) = self._db.execute("SELECT value FROM state WHERE key = 'version'").fetchone()
+        return int(found)
 
     def _rows(self) -> Iterator[Obj]:
         rows = self._db.execute("SELECT kind, namespace, name, digest, body FROM objects")
@@ -152,7 +157,7 @@ def _create(path: Path) -> None:
     So an empty or incomplete file of that name is damage, never a creation that was cut off.
     """
     partial = path.with_name(path.name + _PARTIAL)
-    for ending in _COMPANIONS:
+    for ending in COMPANIONS:
         partial.with_name(partial.name + ending).unlink(missing_ok=True)
     with closing(sqlite3.connect(partial, isolation_level=None)) as db:
         partial.chmod(0o600)
@@ -162,10 +167,10 @@ def _create(path: Path) -> None:
         db.execute(f"PRAGMA user_version = {FORMAT}")
         db.execute("PRAGMA journal_mode = WAL")  # last: closing it has nothing left to write
     partial.replace(path)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a rename in `folder` survive a power loss."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -174,7 +179,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _refuse_foreign(path: Path) -> None:
+def refuse_foreign(path: Path) -> None:
     """Check the header of the file before SQLite may touch anything."""
     if path.exists() and not path.is_file():
         raise _unusable(path, "it is not a regular file")
@@ -231,6 +236,6 @@ def _unusable(path: Path, reason: str) -> Exception:
         "GK4121",
         f"cannot use the sandbox's store {path}: {reason}",
         unchanged="its files were left as they are",
-        next=f"restore a copy, or start with an empty cluster: "
+        next=f"gitkruise sandbox restore FILE, or start with an empty cluster: "
         f"mkdir {path}.broken && mv {path} {path}-* {path}.broken",
     )

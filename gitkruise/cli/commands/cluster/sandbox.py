@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +15,16 @@ from gitkruise.cli.console.environment import Environment, read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, sandbox_dir, sandbox_kubeconfig
+from gitkruise.cli.context.confirm import confirm_change
 from gitkruise.cli.context.local_repository import repository_at_hand
 from gitkruise.errors import Finding, UsageProblem
+from gitkruise.printable import many
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from gitkruise.sandbox.backend.backup import Replaced
+    from gitkruise.sandbox.backend.state_dir import StateDir
     from gitkruise.sandbox.handlers.inprocess import WorldTransport
     from gitkruise.sandbox.server import Dashboard, SandboxOptions, SandboxServer
 
@@ -197,6 +203,132 @@ def down() -> None:
 
     stopped = background.stop(sandbox_dir(read_environment()))
     tell("stopped" if stopped else "no sandbox was running")
+
+
+@sandbox.command(cls=ExitCodesCommand, exits=(5,))
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
+)
+def backup(file: Path, output: str) -> None:
+    """Write the objects of the embedded cluster to a file, also while it runs.
+
+    \b
+    Examples:
+      gitkruise sandbox backup before.tar
+      gitkruise sandbox backup "sandbox-$(date +%F).tar" -o json
+
+    FILE must not exist. It contains every object, Secrets included; keys and the token stay in the
+    state directory.
+    """
+    from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415  start-up budget
+    from gitkruise.sandbox.backend.backup import write_backup  # noqa: PLC0415  not for --help
+
+    head = write_backup(_state(), file, SystemClock().now())
+    if output == "json":
+        _say_state("SandboxBackup", {"file": str(file), "backup": asdict(head)})
+        return
+    size = f"{head.size / 2**20:.1f} MiB"
+    tell(f"backup    {file}: {many(head.objects, 'object')}, {size}")
+    tell(f"restore   gitkruise sandbox restore {shlex.quote(str(file))}")
+
+
+@sandbox.command(cls=ExitCodesCommand, exits=(5,))
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Check the backup; replace nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Replace without asking.")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
+)
+def restore(file: Path, output: str, *, dry_run: bool, yes: bool) -> None:
+    """Replace the objects of the stopped embedded cluster by those of a backup.
+
+    \b
+    Examples:
+      gitkruise sandbox restore before.tar --dry-run
+      gitkruise sandbox down && gitkruise sandbox restore before.tar --yes
+
+    The current state stays until the backup is completely read and checked. Kubeconfigs stay valid.
+    """
+    from gitkruise.sandbox.backend.backup import check_backup  # noqa: PLC0415  not for --help
+    from gitkruise.sandbox.backend.backup import restore as restored  # noqa: PLC0415
+
+    state = _state()
+    head, replaced = check_backup(state, file)
+    now = _counted(replaced)
+    if not dry_run:
+        if replaced.objects != 0 and not yes:
+            question = f"Replace {now} by the {head.objects} of {file}, written {head.created}?"
+            confirm_change(
+                "sandbox restore",
+                question,
+                unchanged=f"the state in {state.root}",
+                preview="--dry-run",
+            )
+        head, replaced = restored(state, file)
+    if output == "json":
+        said = {"dryRun": dry_run, "backup": asdict(head), **_replaced_obj(replaced)}
+        _say_state("SandboxRestore", {"file": str(file), **said})
+    of = f"{many(head.objects, 'object')} of {file}, written {head.created}"
+    done = "dry run, nothing was replaced:" if dry_run else "restored "
+    tell([f"{done} {of}, {'would replace' if dry_run else 'replaced'} {now}", *_aside(replaced)])
+
+
+@sandbox.command(cls=ExitCodesCommand, exits=(5,))
+@click.option("-y", "--yes", is_flag=True, help="Remove without asking.")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
+)
+def reset(output: str, *, yes: bool) -> None:
+    """Remove every object of the stopped embedded cluster.
+
+    \b
+    Examples:
+      gitkruise sandbox down && gitkruise sandbox reset
+      gitkruise sandbox backup before.tar && gitkruise sandbox down && gitkruise sandbox reset -y
+
+    Keys, token and port are kept, so kubeconfigs stay valid.
+    """
+    from gitkruise.sandbox.backend.backup import reset as emptied  # noqa: PLC0415  not for --help
+
+    state = _state()
+    if state.is_locked():
+        raise state.taken()
+    if not yes:
+        question = f"Remove every object of the embedded cluster in {state.root}?"
+        confirm_change("sandbox reset", question, unchanged=f"the state in {state.root}")
+    replaced = emptied(state)
+    if output == "json":
+        _say_state("SandboxReset", _replaced_obj(replaced))
+    tell([f"reset     removed {_counted(replaced)}", *_aside(replaced)])
+
+
+def _state() -> StateDir:
+    from gitkruise.sandbox.backend.state_dir import StateDir  # noqa: PLC0415  not for --help
+
+    return StateDir(sandbox_dir(read_environment()))
+
+
+def _counted(replaced: Replaced) -> str:
+    if replaced.objects is None:
+        return "a damaged store"
+    return many(replaced.objects, "object")
+
+
+def _aside(replaced: Replaced) -> list[str]:
+    return [f"kept      the replaced files in {replaced.aside}"] if replaced.aside else []
+
+
+def _replaced_obj(replaced: Replaced) -> dict[str, object]:
+    aside = {"aside": str(replaced.aside)} if replaced.aside else {}
+    return {"replaced": {"objects": replaced.objects, **aside}}
+
+
+def _say_state(kind: str, fields: dict[str, object]) -> None:
+    """Print the outcome for the state directory as JSON."""
+    head = {"apiVersion": API_VERSION, "kind": kind}
+    root = sandbox_dir(read_environment())
+    say_json({**head, "stateDir": str(root), **fields}, Style.of(read_environment()))
 
 
 @sandbox.command(cls=ExitCodesCommand, exits=(1,), says="no sandbox is running")
