@@ -13,7 +13,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 _IN_MODULE: Final = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
-_IN_IMAGE: Final = re.compile(r"image: gitkruise:(\S+)")
+_IN_MANIFEST: Final = re.compile(r"(?:image: gitkruise:|app\.kubernetes\.io/version: )(\S+)")
 
 
 class NotReleasable(Exception):
@@ -57,7 +57,7 @@ def versioned(root: Path) -> str:
     version = str(project["project"]["version"])
     named = {"gitkruise/__init__.py": _IN_MODULE.findall(_text(root / "gitkruise/__init__.py"))}
     for path in sorted((root / "deploy").rglob("*.yaml")):
-        if found := _IN_IMAGE.findall(_text(path)):
+        if found := _IN_MANIFEST.findall(_text(path)):
             named[str(path.relative_to(root))] = found
     wrong = sorted(f"{file}: {v}" for file, found in named.items() for v in found if v != version)
     if wrong:

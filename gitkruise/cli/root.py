@@ -84,6 +84,11 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
         "Recreate containers and pull images on a node.",
     ),
     "install": (".cluster.install", "install", "Install CRDs and the controller on a cluster."),
+    "upgrade": (
+        ".cluster.upgrade",
+        "upgrade",
+        "Upgrade gitkruise on a cluster and migrate its stored objects.",
+    ),
     "uninstall": (
         ".cluster.uninstall",
         "uninstall",

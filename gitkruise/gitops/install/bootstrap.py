@@ -25,7 +25,7 @@ FOLDER: Final = "gitkruise"  # below the path that is followed
 SOURCE, UNIT, KEEPER = "cluster", "cluster", "gitkruise-keeper"
 SINK: Final = "outcome"
 _API: Final = "gitkruise.io/v1alpha1"
-_UNITS: Final = ResourceRef("gitkruise.io", "v1alpha1", "units")
+UNITS: Final = ResourceRef("gitkruise.io", "v1alpha1", "units")
 _INSTALL_HEAD: Final = (
     "# The controller and its rights. `gitkruise bootstrap` overwrites this file: to upgrade, run\n"
     "# that of the newer version. The unit in follow.yaml applies this file.\n"
@@ -97,7 +97,7 @@ async def followed(place: ClusterPath, transport: Transport) -> bool:
 
     Raises UsageProblem GK7046 when it follows another one, and ApiError.
     """
-    request = ApiRequest(verb="get", resource=_UNITS, namespace=place.namespace, name=UNIT)
+    request = ApiRequest(verb="get", resource=UNITS, namespace=place.namespace, name=UNIT)
     try:
         unit = (await transport.send(request)).body
     except NotFound:

@@ -23,6 +23,7 @@ from gitkruise.kube.client.discovery import CRDS
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.kube.system.package_data import KRUISE_GROUPS, data_dir
+from gitkruise.model.gitops.change import FieldChange
 from gitkruise.planner.sync.diff import all_differences
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of, split_api_version
@@ -52,23 +53,30 @@ class InstallChange(StrEnum):
     CONFIGURED = "configured"
     UNCHANGED = "unchanged"
     KEPT = "left alone"
+    REMOVED = "removed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """One object after it was sent. `fields` are those that differ; `why` says why it was kept."""
+    """One object after it was sent. `changes` are its fields that differ; `why` says why it was
+    kept or removed."""
 
     key: ObjectKey
     change: InstallChange
-    fields: tuple[str, ...] = ()
+    changes: tuple[FieldChange, ...] = ()
     why: str = ""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Paths of the fields that differ."""
+        return tuple(".".join(map(str, change.path)) for change in self.changes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallOptions:
     """`take_over` also overwrites OpenKruise's CRDs and fields that others own; `webhooks` adds
     admission and conversion; `kept_in_git` leaves out the configuration in a ConfigMap, and adds
-    the account by which the controller keeps itself as git says."""
+    the account by which the controller keeps itself as git says. `command` is that of the user."""
 
     crds_only: bool = False
     webhooks: bool = False
@@ -77,6 +85,7 @@ class InstallOptions:
     image: str = ""
     dry_run: bool = False
     take_over: bool = False
+    command: str = "install"
 
 
 def manifests(wishes: InstallOptions) -> tuple[Obj, ...]:
@@ -233,9 +242,9 @@ class Installer:
             if key.group_kind == NAMESPACE and self._wishes.dry_run:
                 self._coming.add(key.name)
             return Installed(key=key, change=InstallChange.CREATED)
-        fields = tuple(".".join(map(str, c.path)) for c in _differences(live, reply))
-        change = InstallChange.CONFIGURED if fields else InstallChange.UNCHANGED
-        return Installed(key=key, change=change, fields=fields)
+        changes = _differences(live, reply)
+        change = InstallChange.CONFIGURED if changes else InstallChange.UNCHANGED
+        return Installed(key=key, change=change, changes=changes)
 
     def _not_ours(self, key: ObjectKey, live: Obj | None) -> str:
         if live is None or self._wishes.take_over:
@@ -273,7 +282,7 @@ class Installer:
         try:
             return (await self._transport.send(request)).body
         except ApplyConflict as error:
-            raise ClusterFailed(_conflict(key, error)) from error
+            raise ClusterFailed(_conflict(key, error, self._wishes.command)) from error
 
     async def _established(self, name: str) -> None:
         request = ApiRequest(verb="get", resource=CRDS, name=name)
@@ -293,7 +302,7 @@ class Installer:
         return kind.ref
 
 
-def _differences(live: Obj, after: Obj) -> Sequence[Any]:
+def _differences(live: Obj, after: Obj) -> tuple[FieldChange, ...]:
     for path in _NOT_SHOWN:
         live, after = drop(live, path), drop(after, path)
     return all_differences(live, after, None)
@@ -309,7 +318,7 @@ def _conditions(crd: Obj) -> dict[str, str]:
     return {c["type"]: c["status"] for c in get(crd, "status", "conditions", default=())}
 
 
-def _conflict(key: ObjectKey, error: ApplyConflict) -> Finding:
+def _conflict(key: ObjectKey, error: ApplyConflict, command: str) -> Finding:
     fields = ", ".join(c.field for c in error.details.causes[:5])
     return Finding(
         code="GK4501",
@@ -317,7 +326,7 @@ def _conflict(key: ObjectKey, error: ApplyConflict) -> Finding:
         notes=(
             ("", error.message),
             ("unchanged", f"the live {key} and everything after it in deploy/"),
-            ("next", "gitkruise install --take-over --dry-run"),
+            ("next", f"gitkruise {command} --take-over --dry-run"),
         ),
         object=str(key),
     )

@@ -6,7 +6,7 @@ that `gitkruise install` applied. Whatever has the same name only is left alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -145,7 +145,10 @@ class UninstallPlanner:
                 stays.append(_kept(target.key, why))
             else:
                 (spaces if target.key.group_kind == NAMESPACE else objects).append(target)
-        objects += await self._older(catalog, manifests, {target.key for target in objects})
+        kinds = (*(key_of(obj).group_kind for obj in manifests), SECRET)  # a deploy key's
+        older = await older_objects(self._transport, catalog, manifests, kinds)
+        known = {target.key for target in objects}
+        objects += [target for target in older if target.key not in known]
         found = UninstallPlan(
             catalog=catalog, objects=tuple(objects), custom=await self._custom(catalog),
             written=await self._written(catalog, manifests), spaces=(), stays=tuple(stays),
@@ -154,7 +157,7 @@ class UninstallPlanner:
 
     async def objects_of(self, definition: Obj) -> tuple[Obj, ...]:
         """Return the objects that a definition defines. Raises ApiError, also if it has no API."""
-        kind, ref = _defined(definition)
+        kind, ref = defined(definition)
         return tuple(_typed(kind, ref, obj) for obj in await listed(self._transport, ref))
 
     async def space_kept(self, space: InstalledObject, plan: UninstallPlan) -> Uninstalled | None:
@@ -204,13 +207,13 @@ class UninstallPlanner:
         return [
             *((k.group_kind, k.ref) for k in builtin
               if "list" in k.verbs and k.kind not in _FLEETING),
-            *(_defined(crd) for crd in custom if crd["spec"]["scope"] == "Namespaced"),
+            *(defined(crd) for crd in custom if crd["spec"]["scope"] == "Namespaced"),
         ]  # fmt: skip
 
     def _check_namespace(self, manifest: Obj, live: Obj) -> None:
-        wanted, found = _accounts(manifest), _accounts(live)
+        wanted, found = accounts(manifest), accounts(live)
         if wanted and found and not wanted & found:
-            raise UsageProblem(_elsewhere(key_of(live), self._options.namespace, min(found)))
+            raise UsageProblem(elsewhere(key_of(live), self._options.namespace, min(found)))
 
     async def _definition(self, target: InstalledObject) -> Uninstalled | None:
         """The definition of a kind of OpenKruise as it stays; None if it is to be removed."""
@@ -235,26 +238,6 @@ class UninstallPlanner:
         if self._options.crds:
             raise UsageProblem(objects_left(name, objects))
         return _kept(key, has, next_=_deletion(name), objects=objects)
-
-    async def _older(
-        self, catalog: Catalog, manifests: Sequence[Obj], known: Collection[ObjectKey]
-    ) -> list[InstalledObject]:
-        """Objects of earlier versions that deploy/ no longer has: found by label and manager."""
-        spaces = {"", *(key_of(obj).namespace for obj in manifests)}
-        found = []
-        kinds = (*(key_of(obj).group_kind for obj in manifests), SECRET)  # a deploy key's
-        for group_kind in dict.fromkeys(kinds):
-            kind = catalog.stored(group_kind)
-            if kind is None or group_kind in {CRD, NAMESPACE}:
-                continue
-            async for obj in each(self._transport, kind.ref, selector=f"{LABEL}=gitkruise"):
-                key = _key(group_kind, obj)
-                ours = MANAGER in managers_of(obj) and key.namespace in spaces
-                if ours and key not in known:
-                    found.append(
-                        InstalledObject(live=_typed(group_kind, kind.ref, obj), ref=kind.ref)
-                    )
-        return found
 
     async def _custom(self, catalog: Catalog) -> tuple[InstalledObject, ...]:
         names = sorted({k.group_kind for k in catalog.kinds() if k.group == OWN_GROUP})
@@ -283,6 +266,24 @@ class UninstallPlanner:
             else:
                 goes.append(space)
         return replace(plan, spaces=tuple(goes), stays=tuple(stays))
+
+
+async def older_objects(
+    transport: Transport, catalog: Catalog, manifests: Sequence[Obj], kinds: Iterable[GroupKind]
+) -> list[InstalledObject]:
+    """Objects of earlier versions, found by label and manager, whether `manifests` have them or
+    not. Raises ApiError."""
+    spaces = {"", *(key_of(obj).namespace for obj in manifests)}
+    found = []
+    for group_kind in dict.fromkeys(kinds):
+        kind = catalog.stored(group_kind)
+        if kind is None or group_kind in {CRD, NAMESPACE}:
+            continue
+        async for obj in each(transport, kind.ref, selector=f"{LABEL}=gitkruise"):
+            live = _typed(group_kind, kind.ref, obj)
+            if MANAGER in managers_of(obj) and key_of(live).namespace in spaces:
+                found.append(InstalledObject(live=live, ref=kind.ref))
+    return found
 
 
 def _kept(
@@ -338,12 +339,12 @@ def _goes_along(
     return key.kind == "Pod" and any(selector.items() <= labels for selector in pods)
 
 
-def _accounts(obj: Obj) -> set[str]:
+def accounts(obj: Obj) -> set[str]:
     """Namespaces of the service accounts of a binding."""
     return {str(s["namespace"]) for s in obj.get("subjects") or () if s.get("namespace")}
 
 
-def _defined(definition: Obj) -> tuple[GroupKind, ResourceRef]:
+def defined(definition: Obj) -> tuple[GroupKind, ResourceRef]:
     """The kind of a definition, and its resource in the stored version where that is served."""
     spec = definition["spec"]
     served = [v for v in spec["versions"] if v.get("served")] or spec["versions"]
@@ -383,13 +384,14 @@ def objects_left(name: str, objects: Sequence[ObjectKey]) -> Finding:
     )
 
 
-def _elsewhere(key: ObjectKey, namespace: str, found: str) -> Finding:
+def elsewhere(key: ObjectKey, namespace: str, found: str, command: str = "uninstall") -> Finding:
+    """Another namespace has the installation: `key` names its account."""
     return Finding(
         code="GK7057",
         message=f"gitkruise is not installed in namespace {namespace}: {key} names {found}",
         notes=(
-            ("unchanged", "everything: nothing was removed"),
-            ("next", f"gitkruise uninstall --namespace {found}"),
+            ("unchanged", "everything: nothing was changed or removed"),
+            ("next", f"gitkruise {command} --namespace {found}"),
         ),
         object=str(key),
     )

@@ -22,6 +22,7 @@ from gitkruise.cli.context.confirm import confirm_removal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gitkruise.gitops.inspect.doctor_cluster import Right
     from gitkruise.gitops.install.uninstall_plan import Uninstalled, UninstallOptions, UninstallPlan
     from gitkruise.gitops.install.uninstaller import Registration
     from gitkruise.wire.primitives.names import ObjectKey
@@ -126,10 +127,8 @@ async def _check_rights(
     chosen: ChosenCluster, plan: UninstallPlan, registered: Sequence[ObjectKey]
 ) -> None:
     """Ask for every right before the first change. Raises ClusterFailed GK4507."""
-    from gitkruise.errors import ClusterFailed, Finding  # noqa: PLC0415
-    from gitkruise.gitops.inspect.doctor_cluster import Right, missing_rights  # noqa: PLC0415
+    from gitkruise.gitops.inspect.doctor_cluster import Right  # noqa: PLC0415
     from gitkruise.kube.client.discovery import CRDS  # noqa: PLC0415
-    from gitkruise.printable import listing  # noqa: PLC0415
     from gitkruise.webhook.registration import MUTATING, VALIDATING  # noqa: PLC0415
 
     needed = [
@@ -142,6 +141,15 @@ async def _check_rights(
         ref = refs.get(f"{key.kind.lower()}s", CRDS)
         verb = "patch" if ref == CRDS else "delete"
         needed.append(Right(ref.group, ref.plural, verb, "", key.name))
+    await require_rights(chosen, needed, "uninstall")
+
+
+async def require_rights(chosen: ChosenCluster, needed: Sequence[Right], command: str) -> None:
+    """Ask for every right before `command` changes anything. Raises ClusterFailed GK4507."""
+    from gitkruise.errors import ClusterFailed, Finding  # noqa: PLC0415
+    from gitkruise.gitops.inspect.doctor_cluster import missing_rights  # noqa: PLC0415
+    from gitkruise.printable import listing  # noqa: PLC0415
+
     missing = await missing_rights(chosen.transport, list(dict.fromkeys(needed))) if needed else []
     if missing:
         raise ClusterFailed(
@@ -149,8 +157,8 @@ async def _check_rights(
                 code="GK4507",
                 message=f"these credentials lack rights: {listing(missing, RIGHTS_SHOWN)}",
                 notes=(
-                    ("unchanged", "everything: nothing was removed"),
-                    ("next", "gitkruise uninstall as a cluster administrator"),
+                    ("unchanged", "everything: nothing was changed or removed"),
+                    ("next", f"gitkruise {command} as a cluster administrator"),
                 ),
             )
         )
