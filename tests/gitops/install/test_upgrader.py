@@ -141,7 +141,8 @@ def test_an_upgrade_changes_what_its_plan_says_and_nothing_else(hall: Hall) -> N
 
 def test_one_that_is_installed_has_nothing_to_change(hall: Hall) -> None:
     async def script(hall: Hall) -> None:
-        for flags in ({"crds_only": True}, {}, {"webhooks": True}):
+        choices: tuple[dict[str, Any], ...] = ({"crds_only": True}, {}, {"webhooks": True})
+        for flags in choices:
             await begin(hall, manifests(InstallOptions(**flags)))
             plan = await planned(hall)
             assert plan.empty, flags
@@ -222,7 +223,8 @@ def test_what_others_keep_is_left_to_them(hall: Hall) -> None:
             nothing = {part: dict.fromkeys(names) for part, names in mark.items()}
             await patch(hall, DEPLOYMENTS, DEPLOYMENT, {"metadata": nothing}, "other")
         await planned(hall)
-        spec = {**UNIT["spec"], "serviceAccountName": "gitkruise-keeper", "path": "clusters/a"}
+        unit: dict[str, Any] = {**UNIT}
+        spec = {**unit["spec"], "serviceAccountName": "gitkruise-keeper", "path": "clusters/a"}
         meta = {"name": "cluster", "namespace": SPACE}
         await hall.create({**UNIT, "metadata": meta, "spec": spec})
         with pytest.raises(DiagnosticError) as refused:
