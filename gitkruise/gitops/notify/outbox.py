@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from gitkruise.errors import ClusterFailed
+from gitkruise.errors import ClusterFailed, Finding
 from gitkruise.kube.system.private_files import check_database, unusable_state
 from gitkruise.model.gitops.notifications import OutboxItem
 from gitkruise.wire.primitives.log_line import log_line
@@ -36,6 +36,7 @@ CREATE TABLE IF NOT EXISTS notes (
   id INTEGER PRIMARY KEY, channel TEXT NOT NULL, key TEXT NOT NULL, body BLOB NOT NULL,
   UNIQUE (channel, key));
 """
+FORMAT: Final = 1  # PRAGMA user_version, 0 before it was written; a newer file is refused
 _OLD_FILE: Final = "letters.sqlite"  # the name that earlier versions gave the file
 _OLD_TABLE: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'letters'"
 _OLD_SCHEMA: Final = """
@@ -85,11 +86,13 @@ class NotificationOutbox:
         self._lock = threading.Lock()
         self._decode = msgspec.json.Decoder(OutboxItem).decode
         self._connection = sqlite3.connect(path, timeout=_WAIT_S, check_same_thread=False)
+        _refuse_newer(path, self._connection)
         path.chmod(0o600)
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
         _upgrade(self._connection)
         self._connection.executescript(_SCHEMA)
+        self._connection.execute(f"PRAGMA user_version = {FORMAT}")
 
     def close(self) -> None:
         with self._lock:
@@ -201,7 +204,7 @@ class NotificationOutbox:
 
 
 def open_outbox(state_dir: Path) -> NotificationOutbox:
-    """Open the outbox of a state directory. Raises ClusterFailed GK4111."""
+    """Open the outbox of a state directory. Raises ClusterFailed GK4111 and GK4122."""
     path, old = state_dir / FILE, state_dir / _OLD_FILE
     check_database(path)
     check_database(old)
@@ -226,6 +229,20 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise ClusterFailed(unusable_state(path, error)) from error
+
+
+def _refuse_newer(path: Path, database: sqlite3.Connection) -> None:
+    """Raise ClusterFailed GK4122 for a file of a newer gitkruise, whose messages we might lose."""
+    (found,) = database.execute("PRAGMA user_version").fetchone()
+    if found <= FORMAT:
+        return
+    database.close()
+    message = f"the outbox {path} has format {found}; this gitkruise knows up to {FORMAT}"
+    notes = (
+        ("unchanged", "the file: its messages wait in it"),
+        ("next", "use the newer gitkruise, or another state directory (GITKRUISE_STATE)"),
+    )
+    raise ClusterFailed(Finding(code="GK4122", message=message, notes=notes))
 
 
 def _upgrade(database: sqlite3.Connection) -> None:

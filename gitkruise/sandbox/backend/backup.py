@@ -167,7 +167,7 @@ def restore(state: StateDir, file: Path) -> tuple[Backup, Replaced]:
     """Put the store of a backup in the place of the current one; the next start serves it.
 
     The current store stays until the new one is complete and checked. resourceVersions continue
-    after those of both, so that watches of either are told to list again. Raises ClusterFailed
+    after those of both, so that watches of either get 410 and list again. Raises ClusterFailed
     GK4113 while a sandbox runs, GK4122 for newer formats, GK4123 for a damaged backup.
     """
     state.prepare()

@@ -21,6 +21,7 @@ from gitkruise.gitops.forges.http import JsonReply
 from gitkruise.gitops.notify.channel import deliver
 from gitkruise.gitops.notify.outbox import (
     FILE,
+    FORMAT,
     ITEMS_MAX,
     NotificationOutbox,
     OutboxEntry,
@@ -339,3 +340,16 @@ def test_a_damaged_file_is_named_and_left_as_it_is(tmp_path: Path, name: str, da
         open_outbox(tmp_path)
     assert raised.value.findings[0].code == "GK4111"
     assert (tmp_path / name).read_bytes() == data
+
+
+def test_the_file_of_a_newer_version_is_refused_untouched(tmp_path: Path) -> None:
+    path = tmp_path / FILE
+    with closing(open_outbox(tmp_path)) as outbox:
+        outbox.put(CHANNEL, [OutboxEntry("status/a", status(COMMITS[0]), START)])
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (FORMAT,)
+        database.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    before = path.read_bytes()
+    with pytest.raises(ClusterFailed, match=r"GK4122: .* has format 2; .* knows up to 1"):
+        open_outbox(tmp_path)
+    assert path.read_bytes() == before

@@ -21,6 +21,7 @@ from gitkruise.cli.context.confirm import confirm_change
 from gitkruise.printable import many
 
 if TYPE_CHECKING:
+    from gitkruise.gitops.install.installer import Installed
     from gitkruise.gitops.install.upgrade_plan import StorageMigration, UpgradeOptions, UpgradePlan
     from gitkruise.gitops.install.upgrader import Outcome
     from gitkruise.model.gitops.change import FieldChange
@@ -159,13 +160,20 @@ def lines_of(item: Outcome, *, planned: bool = False) -> Iterator[str]:
     word = _PLANNED.get(item.change, item.change) if planned else str(item.change)
     if item.change is InstallChange.CONFIGURED:
         yield f"{word:<11} {item.key}"
-        shown = item.changes[:FIELDS_SHOWN] if planned else ()
-        yield from (f"            {line}" for change in shown for line in _field(change))
-        more = len(item.changes) - len(shown)
-        if planned and more:
-            yield f"            {many(more, 'more field')}"
+        yield from (f"            {line}" for line in _fields(item) if planned)
         return
     yield word.ljust(11) + line_of(item)[11:]
+
+
+def _fields(item: Installed) -> Iterator[str]:
+    """Lines of the changed fields. Versions of a definition are long, and have no order."""
+    versions = [change for change in item.changes if change.path[:2] == ("spec", "versions")]
+    others = [change for change in item.changes if change not in versions]
+    if versions:
+        yield f"spec.versions: {many(len(versions), 'difference')}"
+    yield from (line for change in others[:FIELDS_SHOWN] for line in _field(change))
+    if len(others) > FIELDS_SHOWN:
+        yield many(len(others) - FIELDS_SHOWN, "more field")
 
 
 def _field(change: FieldChange) -> Iterator[str]:
