@@ -7,7 +7,7 @@ API server, so the plan has its defaults and its rejections.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from semver import Version
@@ -136,10 +136,10 @@ class UpgradePlanner:
             await self._check_keeper(controller)
         installed = _version(controller) if controller is not None else ""
         _check_order(installed, allowed=self._options.downgrade)
-        options = await self._install_options(controller, installed, dry_run=False)
+        options = await self._install_options(controller, installed)
         wanted = _ordered(manifests(options))
         objects = tuple(_bridged(obj, crds) for obj in wanted)
-        dry = await self._install_options(controller, installed, dry_run=True)
+        dry = replace(options, dry_run=True)
         installer = Installer(self._transport, self._catalog, self._clock, dry)
         changes = await installer.install(objects)
         return UpgradePlan(
@@ -196,17 +196,14 @@ class UpgradePlanner:
             if mark in marks and not self._options.crds_only:
                 raise UsageProblem(_kept_by(key_of(controller), tool, next_))
 
-    async def _install_options(
-        self, controller: Obj | None, installed: str, *, dry_run: bool
-    ) -> InstallOptions:
+    async def _install_options(self, controller: Obj | None, installed: str) -> InstallOptions:
         """The options that `install` had, as far as the cluster shows them."""
         crds_only = self._options.crds_only or controller is None
         return InstallOptions(
             crds_only=crds_only,
             webhooks=not crds_only and await self._deployment(WEBHOOK) is not None,
             namespace=self._options.namespace,
-            image="" if crds_only else _image(controller, installed, self._options.image),
-            dry_run=dry_run,
+            image="" if crds_only else next_image(controller, installed, self._options.image),
             take_over=self._options.take_over,
             command="upgrade",
         )
@@ -327,8 +324,11 @@ def _reference(controller: Obj) -> tuple[str, str]:
     return repository, tag
 
 
-def _image(controller: Obj | None, installed: str, chosen: str) -> str:
-    """The image of this version where the installed one came from; "" for that of deploy/."""
+def next_image(controller: Obj | None, installed: str, chosen: str) -> str:
+    """Return the image of this version where the installed one came from; "" for that of deploy/.
+
+    Raises UsageProblem GK7074 if its name does not tell.
+    """
     if chosen or controller is None:
         return chosen
     repository, tag = _reference(controller)

@@ -29,7 +29,7 @@ def test_it_shows_asks_applies_and_then_has_nothing_to_do(gk: Caller, own_cluste
 
     done = gk("upgrade", "--yes", "-o", "json", *cluster)
     assert done.code == 0, done.err
-    assert "units, workloads and pods are unchanged" in done.err
+    assert "objects of units and their pods are unchanged" in done.err
     assert (done.obj["kind"], done.obj["to"], done.obj["migrations"]) == (
         "Upgrade", __version__, []
     )  # fmt: skip

@@ -169,21 +169,6 @@ def test_the_order_and_the_deploy_key(hall: Hall) -> None:
     hall.run(script)
 
 
-def test_an_image_of_a_registry_keeps_its_repository(hall: Hall) -> None:
-    async def script(hall: Hall) -> None:
-        await begin(hall, earlier(InstallOptions(image=f"registry.example.com:5000/gk:{VERSION}")))
-        plan = await planned(hall)
-        assert plan.options.image == f"registry.example.com:5000/gk:{__version__}"
-        for image in ("registry.example.com:5000/gk", "registry.example.com/gk:latest",
-                      "registry.example.com/gk@sha256:0"):  # fmt: skip
-            await begin(hall, earlier(InstallOptions(image=image)))
-            assert await code(planned(hall)) == "GK7074"
-            assert (await planned(hall, image="me:2")).options.image == "me:2"
-            assert (await planned(hall, crds_only=True)).options.image == ""
-
-    hall.run(script)
-
-
 async def code(coming: Any) -> str:
     with pytest.raises(DiagnosticError) as refused:
         await coming

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FIELDS_SHOWN: Final = 8  # of one object; -o json has all
 ENTRY_MAX: Final = 160  # characters of an entry of a list
-LEFT_RUNNING: Final = "units, workloads and pods are unchanged"
+LEFT_RUNNING: Final = "objects of units and their pods are unchanged"
 _PLANNED: Final = {
     "created": "to create", "configured": "to change", "removed": "to remove",
 }  # fmt: skip
@@ -92,17 +92,19 @@ async def _upgrade(
         planner = UpgradePlanner(chosen.transport, load_catalog(), chosen.clock, options)
         plan = await planner.plan()
         planned = _planned(plan)
-        if output == "text":
-            say([line for item in planned for line in lines_of(item, planned=True)], style)
+        lines = [line for item in planned for line in lines_of(item, planned=True)]
         if dry_run or plan.empty:
             if output == "json":
                 say_json(_as_obj(plan, planned, dry_run=dry_run), style)
+            else:
+                say(lines, style)
             empty = f"{_towards(plan)}: nothing to change"
             tell(
                 empty if plan.empty else f"dry run, nothing was written: {_summary(plan, planned)}"
             )
             return
         await require_rights(chosen, _needed(plan), "upgrade")
+        tell(lines)
         if not yes:
             confirm_change(
                 "upgrade", f"Upgrade gitkruise on cluster {chosen.name}?",
