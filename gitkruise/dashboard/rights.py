@@ -10,6 +10,7 @@ import msgspec
 
 from gitkruise.dashboard.board import Encoded
 from gitkruise.dashboard.source import HEAD, Topic
+from gitkruise.wire.primitives.names import OWN_GROUP
 from gitkruise.wire.primitives.requests import ResourceRef
 
 
@@ -161,7 +162,7 @@ def _units(head: Mapping[str, list[Mapping[str, str]]]) -> Iterable[str]:
 
 def _unit_need(unit: str) -> Need:
     """A unit is NAMESPACE/NAME, and shown to those who may list units there."""
-    return Need("gitkruise.io", "units", unit.partition("/")[0])
+    return Need(OWN_GROUP, "units", unit.partition("/")[0])
 
 
 def bounded(kept: dict[K, V], most: int = _KEPT_MAX) -> dict[K, V]:

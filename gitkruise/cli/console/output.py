@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.style import Style
 from gitkruise.printable import visible_lines
+from gitkruise.wire.primitives.names import OWN_API
 
-API_VERSION = "gitkruise.io/v1alpha1"
+API_VERSION: Final = OWN_API
 
 
 def say(lines: str | Iterable[str], style: Style) -> None:

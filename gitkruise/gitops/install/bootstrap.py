@@ -17,15 +17,14 @@ from gitkruise.git.plumbing.refs import parse_url
 from gitkruise.git.plumbing.trees import clean_path
 from gitkruise.gitops.install.installer import defines_kruise, manifest_text
 from gitkruise.kube.client.transport import Transport
-from gitkruise.wire.primitives.names import Obj, key_of
+from gitkruise.wire.primitives.names import OWN_API, OWN_GROUP, Obj, key_of
 from gitkruise.wire.primitives.paths import get, put
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 
 FOLDER: Final = "gitkruise"  # below the path that is followed
 SOURCE, UNIT, KEEPER = "cluster", "cluster", "gitkruise-keeper"
 SINK: Final = "outcome"
-_API: Final = "gitkruise.io/v1alpha1"
-UNITS: Final = ResourceRef("gitkruise.io", "v1alpha1", "units")
+UNITS: Final = ResourceRef(OWN_GROUP, "v1alpha1", "units")
 _INSTALL_HEAD: Final = (
     "# The controller and its rights. `gitkruise bootstrap` overwrites this file: to upgrade, run\n"
     "# that of the newer version. The unit in follow.yaml applies this file.\n"
@@ -79,7 +78,7 @@ def following(place: ClusterPath) -> tuple[Obj, ...]:
     specs = (("GitSource", SOURCE, ref), ("Sink", SINK, sink), ("Unit", UNIT, unit))
     return tuple(
         {
-            "apiVersion": _API,
+            "apiVersion": OWN_API,
             "kind": kind,
             "metadata": {
                 "name": name,

@@ -25,12 +25,18 @@ from gitkruise.gitops.install.installer import (
 )
 from gitkruise.kube.client.discovery import CRDS, each, listed, served_catalog
 from gitkruise.kube.client.transport import Transport
-from gitkruise.kube.system.package_data import OWN_GROUP
 from gitkruise.planner.node.pull_secrets import SECRET
 from gitkruise.planner.sync.annotations import MANAGER as APPLIER
 from gitkruise.printable import listing, many
 from gitkruise.wire.catalog.catalog import Catalog
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, join_api_version, key_of
+from gitkruise.wire.primitives.names import (
+    OWN_GROUP,
+    GroupKind,
+    Obj,
+    ObjectKey,
+    join_api_version,
+    key_of,
+)
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 

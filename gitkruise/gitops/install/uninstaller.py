@@ -36,9 +36,8 @@ from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.client.discovery import each
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
-from gitkruise.kube.system.package_data import OWN_GROUP
 from gitkruise.printable import listing
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
+from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import JSON_PATCH, PODS, ApiRequest, ResourceRef
 

@@ -40,13 +40,12 @@ from gitkruise.gitops.install.uninstall_plan import (
 from gitkruise.kube.client.discovery import CRDS, listed, served_catalog
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
-from gitkruise.kube.system.package_data import OWN_GROUP
 from gitkruise.planner.node.pull_secrets import SECRET
 from gitkruise.planner.sync.annotations import UNIT_REF, annotation
 from gitkruise.printable import many
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.catalog.crds import version_order
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
+from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.paths import get, put
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.model.gitops.change import MISSING
 from gitkruise.model.gitops.redacted import Redacted
+from gitkruise.wire.primitives.names import OWN_API
 from gitkruise.wire.primitives.secret_names import concealed
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def plan_obj(report: PlanReport) -> dict[str, Any]:
     """
     totals = report.totals
     return {
-        "apiVersion": "gitkruise.io/v1alpha1",
+        "apiVersion": OWN_API,
         "kind": "Plan",
         "from": report.base.id if report.base else None,
         "to": report.target.id,

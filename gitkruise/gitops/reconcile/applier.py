@@ -30,7 +30,7 @@ from gitkruise.gitops.reconcile.version_binding import bound, collided, renewed
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock, SystemClock
-from gitkruise.kube.system.package_data import DRIVEN, KRUISE_GROUPS, OWN_GROUP
+from gitkruise.kube.system.package_data import DRIVEN, KRUISE_GROUPS
 from gitkruise.model.gitops.change import Desired, ObjectChange
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.node.recreate_request import RECREATE
@@ -48,7 +48,7 @@ from gitkruise.planner.sync.autoscale import sized_as
 from gitkruise.planner.sync.canary_pause import as_sent, by_canary, held_back, set_by_canary
 from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.wire.catalog.catalog import Catalog
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import APPLY_PATCH, JSON, ApiReply, ApiRequest
 

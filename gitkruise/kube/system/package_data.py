@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.catalog.recorded import recorded_catalog
+from gitkruise.wire.primitives.names import OWN_GROUP
 
 _PACKAGE: Final = Path(__file__).parents[2]
 KUBERNETES: Final = ("1", "34")  # whose built-in kinds the schemas describe
-OWN_GROUP: Final = "gitkruise.io"
 KRUISE_GROUPS: Final = frozenset({"apps.kruise.io", "policy.kruise.io"})
 # Kinds of OpenKruise that a controller or a node agent of ours acts on.
 DRIVEN: Final = frozenset(

@@ -15,11 +15,11 @@ import msgspec
 from gitkruise.model.gitops.document import Document
 from gitkruise.model.gitops.promotion import Promotion
 from gitkruise.model.gitops.strict_struct import Strict
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.names import OWN_API, OWN_GROUP, Obj
 from gitkruise.wire.primitives.times import parse_duration, parse_time
 
-GROUP: Final = "gitkruise.io"
-API_VERSION: Final = "gitkruise.io/v1alpha1"
+GROUP: Final = OWN_GROUP
+API_VERSION: Final = OWN_API
 CONFIG_FILE: Final = "gitkruise.yaml"  # a configuration in a repository; read, never applied
 FOREVER: Final = datetime.max.replace(tzinfo=UTC)
 RenderKind: TypeAlias = Literal["auto", "plain", "kustomize", "helm"]  # what the reader can do

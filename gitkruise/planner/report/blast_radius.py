@@ -31,7 +31,7 @@ from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
 from gitkruise.planner.health.tie_breaks import split
 from gitkruise.planner.sync.annotations import kept
 from gitkruise.printable import many
-from gitkruise.wire.primitives.names import GroupKind, Obj
+from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, Obj
 from gitkruise.wire.primitives.paths import get
 
 # Kinds with replicas whose pods follow their template (apps/v1 and OpenKruise's versions of them).
@@ -57,7 +57,7 @@ _PODLESS: Final = frozenset(
         GroupKind("apps.kruise.io", "ResourceDistribution"),
         GroupKind("apps.kruise.io", "WorkloadSpread"),
         GroupKind("policy.kruise.io", "PodUnavailableBudget"),
-        *(GroupKind("gitkruise.io", kind) for kind in ("GitSource", "Unit", "Sink", "Receiver")),
+        *(GroupKind(OWN_GROUP, kind) for kind in ("GitSource", "Unit", "Sink", "Receiver")),
     }
 )
 _ONLY_NEW: Final = frozenset({REPLICASET})  # pods there are keep their template

@@ -7,6 +7,8 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 Obj: TypeAlias = Mapping[str, Any]  # a raw Kubernetes object; never changed in place
+OWN_GROUP: Final = "gitkruise.io"
+OWN_API: Final = f"{OWN_GROUP}/v1alpha1"  # of all its kinds, and of what commands print
 ACCOUNT: Final = "system:serviceaccount:"  # how users begin that are service accounts
 
 
