@@ -10,6 +10,7 @@ from gitkruise.wire.primitives.requests import (
     JSON_PATCH,
     MERGE_PATCH,
     PODS,
+    STRATEGIC_PATCH,
     ApiRequest,
     ResourceRef,
 )
@@ -154,3 +155,33 @@ async def differences(transport: Transport) -> list[tuple[Row, int]]:
     """Rows that are answered in another way than they say, with the answer."""
     await prepare(transport)
     return [(row, code) for row in ROWS if (code := await answer(transport, row)) != row.code]
+
+
+async def taken_with_status(transport: Transport) -> tuple[Any, ...]:
+    """What one patch of the status changes in pod `full`: metadata, image, types of conditions."""
+    change = {
+        "metadata": {
+            "labels": {"app": "api", "more": "1"},
+            "annotations": {"empty": None, "more": "1"},
+            "ownerReferences": None,
+        },
+        "spec": {"containers": [{"name": "app", "image": "app:v2"}]},
+        "status": {"conditions": [{"type": "Ready", "status": "False"}]},
+    }
+    request = ApiRequest(
+        verb="patch", resource=PODS, namespace=SPACE, name="full", subresource="status",
+        body=change, content_type=STRATEGIC_PATCH,
+    )  # fmt: skip
+    pod = (await transport.send(request)).body
+    meta, image = pod["metadata"], pod["spec"]["containers"][0]["image"]
+    ready = [(c["type"], c["status"]) for c in pod["status"]["conditions"]]
+    return meta["labels"], meta["annotations"], len(meta["ownerReferences"]), image, ready
+
+
+TAKEN_WITH_STATUS: Final = (
+    {"app": "api", "more": "1"},
+    {"apps.kruise.io/x": "1", "more": "1"},
+    1,
+    "app:v1",
+    [("Ready", "False")],
+)

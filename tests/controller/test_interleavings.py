@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -116,6 +117,18 @@ def test_a_node_agent_that_writes_before_each_of_our_writes_delays_nothing(
     sound(count)
     if policy == POLICIES["recreate"]:  # nothing is written on pods but what opens new gates
         assert [each for each in count.conflicts if each.startswith("patch")] == []
+
+
+# In place: out of service, the update, back in service. Recreated: a mark; gates and state.
+PATCHES: Final = {"in place": [3] * REPLICAS, "recreate": [*[1] * REPLICAS, *[2] * REPLICAS]}
+
+
+@pytest.mark.parametrize(("how", "patches"), PATCHES.items(), ids=PATCHES)
+def test_an_update_costs_so_many_patches_of_each_pod(how: str, patches: list[int]) -> None:
+    count = played(POLICIES[how], None)
+    written = Counter(write for write in count.writes if write.startswith("patch pods "))
+    assert sorted(written.values()) == patches
+    assert count.conflicts == []
 
 
 @pytest.mark.slow

@@ -33,6 +33,14 @@ IMAGE: Final = PatchStep(
     },
     content_type=STRATEGIC_PATCH,
 )
+BACK: Final = PatchStep(
+    body={
+        "metadata": {"labels": {"state": "Normal"}, "annotations": {"since": "now"}},
+        "status": {"conditions": [{"type": "InPlaceUpdateReady", "status": "True"}]},
+    },
+    content_type=STRATEGIC_PATCH,
+    subresource="status",
+)
 
 
 def conditions(**status: str) -> list[dict[str, str]]:
@@ -42,14 +50,16 @@ def conditions(**status: str) -> list[dict[str, str]]:
 class Scene(Bench):
     """A pod `p` that is ready, and a patch of it in two steps."""
 
-    def __init__(self, ready: str = "True") -> None:
+    def __init__(self, ready: str = "True", **more: str) -> None:
         super().__init__()
         self.pod = self.toy.make(
             PODS,
             "p",
             metadata={"labels": {"hash": "1"}, "annotations": {"apps.kruise.io/x": "1"}},
             spec={"containers": [{"name": "app", "image": "app:v1"}]},
-            status={"conditions": conditions(Ready=ready, KruisePodReady="True")},
+            status={
+                "conditions": conditions(Ready=ready, KruisePodReady="True", **more),
+            },
         )
         self.objects["p"] = self.pod
         self.store.note_write(self.pod)
@@ -162,6 +172,55 @@ def test_a_pod_that_moves_between_two_steps_goes_no_further(move: Callable[[Toy]
     scene.between(move)
     assert kinds(scene.run(scene.change(GATE, IMAGE))) == ["Stale"]
     assert scene.image() != "app:v2"
+
+
+def is_back(pod: Obj) -> bool:
+    """Return whether the pod serves again, labels and condition alike (LC-36)."""
+    found = {c["type"]: c["status"] for c in pod["status"]["conditions"]}
+    state = pod["metadata"]["labels"].get("state")
+    assert (state == "Normal") == (pod["metadata"]["annotations"].get("since") == "now")
+    assert (state == "Normal") == (found["InPlaceUpdateReady"] == "True"), "both or none"
+    return bool(state == "Normal")
+
+
+@pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
+def test_labels_and_conditions_are_one_write_whatever_a_node_agent_reports(
+    report: Callable[[Toy], Any],
+) -> None:
+    scene = Scene("False", InPlaceUpdateReady="False")
+    scene.before([report])
+    assert kinds(scene.run(scene.change(BACK))) == ["Applied"]
+    assert is_back(scene.stored())
+    writes = [request for request in scene.toy.requests if request.verb == "patch"]
+    assert {request.subresource for request in writes} == {"status"}
+    assert 1 <= len(writes) <= 2
+
+
+@pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
+def test_labels_and_conditions_of_a_pod_that_moves_stay_as_they_are(
+    move: Callable[[Toy], Any],
+) -> None:
+    scene = Scene("False", InPlaceUpdateReady="False")
+    scene.before([move])
+    assert kinds(scene.run(scene.change(BACK))) == ["Stale"]
+    assert not is_back(scene.stored())
+
+
+def test_conditions_go_before_labels_when_a_node_agent_reorders_them_again_and_again() -> None:
+    scene = Scene("False", InPlaceUpdateReady="False")
+    scene.before([turned] * TRIES)
+    assert kinds(scene.run(scene.change(BACK))) == ["Applied"]
+    assert is_back(scene.stored())
+    writes = [request for request in scene.toy.requests if request.verb == "patch"]
+    assert [request.subresource for request in writes] == [*["status"] * (TRIES + 1), ""]
+
+
+@pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
+def test_labels_that_follow_their_conditions_are_tested_again(move: Callable[[Toy], Any]) -> None:
+    scene = Scene("False", InPlaceUpdateReady="False")
+    scene.before([*[turned] * TRIES, lambda _: None, move])
+    assert kinds(scene.run(scene.change(BACK))) == ["Stale"]
+    assert "state" not in scene.stored()["metadata"]["labels"]
 
 
 def test_another_pod_of_the_name_is_not_the_one() -> None:

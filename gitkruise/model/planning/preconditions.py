@@ -11,7 +11,8 @@ Gates of a new pod are the exception, because no JSON patch can test that a list
 scheduler and kubelet fill the list while the pod starts. They are created by server-side apply,
 without force and bound to the uid: it adds entries to any list, and the server refuses it where
 another writer has set one of them to another value. An absent gate keeps a pod out of service as a
-false one does, so nothing but such a value could make opening it wrong.
+false one does, so nothing but such a value could make opening it wrong. Labels do not come along:
+their values belong to another field manager, so the server would refuse them without force.
 
 The functions are generators: they yield requests and are sent the bodies of the replies, or
 thrown the ApiError. The live executor and the one of the model cluster drive the same ones.
@@ -128,10 +129,18 @@ class _Write:
                 raise Conflict(f"pod {live.name}: condition {type_} changed since it was planned")
 
     def bare(self) -> ApiRequest:
-        """The step as it was planned, bound to the uid alone."""
+        """The conditions as they were planned, bound to the uid alone."""
         step = self.step
         body = {**step.body, "metadata": {"uid": self.action.uid}}
         return _patch_request(self.action, self.kind, step, body, step.content_type)
+
+    def rest(self, obj: Obj) -> _Write | None:
+        """A write of the metadata that `bare` leaves out; `obj` is the pod after it."""
+        metadata = self.step.body.get("metadata")
+        if metadata is None:
+            return None
+        step = PatchStep(body={"metadata": metadata})
+        return _Write(self.action, self.kind, step, pod_facts(obj), spends=False)
 
     def request(self, obj: Obj) -> ApiRequest | None:
         """The request that carries out the step on `obj`; None if there is nothing to change."""
@@ -214,7 +223,9 @@ def _patch_pod(write: _Write, obj: Obj | None) -> Generator[ApiRequest, Obj, Obj
     if write.step.subresource != "status" or write.down or write.shared:
         raise Conflict(str(failure))
     write.check(pod_facts((yield _get_request(write.action, write.kind))))
-    return (yield write.bare())
+    obj = yield write.bare()
+    rest = write.rest(obj)
+    return obj if rest is None else (yield from _patch_pod(rest, obj))
 
 
 def _creates(step: PatchStep, seen: PodFacts) -> bool:

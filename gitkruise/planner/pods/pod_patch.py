@@ -29,8 +29,10 @@ class PodChange:
     """The changes of one round to one pod. Empty when there is nothing to do.
 
     `metadata` and `containers` belong to one patch of the pod, `conditions` to its status, which is
-    written first: a pod leaves service before its containers change. `report` are conditions about
-    the change, written after it.
+    written first: a pod leaves service before its containers change. Labels and annotations of a
+    change without containers are written with the status, but not with conditions that are new to
+    the pod: those are created by server-side apply (`model.preconditions`). `report` are conditions
+    about the change, written after it.
     """
 
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -105,20 +107,23 @@ def steps_of(pod: PodFacts, change: PodChange, now: datetime) -> tuple[PatchStep
     """Steps that bring `change` about: status, resize, the pod itself, report."""
     if not change:
         raise ValueError(f"{pod.name}: nothing is to change")
-    steps = []
+    steps, metadata = [], change.metadata
+    plain = set(metadata) <= set(_MAPS) and not change.containers
     if change.conditions:
-        steps.append(_status_step(with_ready(pod, change.conditions, now)))
+        known = all(pod.condition(condition["type"]) for condition in change.conditions)
+        along = metadata if known and plain and change.resize is None else {}
+        steps.append(_status_step(with_ready(pod, change.conditions, now), along))
+        metadata = {} if along else metadata
     if change.resize is not None:
         steps.append(
             PatchStep(body=change.resize, content_type=STRATEGIC_PATCH, subresource="resize")
         )
     main: dict[str, Any] = {}
-    if change.metadata:
-        main["metadata"] = change.metadata
+    if metadata:
+        main["metadata"] = metadata
     if change.containers:
         main["spec"] = {"containers": list(change.containers)}
     if main:
-        plain = "spec" not in main and set(change.metadata) <= set(_MAPS)
         kind = MERGE_PATCH if plain else STRATEGIC_PATCH
         steps.append(PatchStep(body=main, content_type=kind))
     if change.report:
@@ -126,6 +131,12 @@ def steps_of(pod: PodFacts, change: PodChange, now: datetime) -> tuple[PatchStep
     return tuple(steps)
 
 
-def _status_step(conditions: Sequence[Obj]) -> PatchStep:
-    body = {"status": {"conditions": list(conditions)}}
+def _status_step(conditions: Sequence[Obj], metadata: Mapping[str, Any] | None = None) -> PatchStep:
+    """A write of the status, which may bring labels and annotations along.
+
+    A server takes neither spec nor owners from it. Source: podStatusStrategy.
+    """
+    body: dict[str, Any] = {"status": {"conditions": list(conditions)}}
+    if metadata:
+        body["metadata"] = metadata
     return PatchStep(body=body, content_type=STRATEGIC_PATCH, subresource="status")

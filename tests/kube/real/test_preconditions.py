@@ -21,7 +21,12 @@ from gitkruise.model.workloads.pod import pod_facts
 from gitkruise.planner.workloads import CLONESET
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.requests import MERGE_PATCH, PODS, ApiReply, ApiRequest
-from tests.controller.patch_tests import NAMESPACES, differences
+from tests.controller.patch_tests import (
+    NAMESPACES,
+    TAKEN_WITH_STATUS,
+    differences,
+    taken_with_status,
+)
 from tests.controller.test_interleavings import POLICIES, WRITES, Write
 from tests.kube.real.apiserver import Apiserver, talking
 from tests.kube.real.shop import CLONESETS, HANG_S, install_crds, pods_run
@@ -35,6 +40,7 @@ def test_a_real_server_answers_test_operations_as_the_rows_say(server: Apiserver
     async def play() -> None:
         async with talking(server) as transport:
             assert await differences(transport) == []
+            assert await taken_with_status(transport) == TAKEN_WITH_STATUS
 
     asyncio.run(play())
 
