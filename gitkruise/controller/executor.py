@@ -32,6 +32,7 @@ from gitkruise.model.planning.plan import (
     Skipped,
     event_for,
 )
+from gitkruise.model.planning.workload import Later, never
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.patch.json_patch import merge_diff
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
@@ -66,10 +67,13 @@ class Executor:
         self._recorder = recorder
         self._slots = asyncio.Semaphore(writes_max)
 
-    async def run(self, plan: Plan, subject: Subject, component: str) -> list[Outcome]:
-        """One outcome an action, in the plan's order, then one for the status if it was written.
+    async def run(
+        self, plan: Plan, subject: Subject, component: str, *, later: Later = never
+    ) -> list[Outcome]:
+        """One outcome an action, in the plan's order, then one for the status if it has news.
 
-        Refusals are outcomes, not exceptions. Events are recorded about `subject`.
+        A status that `later` accepts is Skipped. Refusals are outcomes, not exceptions. Events are
+        recorded about `subject`.
         """
         outcomes: dict[int, Outcome] = {}
         failed_before = False
@@ -88,7 +92,7 @@ class Executor:
             self._recorder.record(subject, event, component)
         status = plan.status_after(results)
         if status is not None:
-            results += await self._write_status(status, subject)
+            results += await self._write_status(status, subject, later)
         return results
 
     async def settle(self, owner: ObjectKey) -> None:
@@ -174,11 +178,14 @@ class Executor:
         self._store.confirm(owner, key)
         return reply
 
-    async def _write_status(self, status: Mapping[str, Any], subject: Subject) -> list[Outcome]:
+    async def _write_status(
+        self, status: Mapping[str, Any], subject: Subject, later: Later
+    ) -> list[Outcome]:
         seen = self._store.seen(subject.key)
         if seen is None or seen.uid != subject.uid:
             return []
-        change = merge_diff(get(seen.read(), "status", default={}), status)
+        known = get(seen.read(), "status", default={})
+        change = merge_diff(known, status)
         if not change:
             return []
         action = Patch(
@@ -188,6 +195,8 @@ class Executor:
             resource_version=str(seen.version),
             steps=(PatchStep(body={"status": change}, subresource="status"),),
         )
+        if later(known, status):
+            return [Skipped(action=action, why="another status was written a moment ago")]
         return await self._together([action], subject.key)
 
     def _newest(self, key: ObjectKey) -> Obj | None:

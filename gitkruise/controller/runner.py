@@ -17,8 +17,8 @@ from gitkruise.errors import GitkruiseError, Retry, Unavailable
 from gitkruise.kube.cache.store import CachedObject, InformerCache, StoreChange
 from gitkruise.kube.client.events import Recorder, Subject
 from gitkruise.kube.system.clock import Clock, wait_for
-from gitkruise.model.planning.plan import Event, Outcome, Plan, Refused, Stale
-from gitkruise.model.planning.workload import Shows, Workload
+from gitkruise.model.planning.plan import Event, Outcome, Plan, Refused, Skipped, Stale
+from gitkruise.model.planning.workload import Shows, Workload, never
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey
@@ -26,8 +26,10 @@ from gitkruise.wire.primitives.names import ObjectKey
 S = TypeVar("S")
 WORKERS: Final = 8
 # Changes of owned objects are planned together: a node agent that reports one pod after the other
-# is heard out, as OpenKruise hears it out while it writes what the first report asks for.
-GATHER, GATHER_MAX = timedelta(milliseconds=20), timedelta(milliseconds=200)
+# is heard out, as OpenKruise hears it out while it writes what the first report asks for. In a
+# rollout reports never end, so the first pods would wait for the whole of a longer time.
+GATHER, GATHER_MAX = timedelta(milliseconds=20), timedelta(milliseconds=50)
+STATUS_EVERY: Final = timedelta(seconds=1)  # for news that may be late
 SOONEST: Final = timedelta(milliseconds=10)
 LISTING_S: Final = 0.1
 LONGEST_SLEEP_S: Final = 30.0  # so that a stepped wall clock is noticed
@@ -64,6 +66,7 @@ class Runner(Generic[S]):
         self._backoff: FailureBackoff[ObjectKey] = FailureBackoff(seed=tools.clock.seed())
         self._breaker: Breaker[ObjectKey] = Breaker()
         self._parked: dict[ObjectKey, datetime] = {}
+        self._reported: dict[ObjectKey, datetime] = {}  # when the status was last written
         self._news, self._stopping = asyncio.Event(), False
         self._kinds = frozenset({workload.kind, *workload.owns, *workload.watches})
         self._finds = {**workload.watches, **workload.hears}
@@ -187,13 +190,19 @@ class Runner(Generic[S]):
             await self._executor.run(paused, subject, self.component)
             return trip.until
         plan = resuming(plan, shows, owner, now)
-        outcomes = await self._executor.run(plan, subject, self.component)
+        later = self.workload.later if self._status_due(key, now) > now else never
+        outcomes = await self._executor.run(plan, subject, self.component, later=later)
         if trip := self._breaker.note(
             key, generation, outcomes, self._clock.now(), lives=self._lives
         ):
             self._recorder.record(subject, event_of(trip), self.component)
             log.warning(log_line("round-failed", object=key, error=trip.text))
         return self._next_round(key, plan, outcomes)
+
+    def _status_due(self, key: ObjectKey, now: datetime) -> datetime:
+        """Return when a status may be written whose news may be late."""
+        last = self._reported.get(key)
+        return now if last is None or now < last else last + STATUS_EVERY
 
     def _lives(self, uid: str) -> bool:
         return self.store.key_of_uid(uid) is not None
@@ -206,6 +215,11 @@ class Runner(Generic[S]):
         if plan.problem is not None:
             errors.append(plan.problem)
         times = [] if plan.wake_at is None else [max(plan.wake_at, now + SOONEST)]
+        for status in outcomes[len(plan.actions) :]:
+            if isinstance(status, Skipped):
+                times.append(self._status_due(key, now))
+            else:
+                self._reported[key] = now
         if errors:
             log.info(log_line("round-failed", object=key, error=errors[0]))
             urgent = min((e.retry for e in errors), key=list(Retry).index, default=Retry.BACKOFF)
@@ -232,6 +246,7 @@ class Runner(Generic[S]):
         self._backoff.forget(key)
         self._breaker.forget(key)
         self._parked.pop(key, None)
+        self._reported.pop(key, None)
         self.store.forget_pending(key)
 
     def _subject(self, seen: CachedObject) -> Subject:

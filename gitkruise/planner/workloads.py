@@ -23,6 +23,7 @@ from gitkruise.planner.builtin.replicaset import REPLICASET, REPLICATION_CONTROL
 from gitkruise.planner.builtin.statefulset import STATEFULSET
 from gitkruise.planner.cloneset.observe import CLAIM, observe_cloneset
 from gitkruise.planner.cloneset.plan import plan_cloneset
+from gitkruise.planner.cloneset.status import is_interim
 from gitkruise.planner.node.list_pull_job import LIST_PULL_JOBS
 from gitkruise.planner.node.node_image import NODE_IMAGES, NODES
 from gitkruise.planner.node.pull_job import PULL_JOBS
@@ -42,6 +43,7 @@ CLONESET: Final[Workload[CloneSetSnapshot]] = Workload(
     decide=plan_cloneset,
     watches={BUDGET: workloads_of(CLONESET_KIND)},
     stalls=Shows.CONDITION,
+    later=is_interim,
 )
 
 SIDECARSET: Final[Workload[SidecarSetSnapshot]] = Workload(

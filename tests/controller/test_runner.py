@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -215,6 +216,32 @@ def test_wishes_to_look_again_are_honoured() -> None:
         assert controllers.idle
 
     stage.play(script)
+
+
+def written(stage: Stage) -> list[dict[str, int]]:
+    """The statuses written, in their order."""
+    return [r.body["status"] for r in stage.toy.requests if r.verb == "patch" and r.subresource]
+
+
+@pytest.mark.parametrize(("even", "statuses"), [(True, [0, 3, 5]), (False, [0, 1, 2, 3, 4, 5])])
+def test_news_that_may_be_late_are_written_once_a_second(even: bool, statuses: list[int]) -> None:
+    """Five pods, one after the other within a second and a half; then nothing happens."""
+
+    def later(known: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+        return even and bool(known)
+
+    stage = Stage(workload=replace(WORKLOAD, later=later))
+    stage.fleet("web", 1)
+
+    async def script(_: Controllers) -> None:
+        for number in range(2, 6):
+            await stage.clock.sleep(0.45)
+            stage.scale("web", pods=str(number))
+        await stage.clock.sleep(5)
+
+    stage.play(script)
+    assert [status["pods"] for status in written(stage)] == statuses
+    assert stage.status("web") == {"pods": 5}
 
 
 def test_a_wish_for_the_past_does_not_spin() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from gitkruise.model.planning.plan import Plan
 from gitkruise.model.planning.view import ClusterView
@@ -15,6 +15,7 @@ from gitkruise.wire.primitives.names import GroupKind, ObjectKey
 
 S = TypeVar("S")
 Find: TypeAlias = Callable[[ClusterView, ObjectKey], Iterable[ObjectKey]]
+Later: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], bool]  # (known, new status)
 
 
 class Shows(StrEnum):
@@ -27,6 +28,10 @@ class Shows(StrEnum):
 
 def nobody(_: Mapping[str, str]) -> tuple[ObjectKey, ...]:
     return ()
+
+
+def never(_known: Mapping[str, Any], _status: Mapping[str, Any]) -> bool:
+    return False
 
 
 def always(_view: ClusterView, _key: ObjectKey) -> bool:
@@ -46,9 +51,9 @@ class Workload(Generic[S]):
     because an account may not be allowed to list them. `fields` limits what is read of a kind by a
     field selector. `only` names by kind how the names end of those owned
     objects that are looked at: others of that kind need not be kept. `stalls` is where it shows
-    that it is paused because its writes make no progress. `observe` reads one consistent snapshot
-    (None: the object is gone); `decide` is pure. `speaker` is the source of its events, where it is
-    not the kind's controller.
+    that it is paused because its writes make no progress. `later` accepts a status whose news
+    may be late by a moment. `observe` reads one consistent snapshot (None: the object is gone);
+    `decide` is pure. `speaker` is the source of its events, where it is not the kind's controller.
     """
 
     kind: GroupKind
@@ -64,6 +69,7 @@ class Workload(Generic[S]):
     only: Mapping[GroupKind, str] = field(default_factory=dict)
     speaker: str = ""
     stalls: Shows = Shows.NOWHERE
+    later: Later = never
 
     @property
     def component(self) -> str:

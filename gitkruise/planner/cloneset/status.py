@@ -34,6 +34,7 @@ _COUNTERS: Final = (
     "updatedAvailableReplicas",
     "expectedUpdatedReplicas",
 )
+_PODS: Final = frozenset(_COUNTERS) - {"expectedUpdatedReplicas"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +184,20 @@ def _moved(before: Obj, after: Mapping[str, Any], condition: Obj) -> bool:
     if any(before.get(name, 0) != after[name] for name in goals):
         return True
     return any(after[name] > (before.get(name) or 0) for name in gains)
+
+
+def is_interim(known: Obj, status: Mapping[str, Any]) -> bool:
+    """Return whether the only news are counts of pods while some are not available (ST-17).
+
+    Expected pods follow the spec, and the time of Progressing follows the counts.
+    """
+    under_way = status.get("availableReplicas") != status.get("replicas")
+    return under_way and not differs(_uncounted(known), _uncounted(status))
+
+
+def _uncounted(status: Mapping[str, Any]) -> Obj:
+    listed = [{**c, "lastUpdateTime": None} for c in status.get("conditions") or ()]
+    return {**{k: v for k, v in status.items() if k not in _PODS}, "conditions": listed}
 
 
 def differs(old: Obj, new: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from gitkruise.model.workloads.cloneset import cloneset_facts
-from gitkruise.planner.cloneset.status import progressing
+from gitkruise.planner.cloneset.status import is_interim, progressing
 from tests.planner.cloneset.build import NEW_NAME, OLD_NAME, cloneset, plan
 from tests.pods import NOW, pods, stamp
 
@@ -212,3 +212,33 @@ def test_a_failed_update_is_cleared_when_nothing_fails() -> None:
     made = plan(cloneset(status={"conditions": [failed]}), pods("5n+", MARKS)).status
     assert made is not None
     assert [(c["type"], c["status"]) for c in made["conditions"]] == [("FailedUpdate", "False")]
+
+
+KNOWN: Final[dict[str, Any]] = {
+    **counts("10/8/8/4/2/2/10"),
+    "observedGeneration": 2,
+    "updateRevision": "r2",
+    "conditions": [{"type": "Progressing", "status": "True", "lastUpdateTime": stamp(-9)}],
+}
+NEWS: Final[dict[str, tuple[dict[str, Any], bool]]] = {
+    "more pods": ({"updatedReplicas": 5, "updatedReadyReplicas": 3}, True),
+    "fewer pods": ({"replicas": 9, "readyReplicas": 7}, True),
+    "time": ({"conditions": [{**KNOWN["conditions"][0], "lastUpdateTime": stamp(0)}]}, True),
+    "all available": ({"readyReplicas": 10, "availableReplicas": 10}, False),
+    "none left": (counts("0/0/0/0/0/0/0"), False),
+    "another goal": ({"expectedUpdatedReplicas": 4}, False),
+    "generation": ({"observedGeneration": 3}, False),
+    "revision": ({"updateRevision": "r3"}, False),
+    "condition": ({"conditions": [{"type": "Progressing", "status": "False"}]}, False),
+    "one condition more": (
+        {"conditions": [*KNOWN["conditions"], {"type": "FailedScale", "status": "True"}]},
+        False,
+    ),
+    "no condition": ({"conditions": []}, False),
+}
+
+
+@pytest.mark.parametrize(("news", "interim"), NEWS.values(), ids=NEWS)
+def test_counts_of_pods_under_way_may_be_late(news: dict[str, Any], interim: bool) -> None:
+    """ST-16, ST-17."""
+    assert is_interim(KNOWN, {**KNOWN, **news}) is interim
