@@ -11,8 +11,8 @@ from gitkruise.gitops.actions.promotion import Promoter
 from gitkruise.gitops.actions.proposals import Proposer
 from gitkruise.gitops.actions.pull_requests import ActionPullRequests
 from gitkruise.gitops.analysis.analyst import Analyst
-from gitkruise.gitops.analysis.http import Fetch, fetch
 from gitkruise.gitops.forges.provider import ForgeRepository
+from gitkruise.gitops.http_get import Fetch, fetch
 from gitkruise.model.gitops.config import Config, GitSource, GitSourceSpec
 from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.workloads.feature_gates import Gates

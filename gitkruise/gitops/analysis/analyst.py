@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from gitkruise.errors import ApiError, DiagnosticError, Unavailable
-from gitkruise.gitops.analysis.http import Fetch, fetch
 from gitkruise.gitops.analysis.jobs import end_job, verdict_of_job
 from gitkruise.gitops.analysis.memory import AnalysisMemory
-from gitkruise.gitops.analysis.providers import Access, value_of, value_text
+from gitkruise.gitops.analysis.providers import value_of, value_text
 from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.cluster.impersonation import account_of, acting_as
+from gitkruise.gitops.http_get import Access, Fetch, fetch
 from gitkruise.gitops.source.repositories import read_secret
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock

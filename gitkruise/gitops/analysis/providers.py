@@ -6,75 +6,21 @@ asynchronous, follow redirects and do not limit what they read.
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final
-from urllib.parse import quote
 
 import msgspec
 
 from gitkruise.errors import BadRequest, Unavailable
-from gitkruise.gitops.analysis.http import Fetch, MetricReply, MetricRequest
+from gitkruise.gitops.http_get import Access, Fetch, HttpGet, HttpReply
 from gitkruise.model.gitops.analysis import MetricProvider, filled
-from gitkruise.printable import visible
-from gitkruise.redaction import HIDDEN, scrubbed
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.jsonpath import parse_json_path
 
 _QUERY: Final = "/api/v1/query"
 _DEPTH_MAX: Final = 64  # of lists and objects in a response
-_SCANNED_MAX: Final = 20_000  # characters of a text of which the record has the first
-TEXT_MAX: Final = 200  # of a value or a message in a record
-_PUBLIC: Final = frozenset({"username", "ca.crt"})  # keys of a Secret that are not secret
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Credentials out of a Secret with the keys of sources: `username` and `password`, or
-    `bearerToken`, and `ca.crt`."""
-
-    data: Mapping[str, str] = field(default_factory=dict)
-
-    def headers(self) -> Mapping[str, str]:
-        """Return the header that authenticates; none without credentials. Raises Unavailable for
-        values that no header can carry."""
-        value = ""
-        if "bearerToken" in self.data:
-            value = f"Bearer {self.data['bearerToken'].strip()}"
-        elif "password" in self.data:
-            value = f"Basic {self._basic()}"
-        if value and not (value.isascii() and value.isprintable()):
-            raise Unavailable("its Secret has a value that no header can carry")
-        return {"Authorization": value} if value else {}
-
-    @property
-    def ca(self) -> str:
-        """Return the certificate of a private authority, or ""."""
-        return self.data.get("ca.crt", "")
-
-    def cover(self, text: str) -> str:
-        """Return `text` as records may have it: without values of the Secret, on one line, cut."""
-        values = sorted(self._values(), key=len, reverse=True)
-        rest, text = len(text) > _SCANNED_MAX, text[:_SCANNED_MAX]
-        for value in values:
-            text = text.replace(value, HIDDEN)
-        if rest and values:  # the end may be a part of a value
-            text = text[: -len(values[0])]
-        text = visible(scrubbed(" ".join(text.split())))
-        return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 1] + "…"
-
-    def _values(self) -> set[str]:
-        """Return the secret values, also as a JSON text, a URL or a header would show them."""
-        plain = {v.strip() for key, v in self.data.items() if key not in _PUBLIC}
-        plain |= {self._basic()} if "password" in self.data else set()
-        shown = {form for v in plain for form in (v, json.dumps(v)[1:-1], quote(v, safe=""))}
-        return {form for form in shown if form}
-
-    def _basic(self) -> str:
-        pair = f"{self.data.get('username', '')}:{self.data['password'].strip()}"
-        return base64.b64encode(pair.encode()).decode()
 
 
 async def value_of(
@@ -95,16 +41,14 @@ async def value_of(
     return selected(provider.web.json_path, reply)
 
 
-def _request(provider: MetricProvider, variables: Mapping[str, str]) -> MetricRequest:
+def _request(provider: MetricProvider, variables: Mapping[str, str]) -> HttpGet:
     if provider.prometheus is not None:
         url = provider.prometheus.address.rstrip("/") + _QUERY
-        return MetricRequest(
-            url=url, params={"query": filled(provider.prometheus.query, variables)}
-        )
-    return MetricRequest(url=filled(provider.address, variables))
+        return HttpGet(url=url, params={"query": filled(provider.prometheus.query, variables)})
+    return HttpGet(url=filled(provider.address, variables))
 
 
-def samples(reply: MetricReply) -> list[float]:
+def samples(reply: HttpReply) -> list[float]:
     """Return the values of a response to an instant query; a scalar is a list of one.
 
     Raises Unavailable for an error and for results of other types.
@@ -126,7 +70,7 @@ def samples(reply: MetricReply) -> list[float]:
     raise Unavailable(f"the query gives a {kind}, and not an instant vector or a scalar")
 
 
-def selected(path: str, reply: MetricReply) -> Any:
+def selected(path: str, reply: HttpReply) -> Any:
     """Return the value that a JSONPath selects, or the list of several. Raises Unavailable for
     another status than 200, for another body than JSON, and where there is no value."""
     if reply.status != 200:
@@ -143,7 +87,7 @@ def selected(path: str, reply: MetricReply) -> Any:
     return found[0] if len(found) == 1 else found
 
 
-def _decoded(reply: MetricReply) -> Any:
+def _decoded(reply: HttpReply) -> Any:
     try:
         value = msgspec.json.decode(reply.body)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -3,7 +3,7 @@
 A value that is measured appears in records, so an address is a way to read with the network
 position of gitkruise. An operator's file may name any. An object may name hosts outside by https
 and Services of its own namespace; the addresses that names lead to are checked again when a
-connection is made (`gitops.analysis.http`).
+connection is made (`gitops.http_get`).
 """
 
 from __future__ import annotations

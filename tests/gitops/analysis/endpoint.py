@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from gitkruise.gitops.analysis.http import MetricReply, MetricRequest, fetch
+from gitkruise.gitops.http_get import HttpGet, HttpReply, fetch
 
 
 @dataclass
@@ -59,7 +59,7 @@ def serving() -> Iterator[Endpoint]:
             thread.join()
 
 
-async def fetch_now(request: MetricRequest) -> MetricReply:
+async def fetch_now(request: HttpGet) -> HttpReply:
     """The product's own request, in a loop of real time: virtual time stands still meanwhile."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, fetch(request)).result()

@@ -12,16 +12,17 @@ import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from gitkruise.errors import Unavailable
-from gitkruise.gitops.analysis.http import (
+from gitkruise.gitops.analysis.providers import samples, selected, value_of, value_text
+from gitkruise.gitops.http_get import (
     ANSWER_MAX,
+    Access,
     Fetch,
     GuardedResolver,
-    MetricReply,
-    MetricRequest,
+    HttpGet,
+    HttpReply,
     fetch,
     is_forbidden,
 )
-from gitkruise.gitops.analysis.providers import Access, samples, selected, value_of, value_text
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.analysis import MetricProvider, PrometheusProvider, WebProvider
 from tests.gitops.analysis.endpoint import Endpoint
@@ -78,7 +79,7 @@ SAMPLES: list[tuple[Any, list[float] | str]] = [
 
 @pytest.mark.parametrize(("data", "found"), SAMPLES)
 def test_samples_of_a_query(data: Any, found: list[float] | str) -> None:
-    reply = MetricReply(200, json.dumps({"status": "success", "data": data}).encode())
+    reply = HttpReply(200, json.dumps({"status": "success", "data": data}).encode())
     if isinstance(found, list):
         assert samples(reply) == found
         return
@@ -89,7 +90,7 @@ def test_samples_of_a_query(data: Any, found: list[float] | str) -> None:
 def test_an_error_of_prometheus_is_quoted() -> None:
     body = b'{"status":"error","errorType":"bad_data","error":"parse error"}'
     with pytest.raises(Unavailable, match="with status 400: parse error"):
-        samples(MetricReply(400, body))
+        samples(HttpReply(400, body))
 
 
 NONE: list[tuple[int, bytes, dict[str, str], str]] = [
@@ -117,7 +118,7 @@ def test_answers_that_are_none(
 
 def test_a_server_that_does_not_answer_is_given_ten_seconds() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        request = MetricRequest(url=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        request = HttpGet(url=f"http://127.0.0.1:{silent.getsockname()[1]}")
         clock = ManualClock()
         with pytest.raises(Unavailable, match="no response within 10 s"):
             clock.run(fetch(request))
@@ -128,13 +129,13 @@ def test_a_server_that_is_not_there_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     with pytest.raises(Unavailable):
-        asyncio.run(fetch(MetricRequest(url=f"http://127.0.0.1:{port}")))
+        asyncio.run(fetch(HttpGet(url=f"http://127.0.0.1:{port}")))
 
 
 @pytest.mark.parametrize("ca", ["x", "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----"])
 def test_a_certificate_that_is_none_is_an_error(ca: str, endpoint: Endpoint) -> None:
     with pytest.raises(Unavailable, match=r"ca\.crt of its Secret is not a certificate"):
-        asyncio.run(fetch(MetricRequest(url=endpoint.url, ca=ca)))
+        asyncio.run(fetch(HttpGet(url=endpoint.url, ca=ca)))
     assert endpoint.requests == []
 
 
@@ -191,9 +192,9 @@ def test_only_services_are_searched_in_the_domains_of_the_cluster() -> None:
 def test_a_guarded_request_does_not_reach_this_machine_by_a_name(endpoint: Endpoint) -> None:
     url = f"http://a.example.com:{endpoint.url.rpartition(':')[2]}"
     with pytest.raises(Unavailable, match="that objects may not use"):
-        asyncio.run(fetch(MetricRequest(url=url, guarded=True), Names("127.0.0.1")))
+        asyncio.run(fetch(HttpGet(url=url, guarded=True), Names("127.0.0.1")))
     assert endpoint.requests == []
-    reply = asyncio.run(fetch(MetricRequest(url=url), Names("127.0.0.1")))
+    reply = asyncio.run(fetch(HttpGet(url=url), Names("127.0.0.1")))
     assert (reply.status, len(endpoint.requests)) == (200, 1)
 
 
@@ -219,4 +220,4 @@ def test_a_header_that_cannot_be_sent_is_an_error_without_its_value() -> None:
 def test_a_selected_value_is_bounded() -> None:
     body = b'{"a":[' + b",".join([b"1"] * 20_000) + b"]}"
     with pytest.raises(Unavailable, match="more than 10000 values"):
-        selected(".a[*]", MetricReply(200, body))
+        selected(".a[*]", HttpReply(200, body))
