@@ -31,6 +31,8 @@ from gitkruise.git.push.status_branch import CommitAuthor, Notes, StatusBranch
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.analysis.memory import ANALYSIS, AnalysisMemory
 from gitkruise.gitops.build.builder import Builder
+from gitkruise.gitops.charts.cache import ChartCache
+from gitkruise.gitops.charts.fetcher import ChartFetcher
 from gitkruise.gitops.cluster.hook_runs import HOOKS, HookRuns
 from gitkruise.gitops.cluster.lease_annotation import LeaseAnnotation
 from gitkruise.gitops.cluster.live_cache import LiveView
@@ -67,6 +69,7 @@ from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
 from gitkruise.world.api.cluster import World
 from gitkruise.world.kubelet.profiles import FAST
 from tests.git.repos import Origin, make_origin, run_git
+from tests.gitops.analysis.endpoint import fetch_now
 from tests.worlds import SPACE, START, cloneset, empty_world, parts_of
 
 WEB: Final = ObjectKey("apps.kruise.io", "CloneSet", SPACE, "web")
@@ -206,6 +209,7 @@ class Stage:
                 replace(self.remembered, name="gitkruise-sync-analysis", annotation=ANALYSIS),
                 WriteAuthority(),
             ),
+            charts=ChartFetcher(ChartCache(self.mirrors / "charts"), self.clock, fetch_now),
         )
         self.annotator = Annotator(self.live)
         self.trust = self.trusted(self.followed)

@@ -22,12 +22,14 @@ def plan_of_commit(path: str, commit: str, given: Config | None) -> PlanReport:
     `given` is a configuration that is not in the repository. Blocking. Raises InvalidManifests and
     SourceFailed.
     """
+    from gitkruise.cli.context.charts import kept_charts  # noqa: PLC0415  only for plans
     from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
     from gitkruise.gitops.preview.preview import offline_preview  # noqa: PLC0415  imports the model
     from gitkruise.gitops.preview.report import report_of  # noqa: PLC0415  imports the model
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
     catalog, gates = load_catalog(), Gates()
+    kept_charts()
     with Repository.open(path) as repository:
         parents = repository.commit(commit).parents
         config = given or config_at(repository, commit)

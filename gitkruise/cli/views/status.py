@@ -147,6 +147,9 @@ def _header(view: StatusView, style: Style) -> Iterator[str]:
             yield f"{style.state(unit.state)}  unit {unit.unit}{at}"
             waits = (f"waits for {unit.waits}",) if unit.waits else ()
             yield from (f"  {text}" for text in (*waits, *unit.problems[:3]) or (unit.message,))
+    for unit in view.units:
+        if unit.chart is not None:
+            yield f"unit {unit.unit}  {unit.chart}  sha256:{unit.chart.digest[:12]}"
 
 
 def _when(commit: GitCommit) -> float:
@@ -215,7 +218,7 @@ def status_obj(view: StatusView) -> dict[str, Any]:
 
 def unit_obj(u: UnitNews) -> dict[str, Any]:
     """Return a recorded unit, for JSON."""
-    from gitkruise.gitops.status.serializer import promotion_obj  # noqa: PLC0415  imports libyaml
+    from gitkruise.gitops.status.serializer import chart_obj, promotion_obj  # noqa: PLC0415  imports libyaml
 
     return {
         "unit": u.unit,
@@ -226,5 +229,6 @@ def unit_obj(u: UnitNews) -> dict[str, Any]:
         "attempted": u.attempted.id if u.attempted else "",
         "applied": u.applied.id if u.applied else "",
         "problems": list(u.problems),
+        **({"chart": chart_obj(u.chart)} if u.chart else {}),
         **({"promotion": promotion_obj(u.promotion)} if u.promotion else {}),
     }

@@ -1,14 +1,16 @@
-"""The files of a chart: those of one folder of a commit, and files with values."""
+"""The files of a chart: those of a commit's folder or of an archive, and files with values."""
 
 from __future__ import annotations
 
 import json
 import posixpath
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
-from gitkruise.errors import Finding, InvalidManifests, SourcePlace
-from gitkruise.git.helm.release import Release
+from gitkruise.errors import Finding, InvalidManifests, SourceFailed, SourcePlace
+from gitkruise.git.helm.archive import files_of
+from gitkruise.git.helm.release import FetchedChart, Release
 from gitkruise.git.rendering.copied_files import CopiedFiles
 from gitkruise.git.rendering.program import refused
 from gitkruise.git.repository.repository import Repository
@@ -23,14 +25,21 @@ _DEPTH: Final = 200  # of a schema
 
 
 class ChartFiles:
-    """Files of the chart in a folder and of a release's values, all of one commit."""
+    """Files of the chart in a folder of a commit, or of one that was fetched, and of a release's
+    values, all of one commit."""
 
     def __init__(self, repository: Repository, commit: str, folder: str, release: Release) -> None:
         """Collect the files. Raises InvalidManifests for what is missing, a link or too much
-        (GK3011, GK3404, GK3406), and for a schema that refers to other documents (GK3402)."""
+        (GK3011, GK3404, GK3406), and for a schema that refers to other documents (GK3402); for an
+        archive as `archive.files_of`."""
         self.copied = CopiedFiles(repository, commit)
-        self.folder = folder
-        self.copied.take_folder(folder)
+        self.fetched = release.inputs.chart
+        if self.fetched is None:
+            self.folder = folder
+            self.copied.take_folder(folder)
+        else:
+            self.folder = self.fetched.folder
+            self.copied.take_archive(self.folder, files_of(self.fetched, _cached(self.fetched)))
         if self.chart_file not in self.copied.entries:
             message = f"there is no {CHART_FILE} in {shown(folder or '.')}"
             raise refused("GK3404", message, folder)
@@ -46,8 +55,16 @@ class ChartFiles:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Folders and files that the outcome depends on."""
-        return (self.folder, *dict.fromkeys(self.values_files))
+        """Folders and files of the repository that the outcome depends on."""
+        folders = (self.folder,) if self.fetched is None else ()
+        return (*folders, *dict.fromkeys(self.values_files))
+
+    @property
+    def try_it(self) -> str:
+        """Return the command of helm that a user tries the chart with."""
+        if self.fetched is not None:
+            return self.fetched.try_it
+        return f"helm template {shown(self.folder or '.')}"
 
     def digest(self, release: Release) -> str:
         """Name the files and the release, as far as `Release.digest` does."""
@@ -56,6 +73,18 @@ class ChartFiles:
     def description(self) -> Document:
         """Return Chart.yaml. Raises InvalidManifests."""
         return self._one(self.chart_file)
+
+    def check_name(self) -> None:
+        """Raise InvalidManifests GK3415 for a fetched chart that is another than its repository
+        says: records name what runs."""
+        if self.fetched is None:
+            return
+        told = self.description().obj
+        name, version = str(told.get("name")), str(told.get("version"))
+        plain = version.removeprefix("v"), self.fetched.version.removeprefix("v")
+        if name != self.fetched.name or plain[0] != plain[1]:
+            message = f"the archive of {self.fetched} has chart {shown(name)} {shown(version)}"
+            raise refused("GK3415", message, self.chart_file)
 
     def values_documents(self) -> Iterator[Document]:
         """Yield the values of the chart and of the files, as far as they can be read."""
@@ -102,6 +131,20 @@ class ChartFiles:
         if named is not None:
             message = f"{shown(path)} refers to another document: {shown(named)}"
             raise refused("GK3402", message, path)
+
+
+def _cached(chart: FetchedChart) -> bytes:
+    """Return the archive. Raises SourceFailed GK3416 where the cache lost it meanwhile."""
+    try:
+        return Path(chart.archive).read_bytes()
+    except OSError as error:
+        raise SourceFailed(
+            Finding(
+                code="GK3416",
+                message=f"the cached archive of {chart} cannot be read: {error.strerror or error}",
+                notes=(("unchanged", "what runs stays as it is; it is fetched again"),),
+            )
+        ) from error
 
 
 def _elsewhere(schema: Any, depth: int) -> Iterator[str]:

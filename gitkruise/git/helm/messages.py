@@ -43,7 +43,7 @@ def failure(said: str, chart: ChartFiles, *, secret: bool) -> Finding:
             places=places,
             notes=(
                 ("why", "its words are not shown: they may quote a secret value"),
-                ("next", f"see what it says: helm template {subject}"),
+                ("next", f"see what it says: {chart.try_it}"),
             ),
         )
     first, *more = words.splitlines() or ["it says nothing"]
@@ -52,7 +52,7 @@ def failure(said: str, chart: ChartFiles, *, secret: bool) -> Finding:
         code="GK3408",
         message=f"helm cannot render {subject}: {told}",
         places=places,
-        notes=(("next", f"correct it, and try: helm template {subject}"),),
+        notes=(("next", f"correct it, and try: {chart.try_it}"),),
     )
 
 
@@ -87,12 +87,17 @@ def _dependencies(names: str, chart: ChartFiles) -> Finding:
         if isinstance(one, dict) and one.get("name") in wanted
     )
     folder = shown(chart.folder or ".")
+    if chart.fetched is not None:
+        why, following = "it was published without them", "name another version of the chart"
+    else:
+        why = "they are not downloaded: what is rendered is what the commit has"
+        following = f"helm dependency build {folder}, and commit the folder {folder}/charts"
     return Finding(
         code="GK3409",
         message=f"{folder} lacks charts that it depends on: {shown(', '.join(wanted), 400)}",
         places=places or (document.place(),),
         notes=(
-            ("why", "charts are not downloaded: what is rendered is what the commit has"),
-            ("next", f"helm dependency build {folder}, and commit the folder {folder}/charts"),
+            ("why", why),
+            ("next", following),
         ),
     )

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gitkruise.printable import shown
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterValues:
@@ -19,8 +21,37 @@ class ClusterValues:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedChart:
+    """A chart of a repository of charts; `digest` is the SHA-256 of its archive, which is the file
+    `archive` of this machine."""
+
+    repository: str
+    name: str
+    version: str
+    digest: str
+    archive: str
+
+    def __str__(self) -> str:
+        return f"chart {shown(self.name)} {shown(self.version)}"
+
+    @property
+    def folder(self) -> str:
+        """Name the archive as the folder of its files."""
+        return f"{self.name}-{self.version}.tgz"
+
+    @property
+    def try_it(self) -> str:
+        """Return the command of helm that a user tries the chart with."""
+        if self.repository.startswith("oci://"):
+            where = f"{self.repository.rstrip('/')}/{self.name}"
+        else:
+            where = f"{self.name} --repo {self.repository}"
+        return f"helm template {shown(where, 400)} --version {shown(self.version)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseInputs:
-    """Contribution of a cluster to a release.
+    """Contribution of a cluster to a release, and a chart that is not in the git repository.
 
     `unread` names objects with values that were not read; the version is `assumed` without a
     cluster.
@@ -30,6 +61,7 @@ class ReleaseInputs:
     assumed: bool = False
     values: tuple[ClusterValues, ...] = ()
     unread: tuple[str, ...] = ()
+    chart: FetchedChart | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

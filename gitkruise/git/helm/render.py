@@ -70,6 +70,7 @@ class ChartRenderer:
         return known
 
     def _render(self, chart: ChartFiles, release: Release) -> Parsed:
+        chart.check_name()
         program, major = find(self._search)
         import tempfile  # noqa: PLC0415  slow to import, and seldom needed
 

@@ -1,4 +1,4 @@
-"""The files of a commit that a renderer is given, and nothing else."""
+"""The files of a commit or an archive that a renderer is given, and nothing else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from gitkruise.git.parsing.documents import LIMITS, Parsed, parse_file
-from gitkruise.git.plumbing.trees import TreeEntry, entry_trouble
+from gitkruise.git.plumbing.trees import FILE, TreeEntry, entry_trouble
 from gitkruise.git.rendering.program import BYTES_MAX, FILES_MAX, refused
 from gitkruise.git.repository.repository import Repository
 from gitkruise.printable import shown
@@ -20,6 +20,7 @@ class CopiedFiles:
         self.entries: dict[str, TreeEntry] = {}
         self._repository, self._commit = repository, commit
         self._sizes = 0
+        self._held: dict[str, bytes] = {}  # content that is not in the repository, by id
 
     def take_folder(self, folder: str) -> None:
         """Take every file in or below a folder, except in hidden folders. Raises InvalidManifests
@@ -33,6 +34,13 @@ class CopiedFiles:
             return False
         self._take([entry], path)
         return True
+
+    def take_archive(self, folder: str, files: Mapping[str, bytes]) -> None:
+        """Take the files of an archive as those of a folder that no commit has."""
+        for name, content in files.items():
+            entry = TreeEntry(f"{folder}/{name}", FILE, hashlib.sha256(content).hexdigest())
+            self._held[entry.id] = content
+            self.entries[entry.path] = entry
 
     def _take(self, entries: Iterable[TreeEntry], where: str) -> None:
         new = [entry for entry in entries if entry.path not in self.entries]
@@ -50,14 +58,22 @@ class CopiedFiles:
 
     def read(self, path: str) -> bytes:
         """Return the content of a file that was taken."""
-        return self._repository.read_blob(self.entries[path].id)
+        return self._content(self.entries[path])
+
+    def _content(self, entry: TreeEntry) -> bytes:
+        held = self._held.get(entry.id)
+        return self._repository.read_blob(entry.id) if held is None else held
+
+    def _size(self, entry: TreeEntry) -> int:
+        held = self._held.get(entry.id)
+        return self._repository.sizes([entry.id])[entry.id] if held is None else len(held)
 
     def parse(self, path: str) -> Parsed:
         """Return the documents of a file that was taken. Raises InvalidManifests GK9005."""
         entry = self.entries[path]
-        if self._repository.sizes([entry.id])[entry.id] > LIMITS.file_bytes:
+        if self._size(entry) > LIMITS.file_bytes:
             raise refused("GK9005", f"{shown(path)} is too large", shown(path))
-        return parse_file(self._repository.read_blob(entry.id), path)
+        return parse_file(self._content(entry), path)
 
     def digest(self, also: Sequence[str]) -> str:
         """Name the content together with other texts: equal digest, equal result."""
@@ -71,7 +87,7 @@ class CopiedFiles:
             target = root / entry.path
             target.parent.mkdir(parents=True, exist_ok=True)
             content = instead.get(entry.path)
-            target.write_bytes(self._repository.read_blob(entry.id) if content is None else content)
+            target.write_bytes(self._content(entry) if content is None else content)
 
 
 def _not_hidden(folder: str) -> bool:

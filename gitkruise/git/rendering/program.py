@@ -41,6 +41,26 @@ def run(
 
     `subject` is the path of the repository that is rendered.
     """
+    result = isolated(
+        words, home, environment=environment, timeout_s=timeout_s, memory_mib=memory_mib,
+        output_max=output_max,
+    )  # fmt: skip
+    if result.stopped:
+        limit = f"{timeout_s:g} s" if result.stopped == "time" else f"{output_max >> 20} MiB"
+        raise refused("GK3406", f"rendering {shown(subject)} is beyond a limit: {limit}", subject)
+    return result
+
+
+def isolated(
+    words: Sequence[str],
+    home: Path,
+    *,
+    environment: Mapping[str, str] | None = None,
+    timeout_s: float,
+    memory_mib: int,
+    output_max: int,
+) -> process.Result:
+    """Run a program that reads content of strangers in `home`, without network. Blocking."""
     env = {
         "PATH": "/nonexistent", "HOME": str(home), "KUBECONFIG": "/dev/null", "LC_ALL": "C",
         "GOMEMLIMIT": "512MiB", "HTTP_PROXY": _DEAD_PROXY, "HTTPS_PROXY": _DEAD_PROXY,
@@ -52,8 +72,4 @@ def run(
         start_new_session=True, preexec_fn=process.Tether.hook,  # noqa: PLW1509  as in launch
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
-    result = process.collect(child, timeout_s=timeout_s, output_max=output_max)
-    if result.stopped:
-        limit = f"{timeout_s:g} s" if result.stopped == "time" else f"{output_max >> 20} MiB"
-        raise refused("GK3406", f"rendering {shown(subject)} is beyond a limit: {limit}", subject)
-    return result
+    return process.collect(child, timeout_s=timeout_s, output_max=output_max)

@@ -8,7 +8,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from typing import TypeVar
 
 from gitkruise.errors import Concern, Finding, InvalidManifests, PathMissing, SourceFailed
-from gitkruise.git.helm.release import Release
+from gitkruise.git.helm.release import FetchedChart, Release
 from gitkruise.git.manifests.reader import Manifests, ParseCache, content_at, read_desired
 from gitkruise.git.plumbing import process
 from gitkruise.git.repository.path_history import PathHistory
@@ -37,6 +37,7 @@ class BuiltCommit:
     the files and are never applied on their own. `by_cluster`: the API server rejected the commit
     and may accept it later. `blocked_by`: the commit is valid, but these units are not ready.
     `wanted` are the objects that the commit names, valid or not; None when they are unknown.
+    `chart` is that of a repository of charts, which the commit does not contain.
     """
 
     commit: GitCommit
@@ -48,6 +49,7 @@ class BuiltCommit:
     by_cluster: bool = False
     blocked_by: str = ""
     wanted: frozenset[ObjectKey] | None = None
+    chart: FetchedChart | None = None
 
     def same_as(self, other: BuiltCommit | None) -> bool:
         """Return whether both want the same objects at the same commit."""
@@ -92,6 +94,13 @@ class BuildResult:
     tree: str = ""
     findings: tuple[Finding, ...] = ()
     path_missing: bool = False
+
+
+def rejected_commit(commit: GitCommit, findings: tuple[Finding, ...]) -> BuiltCommit:
+    """Return the intake of a commit that is not read."""
+    return BuiltCommit(
+        commit=commit, touched=commit, causal=commit, desired=None, findings=findings
+    )
 
 
 def built_commit(answer: BuildResult, before: BuiltCommit | None) -> BuiltCommit:
@@ -175,8 +184,7 @@ class Builder:
         flaw = self.trusted(commit)
         if flaw is None:
             return None
-        info = self.repository.commit(commit)
-        return BuiltCommit(commit=info, touched=info, causal=info, desired=None, findings=(flaw,))
+        return rejected_commit(self.repository.commit(commit), (flaw,))
 
     def answer(
         self, asked: BuildRequest, catalog: Catalog, ingredients: PostBuildInputs

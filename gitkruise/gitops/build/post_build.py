@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gitkruise.errors import ClusterFailed, Finding, NotFound
+from gitkruise.errors import ClusterFailed, Finding, NotFound, UsageProblem
 from gitkruise.git.helm.release import ReleaseInputs
 from gitkruise.git.manifests.decryption import Opener, check_kind, locked
 from gitkruise.git.manifests.reader import Manifests
@@ -22,6 +22,8 @@ from gitkruise.git.manifests.substitute import Value, Values, substitute
 from gitkruise.git.plumbing import process
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.release import gather_release, offline_release
+from gitkruise.gitops.charts.fetcher import ChartAnswer, Charts
+from gitkruise.gitops.http_get import Access
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.config import Substitute, Unit, ValuesFrom
 from gitkruise.model.gitops.document import Document
@@ -33,6 +35,7 @@ _KINDS: Final = {
     "ConfigMap": ResourceRef("", "v1", "configmaps"),
     "Secret": ResourceRef("", "v1", "secrets"),
 }
+_CREDENTIALS: Final = frozenset({"password", "bearerToken", "ca.crt"})
 _OPAQUE: Final = frozenset({"data", "stringData"})  # of what was encrypted: taken as it is
 
 
@@ -41,13 +44,15 @@ class PostBuildInputs:
     """Everything outside the repository that decides what a commit asks for.
 
     `keys` is None where encrypted files stay encrypted (a plan without a cluster). `digest` names
-    the content: equal digest, equal result. It is valid in this process only.
+    the content: equal digest, equal result. It is valid in this process only. `stale` says why the
+    chart may be older than the newest one.
     """
 
     values: Values | None = None
     keys: PrivateKeys | None = None
     release: ReleaseInputs | None = None  # of a chart
     digest: str = ""
+    stale: Finding | None = None
 
 
 NOTHING: Final = PostBuildInputs()
@@ -69,7 +74,8 @@ def wants(unit: Unit) -> bool:
 
 
 def offline(unit: Unit) -> PostBuildInputs:
-    """Return the inputs that are known without a cluster: the values written in the unit itself."""
+    """Return the inputs that are known without a cluster: the values written in the unit itself,
+    and a chart that was fetched. Raises InvalidManifests GK3418 where that is missing."""
     said = unit.spec.render.substitute
     release = offline_release(unit) if unit.spec.render.kind == "helm" else None
     if said is None:
@@ -80,9 +86,11 @@ def offline(unit: Unit) -> PostBuildInputs:
     return PostBuildInputs(values=values, release=release)
 
 
-async def gather(unit: Unit, transport: Transport) -> PostBuildInputs:
-    """Read the ConfigMaps and Secrets that the unit names, and for a chart the cluster's version.
-    Raises ApiError, and ClusterFailed GK4203 when one does not exist."""
+async def gather(unit: Unit, transport: Transport, charts: Charts) -> PostBuildInputs:
+    """Read the ConfigMaps and Secrets that the unit names, and for a chart the cluster's version
+    and the archive.
+    Raises ApiError, ClusterFailed GK4203 when one does not exist, and whatever keeps the chart of a
+    repository away (SourceFailed, InvalidManifests)."""
     render = unit.spec.render
     known: dict[str, Value] = {}
     for kind, name in _named(render.substitute):
@@ -99,12 +107,37 @@ async def gather(unit: Unit, transport: Transport) -> PostBuildInputs:
             where = ref.namespace or unit.namespace
             told = await _required("Secret", where, ref.name, transport, "decryption")
         keys = PrivateKeys.from_secret(told)
-    release = None
+    release, answer = None, None
     if render.kind == "helm":
         read = functools.partial(_data, transport, unit.namespace)
-        release = await gather_release(unit, transport, read)
+        answer = await chart_of(unit, transport, charts)
+        chart = answer.chart if answer is not None else None
+        release = await gather_release(unit, transport, read, chart)
     digest = _digest(known, keys, release)
-    return PostBuildInputs(values=values, keys=keys, release=release, digest=digest)
+    stale = answer.stale if answer is not None else None
+    return PostBuildInputs(values=values, keys=keys, release=release, digest=digest, stale=stale)
+
+
+async def chart_of(unit: Unit, transport: Transport | None, charts: Charts) -> ChartAnswer | None:
+    """Return the chart of a repository, read with the Secret that the unit names; None where the
+    chart is in git. Raises as `Charts.fetched`, UsageProblem GK7025 and ClusterFailed GK4203.
+
+    `transport` is needed for a unit that names a Secret only.
+    """
+    helm = unit.spec.render.helm
+    if helm is None or not helm.repository:
+        return None
+    data: Mapping[str, str] = {}
+    if helm.secret_ref is not None:
+        assert transport is not None, "a Secret is read in a cluster"
+        name = helm.secret_ref.name
+        data = await _required("Secret", unit.namespace, name, transport, "helm.secretRef")
+        if not _CREDENTIALS & data.keys():
+            message = f"the Secret {unit.namespace}/{name} has no credentials for charts"
+            known = "username and password, or bearerToken, and ca.crt"
+            notes = (("found", ", ".join(sorted(data)) or "no keys"), ("next", f"give it {known}"))
+            raise UsageProblem(Finding(code="GK7025", message=message, notes=notes))
+    return await charts.fetched(unit, Access(data))
 
 
 def _named(said: Substitute | None) -> Iterator[tuple[str, str]]:

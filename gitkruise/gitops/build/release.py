@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from gitkruise.errors import ClusterFailed, Finding
-from gitkruise.git.helm.release import ClusterValues, Release, ReleaseInputs
+from gitkruise.errors import ClusterFailed, Finding, InvalidManifests
+from gitkruise.git.helm.release import ClusterValues, FetchedChart, Release, ReleaseInputs
+from gitkruise.gitops.charts.cache import WantedChart, kept_chart, wanted_of
 from gitkruise.kube.client.discovery import server_version
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.package_data import KUBERNETES
 from gitkruise.model.gitops.config import ChartValuesFrom, Helm, Unit
+from gitkruise.printable import shown
 from gitkruise.wire.catalog.catalog import Catalog
 
 ASSUMED: Final = f"v{'.'.join(KUBERNETES)}.0"  # without a cluster
@@ -48,7 +50,8 @@ def _served(catalog: Catalog) -> Iterator[str]:
 
 
 def offline_release(unit: Unit) -> ReleaseInputs:
-    """Return what is known without a cluster: the version of the spec, or an assumed one."""
+    """Return what is known without a cluster: the version of the spec, or an assumed one, and the
+    chart that was fetched last. Raises InvalidManifests GK3418 where none was."""
     helm = unit.spec.render.helm or Helm()
     return ReleaseInputs(
         kube_version=helm.kube_version or ASSUMED,
@@ -56,10 +59,36 @@ def offline_release(unit: Unit) -> ReleaseInputs:
         unread=tuple(
             f"{kind} {unit.namespace}/{name}" for kind, name in map(_named, helm.values_from)
         ),
+        chart=_kept(unit),
     )
 
 
-async def gather_release(unit: Unit, transport: Transport, read: ReadData) -> ReleaseInputs:
+def _kept(unit: Unit) -> FetchedChart | None:
+    """Return the chart that was fetched last for a unit; None where its chart is in git."""
+    wanted = wanted_of(unit)
+    if wanted is None:
+        return None
+    found = kept_chart(unit)
+    if found is None:
+        raise InvalidManifests(_unknown(unit, wanted))
+    return found
+
+
+def _unknown(unit: Unit, wanted: WantedChart) -> Finding:
+    return Finding(
+        code="GK3418",
+        message=f"chart {shown(wanted.name)} {shown(wanted.version)} of unit {unit.id} was not"
+        " fetched yet: the objects of the unit are not known here",
+        notes=(
+            ("why", "it is not in the state directory, and nothing is fetched offline"),
+            ("next", "gitkruise plan without --offline fetches it"),
+        ),
+    )
+
+
+async def gather_release(
+    unit: Unit, transport: Transport, read: ReadData, chart: FetchedChart | None
+) -> ReleaseInputs:
     """Read the version of a cluster, and the values of its objects. Raises ApiError, and
     ClusterFailed GK4203 for a missing object or entry that is not optional."""
     helm = unit.spec.render.helm or Helm()
@@ -74,7 +103,9 @@ async def gather_release(unit: Unit, transport: Transport, read: ReadData) -> Re
         elif not source.optional:
             raise ClusterFailed(_missing(origin, "" if data is None else source.key))
     return ReleaseInputs(
-        kube_version=helm.kube_version or await server_version(transport), values=tuple(values)
+        kube_version=helm.kube_version or await server_version(transport),
+        values=tuple(values),
+        chart=chart,
     )
 
 

@@ -13,6 +13,7 @@ import msgspec
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.git.manifests.substitute import NAME
 from gitkruise.git.parsing.documents import parse_file
+from gitkruise.gitops.config.chart_checks import chart_findings
 from gitkruise.gitops.config.dependency_checks import impossible_waits
 from gitkruise.gitops.config.fast_validate import sound
 from gitkruise.gitops.config.forge_checks import forge_findings, notify_findings
@@ -166,6 +167,7 @@ def check_document(document: Document) -> Iterator[Finding]:
         yield from _bad_values(document)
         yield from _bad_times(document)
         yield from _not_yet(document, kind)
+        yield from chart_findings(document) if kind == "Unit" else ()
         yield from _impossible(document) if kind == "GitSource" else ()
         yield from (*forge_findings(document), *notify_findings(document)) if kind == "Sink" else ()
 

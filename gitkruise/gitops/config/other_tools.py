@@ -15,6 +15,10 @@ _FLUX_KUSTOMIZE: Final = "kustomize.toolkit.fluxcd.io"
 _FLUX_SOURCE: Final = "source.toolkit.fluxcd.io"
 _FLUX_NOTIFY: Final = "notification.toolkit.fluxcd.io"
 _KUSTOMIZATION: Final = "write it in the kustomization.yaml of the path"
+_CHART: Final = (
+    "write render.kind: helm, and render.helm: repository, chart and version; or name the folder of"
+    " a chart in path"
+)
 _NEITHER: Final = "take it out: gitkruise has no such field"
 
 # By the kind and the path of a field without numbers of items.
@@ -41,8 +45,8 @@ _FIELDS: Final[Mapping[tuple[str, str], str]] = {
     ("Unit", "spec.namePrefix"): _KUSTOMIZATION,
     ("Unit", "spec.nameSuffix"): _KUSTOMIZATION,
     ("Unit", "spec.commonMetadata"): _KUSTOMIZATION,
-    ("Unit", "spec.chart"): "name the chart's folder in path, and write render.kind: helm",
-    ("Unit", "spec.chartRef"): "name the chart's folder in path, and write render.kind: helm",
+    ("Unit", "spec.chart"): _CHART,
+    ("Unit", "spec.chartRef"): _CHART,
     ("Unit", "spec.releaseName"): "write render.helm.releaseName",
     ("Unit", "spec.values"): "write render.helm.values",
     ("Unit", "spec.valuesFrom"): "write render.helm.valuesFrom",
@@ -50,11 +54,21 @@ _FIELDS: Final[Mapping[tuple[str, str], str]] = {
     ("Unit", "spec.upgrade"): _NEITHER,
     ("Unit", "spec.rollback"): "write onFailure",
     ("Unit", "spec.driftDetection"): "write drift",
-    ("Unit", "spec.source"): "name a GitSource in sourceRef, and the folder in path",
+    ("Unit", "spec.source"): "name a GitSource in sourceRef, and the folder in path; a chart of a"
+                             " repository in render.helm",
     ("Unit", "spec.destination"): "write target.namespace",
     ("Unit", "spec.project"): "name the account with the rights in serviceAccountName",
     ("Unit", "spec.syncPolicy"): "write prune, drift and target.createNamespace",
     ("Unit", "spec.ignoreDifferences"): "write drift.ignore",
+    ("Unit", "spec.render.helm.repoURL"): "write repository",
+    ("Unit", "spec.render.helm.url"): "write repository",
+    ("Unit", "spec.render.helm.sourceRef"): "write repository: the address of the HelmRepository",
+    ("Unit", "spec.render.helm.targetRevision"): "write version",
+    ("Unit", "spec.render.helm.interval"): "write interval of the unit",
+    ("Unit", "spec.render.helm.certSecretRef"): "write secretRef: its Secret has the certificate",
+    ("Unit", "spec.render.helm.insecure"): _NEITHER,
+    ("Unit", "spec.render.helm.passCredentials"): _NEITHER,
+    ("Unit", "spec.render.helm.verify"): _NEITHER,
     ("Unit", "spec.render.helm.valueFiles"): "write valuesFiles",
     ("Unit", "spec.render.helm.valuesObject"): "write values",
     ("Unit", "spec.render.helm.valuesFrom.kind"): "write configMap: NAME or secret: NAME",
@@ -75,18 +89,19 @@ _KINDS: Final[Mapping[GroupKind, str]] = {
     GroupKind(_FLUX_KUSTOMIZE, "Kustomization"):
         f"{_UNIT}: sourceRef, path, target.namespace, render.substitute, prune, interval",
     GroupKind("helm.toolkit.fluxcd.io", "HelmRelease"):
-        f"{_UNIT}: path of a chart in the repository, render.kind: helm, render.helm.values",
+        f"{_UNIT}: render.kind: helm, render.helm with repository, chart, version and values",
     GroupKind("argoproj.io", "Application"):
-        f"{_UNIT}: sourceRef for source.repoURL, path, target.namespace, prune, drift",
+        f"{_UNIT}: sourceRef for source.repoURL, path, target.namespace, prune, drift; a chart is"
+        " in render.helm",
     GroupKind("argoproj.io", "ApplicationSet"): f"{_UNIT}: write one for each application",
     GroupKind("argoproj.io", "AppProject"):
         "the serviceAccountName of a gitkruise Unit bounds what it may write",
     GroupKind(_FLUX_SOURCE, "GitRepository"):
         "a gitkruise GitSource does this: url, ref, interval, secretRef, verify, ignore",
     GroupKind(_FLUX_SOURCE, "HelmRepository"):
-        "gitkruise downloads no charts: commit the chart, and name its folder in a Unit",
+        "a gitkruise Unit names the address itself: render.helm.repository, secretRef",
     GroupKind(_FLUX_SOURCE, "HelmChart"):
-        "gitkruise downloads no charts: commit the chart, and name its folder in a Unit",
+        "a gitkruise Unit names the chart itself: render.helm.repository, chart, version",
     GroupKind(_FLUX_SOURCE, "OCIRepository"): "gitkruise follows git repositories: a GitSource",
     GroupKind(_FLUX_SOURCE, "Bucket"): "gitkruise follows git repositories: a GitSource",
     GroupKind(_FLUX_NOTIFY, "Receiver"): "a gitkruise Receiver does this: type, secretRef, sources",

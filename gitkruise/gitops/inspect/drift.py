@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gitkruise.errors import InvalidManifests, NotFound
 from gitkruise.git.manifests.reader import ParseCache
@@ -12,6 +15,9 @@ from gitkruise.git.push.worktree import addresses, commit_id
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import Builder
 from gitkruise.gitops.build.post_build import gather
+from gitkruise.gitops.charts.cache import wanted_of
+from gitkruise.gitops.charts.fetcher import Charts
+from gitkruise.gitops.charts.versions import exact
 from gitkruise.gitops.config.cluster_units import cluster_config
 from gitkruise.gitops.preview.changes import changes_between, with_live
 from gitkruise.gitops.preview.inputs import config_at
@@ -22,7 +28,7 @@ from gitkruise.gitops.status.reader import read_units, status_branches
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import CONFIG_FILE, Config, Unit
-from gitkruise.model.gitops.record import DriftRecord
+from gitkruise.model.gitops.record import ChartRecord, DriftRecord
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import COMMIT, annotation
 from gitkruise.planner.sync.autoscale import AUTOSCALERS, REPLICAS, target_of
@@ -41,6 +47,7 @@ async def compare(
     catalog: Catalog,
     *,
     transport: Transport,
+    charts: Charts,
     cluster: str,
 ) -> tuple[list[DriftRecord], frozenset[ObjectKey]]:
     """Return every field that differs, by unit, object and field, and all objects compared.
@@ -56,6 +63,7 @@ async def compare(
         ref = status_branches(repository).get(cluster)
         units = read_units(repository, ref) if ref else []
         applied = {u.unit: u.applied.id for u in units if u.applied}
+        live_charts = {u.unit: u.chart for u in units if u.chart}
         found: list[DriftRecord] = []
         compared: set[ObjectKey] = set()
         if config is None and repository.find(head, CONFIG_FILE) is None:
@@ -63,42 +71,61 @@ async def compare(
             config = await cluster_config(transport, catalog, here, cluster)
         for unit in (config or config_at(repository, head)).units.values():
             commit = head if revision else applied.get(unit.id, head)
+            access = ClusterAccess(transport, catalog, charts)
+            fixed = _with_chart(unit, live_charts.get(unit.id))
             records, wanted = await _of_unit(
-                repository, unit, commit, fixed=bool(revision), transport=transport, catalog=catalog
+                repository, fixed, commit, access, fixed=bool(revision)
             )
             found += records
             compared.update(d.key for d in wanted)
         return found, frozenset(compared)
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterAccess:
+    """Ways to a cluster, to its kinds and to charts."""
+
+    transport: Transport
+    catalog: Catalog
+    charts: Charts
+
+
+def _with_chart(unit: Unit, live: ChartRecord | None) -> Unit:
+    """Return the unit with the version of its chart that is live, which a range may not mean any
+    more."""
+    wanted = wanted_of(unit)
+    helm = unit.spec.render.helm
+    same = wanted and live and (wanted.repository, wanted.name) == (live.repository, live.name)
+    if not same or live is None or helm is None or exact(helm.version) is not None:
+        return unit
+    replace = msgspec.structs.replace
+    render = replace(unit.spec.render, helm=replace(helm, version=live.version))
+    return replace(unit, spec=replace(unit.spec, render=render))
+
+
 async def _of_unit(
-    repository: Repository,
-    unit: Unit,
-    commit: str,
-    *,
-    fixed: bool,
-    transport: Transport,
-    catalog: Catalog,
+    repository: Repository, unit: Unit, commit: str, access: ClusterAccess, *, fixed: bool
 ) -> tuple[list[DriftRecord], tuple[Desired, ...]]:
     """One unit's, at a commit: the one that was asked for, or a newer one that objects carry."""
-    wanted = await _desired(repository, unit, commit, transport, catalog)
+    transport, catalog = access.transport, access.catalog
+    wanted = await _desired(repository, unit, commit, access)
     live = await _live(wanted, transport, catalog)
     if not fixed:
         marks = {annotation(obj, COMMIT) for obj in live.values()} - {""}
         newest = await asyncio.to_thread(newest_of, repository, sorted(marks), commit)
         if newest != commit:
-            wanted = await _desired(repository, unit, newest, transport, catalog)
+            wanted = await _desired(repository, unit, newest, access)
             live = await _live(wanted, transport, catalog)
     sized = await _sized({d.key.namespace for d in wanted}, transport, catalog)
     return differences(unit, wanted, live, sized, catalog), wanted
 
 
 async def _desired(
-    repository: Repository, unit: Unit, commit: str, transport: Transport, catalog: Catalog
+    repository: Repository, unit: Unit, commit: str, access: ClusterAccess
 ) -> tuple[Desired, ...]:
     reader = Builder(repository=repository, unit=unit, gates=Gates(), cache=ParseCache())
-    ingredients = await gather(unit, transport)
-    built = await asyncio.to_thread(reader.read, commit, catalog, None, "", ingredients)
+    ingredients = await gather(unit, access.transport, access.charts)
+    built = await asyncio.to_thread(reader.read, commit, access.catalog, None, "", ingredients)
     if built.desired is None:
         raise InvalidManifests(*built.findings)
     return tuple(d for d in built.desired.objects if not d.hook)

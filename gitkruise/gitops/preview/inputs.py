@@ -312,8 +312,8 @@ def _read_unit(
     cache: ParseCache,
     ignore: Sequence[str],
 ) -> tuple[Sequence[Desired], Sequence[Finding]]:
-    given = offline(unit)
     try:
+        given = offline(unit)
         manifests = read_desired(
             repository, commit, unit.spec.path, kind=unit.spec.render.kind,
             release=release_of(unit, catalog, given.release), ignore=ignore, cache=cache,

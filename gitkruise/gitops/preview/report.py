@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from gitkruise.gitops.charts.cache import kept_chart
 from gitkruise.gitops.preview.ownership import moves
 from gitkruise.gitops.reconcile.pruner import prune_rules
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
@@ -43,6 +44,7 @@ def report_of(
         dirty=dirty,
         live=preview.live,
         asks=asks,
+        charts=tuple(_charts(base, target)),
         staged=preview.staged,
         unknown=preview.unknown,
     )
@@ -82,6 +84,17 @@ def _guarded(
             said.append(f"{part} WAIT FOR APPROVAL, limit {verdict.limit}")
     kept_ones = [replace(c, kind=ChangeKind.UNCHANGED) if c.key in staying else c for c in changes]
     return kept_ones, tuple(said)
+
+
+def _charts(base: PlanSide | None, target: PlanSide) -> Iterator[str]:
+    """Yield the chart of each unit that takes one from a repository, as it was fetched last."""
+    before = base.everyone if base is not None else {}
+    for name, unit in sorted(target.everyone.items()):
+        new, old = kept_chart(unit), kept_chart(before[name]) if name in before else None
+        if new is not None:
+            moved = old is not None and (old.name, old.version) != (new.name, new.version)
+            was = f"{old.version} → " if old is not None and moved else ""
+            yield f"unit {name}: chart {new.name} {was}{new.version}, sha256:{new.digest[:12]}"
 
 
 def _moved(base: PlanSide | None, target: PlanSide, *, live: bool) -> Iterator[str]:

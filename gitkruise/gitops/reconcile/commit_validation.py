@@ -7,9 +7,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from gitkruise.errors import DiagnosticError, Finding, SourceFailed
-from gitkruise.gitops.build.builder import Builder, BuildRequest, BuiltCommit, built_commit
+from gitkruise.errors import DiagnosticError, Finding, InvalidManifests, SourceFailed
+from gitkruise.gitops.build.builder import (
+    Builder,
+    BuildRequest,
+    BuiltCommit,
+    built_commit,
+    rejected_commit,
+)
 from gitkruise.gitops.build.post_build import gather
+from gitkruise.gitops.charts.fetcher import Charts
 from gitkruise.gitops.config.dependencies import Gate
 from gitkruise.gitops.config.sync_windows import Windows
 from gitkruise.gitops.reconcile.applier import ensure_namespace
@@ -57,6 +64,7 @@ class CommitValidator:
         self._unit = reader.unit
         self._consent = Consent(reader.unit, cluster.label, around.gates)
         windows = Windows(reader.unit.spec.windows, around.clock, by_hand=around.by_hand)
+        self.stale: Finding | None = None  # why the chart may be older than the newest one
         self.gate = Gate(reader.unit, around.standings, windows, around.workers, around.clock)
 
     async def read(self, commit: str, last: LastTaken, *, known: bool = False) -> BuiltCommit:
@@ -66,7 +74,7 @@ class CommitValidator:
         the cluster does not answer.
         """
         before = last.built
-        built = await self._followed(commit, before, last.looked)
+        built = await self._followed(commit, before, last.looked, self._around.charts)
         if built.desired is None or (before and built.desired is before.desired):
             return built
         if not (built.desired.objects or known) and await self._would_empty(built.desired, last):
@@ -108,9 +116,12 @@ class CommitValidator:
         return replace(built, desired=None, blocked_by=self.gate.consent)
 
     async def lives(self, commit: str) -> bool:
-        """Return whether all live objects are as `commit` wants. Raises ApiError."""
+        """Return whether all live objects are as `commit` wants. Raises ApiError.
+
+        No chart is fetched: a start of all units of a source waits for the answer.
+        """
         try:
-            built = await self._followed(commit, None, "")
+            built = await self._followed(commit, None, "", self._around.charts.kept)
         except SourceFailed:
             return False  # it is not here
         return built.desired is not None and not self._cluster.effect(built.desired).changed
@@ -134,23 +145,31 @@ class CommitValidator:
             await self._around.live.discover()
             await self.follow(desired)
 
-    async def _followed(self, commit: str, before: BuiltCommit | None, looked: str) -> BuiltCommit:
+    async def _followed(
+        self, commit: str, before: BuiltCommit | None, looked: str, charts: Charts
+    ) -> BuiltCommit:
         """Build a commit and follow its kinds; build it again if that discovered new kinds."""
         live = self._around.live
         catalog = live.catalog
         refused = await asyncio.to_thread(self._reader.refused, commit)
         if refused is not None:
             return refused
-        given = await gather(self._unit, self._transport)
+        try:
+            given = await gather(self._unit, self._transport, charts)
+        except InvalidManifests as error:  # of a chart that its repository does not have
+            info = await asyncio.to_thread(self._reader.repository.commit, commit)
+            return rejected_commit(info, error.findings)
+        self.stale = given.stale
+        chart = given.release.chart if given.release is not None else None
         asked = BuildRequest.of(commit, before, looked)
         answer = await self._around.workers.read(self._reader, asked, catalog, given)
-        built = built_commit(answer, before)
+        built = replace(built_commit(answer, before), chart=chart)
         if built.desired is not None and not (before and built.desired is before.desired):
             await self.follow(built.desired)
             if live.catalog is not catalog:
                 workers, catalog = self._around.workers, live.catalog
                 answer = await workers.read(self._reader, asked, catalog, given)
-                return built_commit(answer, before)
+                return replace(built_commit(answer, before), chart=chart)
         return built
 
     async def _would_empty(self, nothing: DesiredSet, last: LastTaken) -> bool:

@@ -9,6 +9,7 @@ from datetime import datetime
 from gitkruise.errors import Finding
 from gitkruise.gitops.analysis.memory import AnalysisMemory
 from gitkruise.gitops.build.untrusted import Workers
+from gitkruise.gitops.charts.fetcher import Charts
 from gitkruise.gitops.cluster.engine import steers_canaries
 from gitkruise.gitops.cluster.hook_runs import HookRuns
 from gitkruise.gitops.cluster.live_cache import WATCHES, LiveView
@@ -52,6 +53,7 @@ class UnitContext:
     workers: Workers
     hooks: HookRuns
     analysis: AnalysisMemory
+    charts: Charts
     by_hand: bool = False  # a person asked for one pass
     claims: Claims = field(default_factory=Claims)
     standings: UnitStates = field(default_factory=UnitStates)

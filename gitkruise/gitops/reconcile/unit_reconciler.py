@@ -391,6 +391,7 @@ class UnitReconciler:
             recorded = self._reporter.record.applied
             last = LastTaken(built=self.built, looked=self._looked, recorded=recorded)
             built = await self._validator.read(commit, last)
+            self._reporter.remark("chart", self._validator.stale)
             if built.desired is None and self.built is None:
                 await self._go_back(commit)
             self._reporter.blocked_by(built.blocked_by, built)

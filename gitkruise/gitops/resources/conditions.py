@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from gitkruise.errors import CRASHED, Concern, Finding
+from gitkruise.gitops.status.serializer import chart_obj
 from gitkruise.model.gitops.analysis import AnalysisPhase
 from gitkruise.model.gitops.config import Suspend, Unit
 from gitkruise.model.gitops.document import GitCommit
@@ -105,6 +106,8 @@ def unit_status(
     if not record.objects:  # nothing was looked at yet: what was last seen stays
         before: Mapping[str, Any] = told.obj.get("status") or {}
         status |= {key: before[key] for key in _LOOKED_AT if key in before}
+    if record.chart is not None:
+        status["chart"] = chart_obj(record.chart)
     applied = record.applied
     if applied is not None:
         status["appliedCommit"] = applied.short

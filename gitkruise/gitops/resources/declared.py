@@ -11,6 +11,7 @@ import msgspec
 from gitkruise.errors import Crashed, Finding, SourceFailed
 from gitkruise.git.plumbing.refs import parse_url
 from gitkruise.gitops.cluster.engine import AUTO
+from gitkruise.gitops.config.chart_checks import address_of
 from gitkruise.gitops.config.dependency_checks import waits_of
 from gitkruise.gitops.config.loader import check_document, declared, missing_for
 from gitkruise.gitops.config.metric_addresses import out_of_reach
@@ -33,6 +34,7 @@ _FIELDS: Final = {
 }  # fmt: skip
 _ORDER: Final = ("GitSource", "Sink", "Receiver", "Unit")  # nothing refers to what comes later
 _ADDRESSES: Final = (("prometheus", "address"), ("web", "url"))
+_REPOSITORY: Final = ("spec", "render", "helm", "repository")
 _REFERRING: Final = frozenset({"sources", "dependsOn"})  # and whatever ends in Ref
 
 
@@ -133,20 +135,18 @@ class ResourceReader:
             yield from self._unmeasured(obj)
 
     def _unmeasured(self, obj: Obj) -> Iterator[Finding]:
-        """Yield why a metric may not name an address: its value would be readable in a record."""
+        """Yield why a metric or a chart may not name an address: what it says would be readable in
+        a record."""
         rules, namespace = self.rules, obj["metadata"]["namespace"]
-        for number, metric in enumerate(get(obj, "spec", "promotion", "metrics", default=())):
-            for provider, name in _ADDRESSES:
-                address = get(metric, "provider", provider, name, default="")
-                why = out_of_reach(
-                    address,
-                    namespace,
-                    cross_namespace=rules.cross_namespace,
-                    local=rules.local_sources,
-                )
-                if why:
-                    path = f"spec.promotion.metrics.{number}.provider.{provider}.{name}"
-                    yield _unreachable(obj, path, address, why)
+        for path, address in _named_addresses(obj):
+            why = out_of_reach(
+                address_of(address),
+                namespace,
+                cross_namespace=rules.cross_namespace,
+                local=rules.local_sources,
+            )
+            if why:
+                yield _unreachable(obj, path, address, why)
 
     def _unread(self, obj: Obj, url: str) -> Iterator[Finding]:
         """Yield why a source cannot be read from `url`: local paths mean nothing in the cluster."""
@@ -161,6 +161,15 @@ class ResourceReader:
             yield _unreadable(obj, f"{shown(url)} is relative, and an object has no folder")
         elif not self.rules.local_sources:
             yield _unreadable(obj, f"{shown(url)} is a folder of gitkruise's own machine")
+
+
+def _named_addresses(obj: Obj) -> Iterator[tuple[str, str]]:
+    """Yield the path and the text of each address that a unit names."""
+    for number, metric in enumerate(get(obj, "spec", "promotion", "metrics", default=())):
+        for provider, name in _ADDRESSES:
+            path = f"spec.promotion.metrics.{number}.provider.{provider}.{name}"
+            yield path, get(metric, "provider", provider, name, default="")
+    yield "spec.render.helm.repository", get(obj, *_REPOSITORY, default="")
 
 
 def name_of(obj: Obj) -> Name:
@@ -290,7 +299,7 @@ def _unreachable(obj: Obj, path: str, address: str, why: str) -> Finding:
         notes=(
             (
                 "why",
-                "a measured value is shown in records, and other networks are not the author's",
+                "what is read there is shown in records, and other networks are not the author's",
             ),
             ("next", "name an https:// host, or a Service of the own namespace"),
         ),

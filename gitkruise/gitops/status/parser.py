@@ -10,7 +10,7 @@ from gitkruise.git.parsing.documents import parse_file
 from gitkruise.model.gitops.analysis import AnalysisPhase, AnalysisRun, Measurement, MetricResult
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
-from gitkruise.model.gitops.record import Intervention, RolloutStep
+from gitkruise.model.gitops.record import ChartRecord, Intervention, RolloutStep
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import parse_time
@@ -90,6 +90,16 @@ def read_commit(raw: Mapping[str, Any]) -> GitCommit:
         subject=str(raw.get("subject", "")),
         author=str(raw.get("author", "")),
         time=parse_time(str(raw.get("time", ""))),
+    )
+
+
+def read_chart(raw: Mapping[str, Any]) -> ChartRecord:
+    """Parse a chart of status.yaml. Raises KeyError."""
+    return ChartRecord(
+        repository=str(raw["repository"]),
+        name=str(raw["name"]),
+        version=str(raw["version"]),
+        digest=str(raw["digest"]).removeprefix("sha256:"),
     )
 
 

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from gitkruise.errors import Finding, RecordMissing, SourceFailed
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
-from gitkruise.model.gitops.record import DriftRecord, Intervention, RolloutStep, commit_about
+from gitkruise.model.gitops.record import (
+    ChartRecord,
+    DriftRecord,
+    Intervention,
+    RolloutStep,
+    commit_about,
+)
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import parse_time
@@ -56,6 +62,7 @@ class UnitNews:
     sent: GitCommit | None = None
     waits: str = ""  # what `attempted` waits for before all of it is carried out
     path: str = ""  # the unit's folder; "" in records of earlier versions
+    chart: ChartRecord | None = None
 
     @property
     def about(self) -> GitCommit | None:
@@ -87,6 +94,7 @@ def news_of(record: UnitRecord) -> UnitNews:
         sent=record.sent,
         waits=record.waits,
         path=record.path,
+        chart=record.chart,
     )
 
 
@@ -225,7 +233,11 @@ def _unit(
     objects: Mapping[ObjectKey, ObjectNews],
     drift: Sequence[Mapping[str, Any]],
 ) -> UnitNews:
-    from gitkruise.gitops.status.parser import read_commit, read_promotion  # noqa: PLC0415
+    from gitkruise.gitops.status.parser import (  # noqa: PLC0415  imports libyaml
+        read_chart,
+        read_commit,
+        read_promotion,
+    )
 
     def commit(name: str) -> GitCommit | None:
         return read_commit(raw[name]) if raw.get(name) else None
@@ -250,6 +262,7 @@ def _unit(
         sent=commit("sent"),
         waits=str(raw.get("waits", "")),
         path=str(raw.get("path", "")),
+        chart=read_chart(raw["chart"]) if raw.get("chart") else None,
     )
 
 

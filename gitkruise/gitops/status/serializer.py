@@ -18,6 +18,7 @@ from gitkruise.model.gitops.analysis import AnalysisRun, MetricResult
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.record import (
+    ChartRecord,
     Intervention,
     PodRecord,
     Removal,
@@ -187,10 +188,11 @@ def news_of(record: UnitRecord) -> str:
 
 
 def commit_body(records: Sequence[UnitRecord]) -> str:
-    """Return one line for each finding, rollout, intervention and overtaken commit."""
+    """Return one line for each finding, chart, rollout, intervention and overtaken commit."""
     lines = []
     for record in records:
         lines += [f"{f.code}: {_cut(f.message)}" for f in record.findings[:3]]
+        lines += [f"{record.chart} of {record.chart.repository}"] if record.chart else []
         lines += [
             f"{r.key.kind} {r.key.name}: {r.state.lower()}, {_cut(r.message)}"
             for r in record.rollouts
@@ -244,11 +246,22 @@ def _status(record: UnitRecord) -> dict[str, Any]:
             "applied": _commit(record.applied),
             "sent": _commit(record.sent),
             "causal": _commit(record.causal),
+            "chart": chart_obj(record.chart) if record.chart else None,
             "findings": [_finding(f) for f in record.findings],
             "removal": _removal(record.removal) if record.removal else None,
             "promotion": promotion_obj(record.promotion) if record.promotion else None,
         }
     )
+
+
+def chart_obj(chart: ChartRecord) -> dict[str, Any]:
+    """Return a chart as it is in the file; `read_chart` reads it back."""
+    return {
+        "repository": chart.repository,
+        "name": chart.name,
+        "version": chart.version,
+        "digest": f"sha256:{chart.digest}",
+    }
 
 
 def promotion_obj(promotion: PromotionRecord) -> dict[str, Any]:

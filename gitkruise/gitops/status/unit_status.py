@@ -25,7 +25,13 @@ from gitkruise.model.gitops.change import Desired, SyncPlan
 from gitkruise.model.gitops.config import Unit, duration
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
-from gitkruise.model.gitops.record import Intervention, Removal, RolloutStep, UnitRecord
+from gitkruise.model.gitops.record import (
+    ChartRecord,
+    Intervention,
+    Removal,
+    RolloutStep,
+    UnitRecord,
+)
 from gitkruise.model.gitops.unit_state import SETTLED, State, worst
 from gitkruise.model.workloads.labels import SIDECARSET
 from gitkruise.planner.health.kinds import ROLLOUTS
@@ -275,6 +281,7 @@ class Reporter:
             applied=built.causal if done else self.record.applied,
             sent=built.causal if plan is not None and plan.all_sent else self.record.sent,
             causal=built.causal,
+            chart=_chart(built),
             objects=objects,
             rollouts=answer.rollouts,
             steps=tuple(sorted(self._steps.items())),
@@ -353,6 +360,15 @@ class Reporter:
         """Pass a record to a sink; a failing one concerns neither the unit nor other sinks."""
         with suppress(Crashed), self._containment.of(f"Unit {record.unit}: a listener"):
             sink(record)
+
+
+def _chart(built: BuiltCommit) -> ChartRecord | None:
+    chart = built.chart
+    if chart is None:
+        return None
+    return ChartRecord(
+        repository=chart.repository, name=chart.name, version=chart.version, digest=chart.digest
+    )
 
 
 def removal_of(unit: Unit) -> Removal:

@@ -28,6 +28,7 @@ from gitkruise.git.repository.remote import RemoteEnd, keyring_of
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import Builder, BuildRequest
 from gitkruise.gitops.build.post_build import NOTHING, PostBuildInputs
+from gitkruise.gitops.charts.cache import ChartCache
 from gitkruise.gitops.preview.inputs import live_units, read_units
 from gitkruise.gitops.workers import frames
 from gitkruise.gitops.workers.jobs import first_true, plan_text
@@ -58,6 +59,7 @@ class Start:
     parent: int
     scratch: str  # a folder of its own for temporary files
     store: str = ""  # where parsed files are kept for the next start
+    charts: str = ""  # where charts are that were fetched; "" for one that strangers have read
     memory: int  # bytes of data
 
 
@@ -324,6 +326,7 @@ _JOBS: Final[Mapping[type[Job], Any]] = {
 def serve(wire: Wire, start: Start) -> None:
     """Answer one request after another until the parent is gone."""
     store = ParsedStore(Path(start.store)) if start.store else None
+    ChartCache.shared = ChartCache(Path(start.charts)) if start.charts else None
     desk = WorkerMemory(wire, ParseCache(store=store))
     gc.set_threshold(_YOUNG_OBJECTS)
     gc.freeze()  # kinds and modules stay for good

@@ -14,6 +14,7 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import Builder, BuildRequest, BuildResult
 from gitkruise.gitops.build.post_build import PostBuildInputs
 from gitkruise.gitops.build.untrusted import Asked, BuiltUnit, CheckResult
+from gitkruise.gitops.charts.cache import CHARTS
 from gitkruise.gitops.preview.inputs import PlanSide, base_side, read_base, read_side, side_of
 from gitkruise.gitops.workers import frames
 from gitkruise.gitops.workers.jobs import first_true, plan_text
@@ -97,9 +98,9 @@ class WorkerPool:
         budgets: tuple[JobBudget, ...] = (TRUSTED, STRANGER, HEALTH),
     ) -> None:
         trusted, stranger, health = budgets
-        store = store_path(state_dir)
+        store, charts = store_path(state_dir), str(state_dir / CHARTS)
         count = max(1, min(reading, _READING_MAX))
-        self._reading = [WorkerSlot(WorkerProcess(trusted, store)) for _ in range(count)]
+        self._reading = [WorkerSlot(WorkerProcess(trusted, store, charts)) for _ in range(count)]
         self._stranger, self._health = (WorkerSlot(WorkerProcess(b)) for b in (stranger, health))
         self._places: dict[Path, int] = {}
 

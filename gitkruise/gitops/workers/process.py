@@ -76,8 +76,8 @@ class WorkerProcess:
     A process that was killed is replaced by the next job.
     """
 
-    def __init__(self, budget: JobBudget, store: str = "") -> None:
-        self.budget, self._store = budget, store
+    def __init__(self, budget: JobBudget, store: str = "", charts: str = "") -> None:
+        self.budget, self._store, self._charts = budget, store, charts
         self.number = 0  # of the process; another one knows nothing of what was sent before
         self.definitions: object = None  # of the catalog it has
         self._process: subprocess.Popen[bytes] | None = None
@@ -120,8 +120,9 @@ class WorkerProcess:
         self.number, self.definitions = next(_NUMBERS), None
         self._received.clear()
         start = Start(
-            parent=os.getpid(), scratch=scratch, store=self._store, memory=self.budget.memory
-        )
+            parent=os.getpid(), scratch=scratch, store=self._store, charts=self._charts,
+            memory=self.budget.memory,
+        )  # fmt: skip
         self._send(pickle.dumps(start))
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from gitkruise.model.gitops.analysis import SecretReference
 from gitkruise.model.gitops.document import Document
 from gitkruise.model.gitops.promotion import Promotion
 from gitkruise.model.gitops.strict_struct import Strict
@@ -81,9 +82,16 @@ class ChartValuesFrom(Strict, frozen=True):
 
 
 class Helm(Strict, frozen=True):
-    """A release of the chart at the unit's path; later values win: those of the chart, of
-    `values_files`, of `values_from`, `values`."""
+    """A release of the chart at the unit's path, or of `chart` in a `repository` of charts; later
+    values win: those of the chart, of `values_files`, of `values_from`, `values`.
 
+    `version` is exact or a range.
+    """
+
+    repository: str = ""
+    chart: str = ""
+    version: str = ""
+    secret_ref: SecretReference | None = None
     release_name: str = ""
     namespace: str = ""
     values: dict[str, Any] = msgspec.field(default_factory=dict)

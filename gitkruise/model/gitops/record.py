@@ -189,6 +189,20 @@ class Removal:
     account: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartRecord:
+    """The chart of a repository of charts that a unit is rendered from; `digest` is the SHA-256 of
+    its archive."""
+
+    repository: str
+    name: str
+    version: str
+    digest: str
+
+    def __str__(self) -> str:
+        return f"chart {self.name} {self.version}"
+
+
 def commit_about(
     state: State, waits: str, *, attempted: GitCommit | None, live: GitCommit | None
 ) -> GitCommit | None:
@@ -227,6 +241,7 @@ class UnitRecord:
     promotion: PromotionRecord | None = None  # of units that have one
     waits: str = ""
     interventions: tuple[Intervention, ...] = ()  # the newest, oldest first
+    chart: ChartRecord | None = None  # of `causal`, where git does not contain it
 
     @property
     def about(self) -> GitCommit | None:

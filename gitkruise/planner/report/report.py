@@ -42,6 +42,7 @@ class Heading:
     dirty: bool = False
     live: bool = False
     asks: tuple[str, ...] = ()
+    charts: tuple[str, ...] = ()  # versions that git does not contain
     staged: bool = False  # offline, and what was before the base was played
     unknown: Mapping[ObjectKey, str] = field(default_factory=dict)  # effects, and why
 
@@ -75,7 +76,11 @@ def plan_report(
         cluster=heading.cluster,
         dirty=heading.dirty,
         live=heading.live,
-        blast=(*(Span(ask, Tone.ALARM) for ask in heading.asks), *_blast(folded, totals)),
+        blast=(
+            *(Span(ask, Tone.ALARM) for ask in heading.asks),
+            *map(Span, heading.charts),
+            *_blast(folded, totals),
+        ),
         entries=folded,
         totals=totals,
         findings=tuple(findings),

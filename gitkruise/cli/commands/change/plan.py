@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gitkruise.git.repository.repository import Repository
     from gitkruise.gitops.preview.inputs import PlanSide
     from gitkruise.gitops.preview.preview import Preview
+    from gitkruise.model.gitops.config import Config
     from gitkruise.model.gitops.report import PlanReport
     from gitkruise.model.workloads.feature_gates import Gates
 
@@ -221,12 +222,25 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
         else:
             old, new, warnings = _range(repository, base, snapshot or new, merge=options.merge)
         config = given or config_at(repository, new)
+        warnings = (*warnings, *_charts(config, options.cluster))
         base_side, target = read_sides(
             repository, (old, new), config, catalog, options.gates, given=given
         )
         if base_side is None:
             return None, target
         return replace(base_side, warnings=(*warnings, *base_side.warnings)), target
+
+
+def _charts(config: Config, cluster: ClusterChoice | None) -> tuple[Finding, ...]:
+    """Fetch charts of repositories, unless offline; return why some may be old."""
+    from gitkruise.cli.context.charts import fetch_charts, kept_charts  # noqa: PLC0415  as above
+
+    kept_charts()
+    if cluster is None:
+        return ()
+    import asyncio  # noqa: PLC0415  slow to import, and not needed offline
+
+    return asyncio.run(fetch_charts(config, cluster))
 
 
 def _work_tree(options: _PlanOptions) -> tuple[str, str]:

@@ -142,6 +142,7 @@ class LocalRepository:
         return await asyncio.to_thread(plan_of_commit, self.path, full, given)
 
     async def drift(self) -> tuple[Sequence[DriftRecord], int]:
+        from gitkruise.cli.context.charts import chart_fetcher  # noqa: PLC0415
         from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
         from gitkruise.gitops.inspect.drift import compare  # noqa: PLC0415  imports the model
         from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
@@ -149,7 +150,8 @@ class LocalRepository:
         given = load_config(self.config_path) if self.config_path else None
         found, known = await compare(
             self.path, "", given, load_catalog(),
-            transport=self.chosen.transport, cluster=self.chosen.name,
+            transport=self.chosen.transport, charts=chart_fetcher(self.chosen.clock),
+            cluster=self.chosen.name,
         )  # fmt: skip
         return found, len(known)
 

@@ -131,6 +131,7 @@ def _recorded(cluster: str, path: str) -> _Compared:
 async def _compared(
     choice: ClusterChoice, path: str, config_path: Path | None, revision: str
 ) -> _Compared:
+    from gitkruise.cli.context.charts import chart_fetcher  # noqa: PLC0415
     from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415
     from gitkruise.gitops.inspect.drift import compare  # noqa: PLC0415  imports the model
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
@@ -138,8 +139,9 @@ async def _compared(
     given = load_config(config_path) if config_path else None
     async with connected(choice, read_environment()) as chosen:
         found, known = await compare(
-            path, revision, given, load_catalog(), transport=chosen.transport, cluster=chosen.name
-        )
+            path, revision, given, load_catalog(), transport=chosen.transport,
+            charts=chart_fetcher(chosen.clock), cluster=chosen.name,
+        )  # fmt: skip
         return found, known, chosen.clock.now()
 
 

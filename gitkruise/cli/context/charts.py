@@ -1,0 +1,57 @@
+"""Charts of repositories for one command: those that were fetched, and those it fetches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from gitkruise.cli.console.environment import read_environment
+from gitkruise.cli.context.cluster import ClusterChoice, connected
+from gitkruise.gitops.charts.cache import CHARTS, ChartCache, wanted_of
+
+if TYPE_CHECKING:
+    from gitkruise.errors import Finding
+    from gitkruise.gitops.charts.fetcher import ChartFetcher
+    from gitkruise.kube.client.transport import Transport
+    from gitkruise.kube.system.clock import Clock
+    from gitkruise.model.gitops.config import Config, Unit
+
+
+def kept_charts() -> ChartCache:
+    """Let plans of this process use the charts that were fetched before; return them."""
+    ChartCache.shared = ChartCache(read_environment().state_dir / CHARTS)
+    return ChartCache.shared
+
+
+def chart_fetcher(clock: Clock) -> ChartFetcher:
+    """Return the fetcher of this process."""
+    from gitkruise.gitops.charts.fetcher import ChartFetcher  # noqa: PLC0415  imports aiohttp
+
+    return ChartFetcher(kept_charts(), clock)
+
+
+async def fetch_charts(config: Config, choice: ClusterChoice) -> tuple[Finding, ...]:
+    """Fetch the charts that units of a configuration name; return why some may be old.
+
+    Secrets are read in the chosen cluster, and only if a unit names one. Raises what
+    `build.post_build.chart_of` raises, and ClusterFailed.
+    """
+    units = [unit for unit in config.units.values() if wanted_of(unit) is not None]
+    if not units:
+        return ()
+    from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415  only for charts
+
+    fetcher = chart_fetcher(SystemClock())
+    if not any(wanted.secret for unit in units if (wanted := wanted_of(unit)) is not None):
+        return await _fetched(units, None, fetcher)
+    async with connected(choice, read_environment()) as chosen:
+        return await _fetched(units, chosen.transport, fetcher)
+
+
+async def _fetched(
+    units: Iterable[Unit], transport: Transport | None, fetcher: ChartFetcher
+) -> tuple[Finding, ...]:
+    from gitkruise.gitops.build.post_build import chart_of  # noqa: PLC0415  only for charts
+
+    answers = [await chart_of(unit, transport, fetcher) for unit in units]
+    return tuple(one.stale for one in answers if one is not None and one.stale is not None)

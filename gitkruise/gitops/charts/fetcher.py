@@ -1,0 +1,219 @@
+"""Charts for units: fetched when they are new, and kept while their repository is away."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final, Protocol
+
+from gitkruise.errors import ClusterFailed, Finding, Severity, SourceFailed, Unavailable
+from gitkruise.git.helm.release import FetchedChart
+from gitkruise.gitops.charts import registry, repository
+from gitkruise.gitops.charts.cache import ChartCache, WantedChart, wanted_of
+from gitkruise.gitops.charts.repository import ChartIndex
+from gitkruise.gitops.charts.requests import ChartHost
+from gitkruise.gitops.charts.versions import ChartVersion, chosen, exact
+from gitkruise.gitops.config.chart_checks import OCI, address_of
+from gitkruise.gitops.http_get import Access, Fetch, fetch
+from gitkruise.kube.system.clock import Clock
+from gitkruise.kube.system.private_files import unusable_state
+from gitkruise.model.gitops.config import Unit
+from gitkruise.printable import shown
+from gitkruise.wire.primitives.log_line import log_line
+from gitkruise.wire.primitives.times import format_time
+
+log = logging.getLogger(__name__)
+_SILENT_S: Final = 20.0  # in which a repository that failed is not asked again
+_KNOWN_S: Final = 20.0  # in which what it said is taken for all units
+
+
+class Charts(Protocol):
+    """Everything that brings charts for units."""
+
+    async def fetched(self, unit: Unit, access: Access) -> ChartAnswer:
+        """Return the chart of a repository that a unit names. Raises SourceFailed, and
+        InvalidManifests for a chart or a version that is not there."""
+        ...
+
+    @property
+    def kept(self) -> Charts:
+        """Those that were fetched before, without a request."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChartAnswer:
+    """A chart; `stale` says why it may be older than the newest one."""
+
+    chart: FetchedChart
+    stale: Finding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCharts:
+    """The charts of a cache. A chart that it lacks is not known: nothing is asked."""
+
+    cache: ChartCache
+
+    async def fetched(self, unit: Unit, access: Access) -> ChartAnswer:
+        """Return the chart that was fetched last. Raises SourceFailed GK3413 without one."""
+        del access
+        wanted = wanted_of(unit)
+        assert wanted is not None, "of a unit with a chart of a repository"
+        found = await asyncio.to_thread(self.cache.find, wanted)
+        if found is None:
+            raise SourceFailed(_silent(wanted, "it was not fetched yet"))
+        return ChartAnswer(found)
+
+    @property
+    def kept(self) -> KeptCharts:
+        return self
+
+
+@dataclass(slots=True)
+class _KnownHost:
+    """A repository of charts as one Secret reads it."""
+
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    index: ChartIndex = field(default_factory=ChartIndex)
+    versions: dict[str, tuple[float, tuple[ChartVersion, ...]]] = field(default_factory=dict)
+    silent: SourceFailed | None = None
+    silent_since: datetime | None = None
+    asked: float = 0.0
+
+
+class ChartFetcher:
+    """Fetches charts into a cache. Units of one repository wait for each other, and only they."""
+
+    def __init__(self, cache: ChartCache, clock: Clock, get: Fetch = fetch) -> None:
+        self._cache, self._clock, self._get = cache, clock, get
+        self._known: defaultdict[str, _KnownHost] = defaultdict(_KnownHost)
+        self.kept = KeptCharts(cache)
+
+    async def fetched(self, unit: Unit, access: Access) -> ChartAnswer:
+        """Return the chart of a unit that names one of a repository.
+
+        A kept exact version is taken without a request. A repository that is away leaves the last
+        version in use. Raises SourceFailed GK3413 or GK3416 without one, and InvalidManifests
+        GK3414.
+        """
+        wanted = wanted_of(unit)
+        assert wanted is not None, "of a unit with a chart of a repository"
+        kept = await asyncio.to_thread(self._cache.find, wanted)
+        if kept is not None and exact(wanted.version) is not None:
+            return ChartAnswer(kept)
+        known = self._known[wanted.scope]
+        async with known.turn:
+            try:
+                found = await self._asked(unit, wanted, access, known, kept)
+            except SourceFailed as error:
+                log.warning(log_line("chart-not-fetched", unit=unit.id, error=error))
+                known.silent_since = known.silent_since or self._clock.now()
+                if kept is None:
+                    raise
+                return ChartAnswer(kept, _stale(kept, known.silent_since, error))
+        known.silent_since = None
+        return ChartAnswer(found)
+
+    async def _asked(
+        self, unit: Unit, wanted: WantedChart, access: Access, known: _KnownHost,
+        kept: FetchedChart | None,
+    ) -> FetchedChart:  # fmt: skip
+        """Ask the repository, unless it was silent a moment ago. Raises SourceFailed."""
+        if known.silent is not None and self._clock.monotonic() < known.asked + _SILENT_S:
+            raise known.silent
+        host = ChartHost(
+            home=address_of(wanted.repository), access=access, namespace=unit.namespace,
+            guarded=unit.custom, fetch=self._get,
+        )  # fmt: skip
+        try:
+            found = await self._current(host, wanted, known, kept)
+        except Unavailable as error:
+            known.asked = self._clock.monotonic()
+            known.silent = SourceFailed(_silent(wanted, access.cover(error.message)))
+            raise known.silent from error
+        known.silent = None
+        return found
+
+    async def _current(
+        self, host: ChartHost, wanted: WantedChart, known: _KnownHost, kept: FetchedChart | None
+    ) -> FetchedChart:
+        """Return the version that is wanted now, which may be the one that was kept."""
+        version = chosen(wanted, await self._versions(host, wanted, known))
+        same = kept is not None and kept.version == version.version
+        if kept is not None and same and version.digest in {"", kept.digest}:
+            return kept
+        oci = _is_registry(wanted)
+        if oci:
+            digest = await registry.digest_of(host, wanted, version)
+            version = replace(version, digest=digest)
+        if version.digest and self._cache.archived(wanted, version.version, version.digest):
+            return self._cache.note(wanted, version.version, version.digest)
+        if oci:
+            data = await registry.archive_of(host, wanted, version)
+        else:
+            data = await repository.archive_of(host, version)
+        digest = hashlib.sha256(data).hexdigest()
+        if version.digest not in {"", digest}:
+            raise SourceFailed(_other_digest(wanted, version, digest))
+        try:
+            return await asyncio.to_thread(self._cache.keep, wanted, version.version, data)
+        except OSError as error:
+            raise ClusterFailed(unusable_state(self._cache.folder, error)) from error
+
+    async def _versions(
+        self, host: ChartHost, wanted: WantedChart, known: _KnownHost
+    ) -> tuple[ChartVersion, ...]:
+        """Return the versions of a chart, as the repository listed them a moment ago or now."""
+        at, versions = known.versions.get(wanted.name, (0.0, ()))
+        if not versions or self._clock.monotonic() >= at + _KNOWN_S:
+            if _is_registry(wanted):
+                versions = tuple(await registry.versions_of(host, wanted))
+            else:
+                versions = tuple(await repository.versions_of(host, wanted, known.index))
+            known.versions[wanted.name] = self._clock.monotonic(), versions
+        return versions
+
+
+def _is_registry(wanted: WantedChart) -> bool:
+    return wanted.repository.lower().startswith(OCI)
+
+
+def _silent(wanted: WantedChart, why: str) -> Finding:
+    return Finding(
+        code="GK3413",
+        message=f"chart {shown(wanted.name)} cannot be read from {shown(wanted.repository)}: {why}",
+        notes=(
+            ("unchanged", "what runs stays as it is; it is tried again"),
+            ("next", "correct render.helm.repository or its Secret, or wait for the server"),
+        ),
+    )
+
+
+def _other_digest(wanted: WantedChart, version: ChartVersion, digest: str) -> Finding:
+    return Finding(
+        code="GK3416",
+        message=f"the archive of chart {shown(wanted.name)} {shown(version.version)} is not the one"
+        f" that {shown(wanted.repository)} names",
+        notes=(
+            ("named", f"sha256:{version.digest}"),
+            ("received", f"sha256:{digest}"),
+            ("unchanged", "what runs stays as it is; it is tried again"),
+            ("next", "ask the operator of the repository of charts"),
+        ),
+    )
+
+
+def _stale(chart: FetchedChart, since: datetime, error: SourceFailed) -> Finding:
+    first = error.findings[0]
+    return Finding(
+        code="GK3417",
+        message=f"{shown(chart.repository)} has not been readable since {format_time(since)}:"
+        f" {chart} stays in use",
+        notes=(("why", f"{first.code}: {first.message}"), *first.notes[-1:]),
+        severity=Severity.WARNING,
+    )

@@ -1,0 +1,123 @@
+"""GET requests to one repository of charts: redirects, credentials and tokens by fixed rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+import msgspec
+
+from gitkruise.errors import Unavailable
+from gitkruise.gitops.config.metric_addresses import host_of, is_this_machine, out_of_reach
+from gitkruise.gitops.http_get import Access, Fetch, HttpGet, HttpReply
+from gitkruise.printable import shown
+
+WITHIN_S: Final = 60.0
+_REDIRECTS_MAX: Final = 5
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_CHALLENGE: Final = re.compile(r'(\w+)="([^"]*)"')
+_BEARER: Final = "bearer "
+
+
+@dataclass(slots=True, kw_only=True)
+class ChartHost:
+    """The server at the address `home`, for units of one namespace; `guarded` for those that are
+    objects of the cluster.
+
+    Credentials are sent to it alone, and to the server of tokens that it names.
+    """
+
+    home: str
+    access: Access
+    namespace: str
+    guarded: bool
+    fetch: Fetch
+    _token: str = field(default="", repr=False)
+
+    async def get(
+        self, url: str, *, bytes_max: int, headers: Mapping[str, str] | None = None
+    ) -> HttpReply:
+        """Return the reply with a status that is no redirect. Raises Unavailable."""
+        for _ in range(_REDIRECTS_MAX):
+            reply = await self._authorized(url, bytes_max, headers or {})
+            if reply.status not in _REDIRECTS:
+                return reply
+            url = self.allowed(urljoin(url, reply.headers.get("Location", "")))
+        raise Unavailable(f"it redirects more than {_REDIRECTS_MAX} times")
+
+    def allowed(self, url: str) -> str:
+        """Return an address that the server named, if it may be asked. Raises Unavailable."""
+        if _origin(url) == _origin(self.home):
+            return url
+        why = "" if urlsplit(url).scheme == "https" else "only https:// is followed"
+        if not why and self.guarded:
+            why = out_of_reach(url, self.namespace, cross_namespace=False, local=False)
+        if why:
+            raise Unavailable(f"it leads to {shown(url.partition('?')[0])}: {why}")
+        return url
+
+    async def _authorized(self, url: str, bytes_max: int, headers: Mapping[str, str]) -> HttpReply:
+        """Send a request; once more with a token, if the server asks for one."""
+        request = HttpGet(
+            url=url, headers=headers, ca=self.access.ca, bytes_max=bytes_max, within_s=WITHIN_S,
+            guarded=self.guarded and not is_this_machine(host_of(self.home)),
+        )  # fmt: skip
+        if _origin(url) != _origin(self.home):
+            return await self.fetch(request)
+        reply = await self.fetch(replace(request, headers={**headers, **self._credentials()}))
+        challenge = reply.headers.get("WWW-Authenticate", "")
+        if reply.status != 401 or not challenge.lower().startswith(_BEARER):
+            return reply
+        self._token = await self._fresh_token(dict(_CHALLENGE.findall(challenge)))
+        return await self.fetch(replace(request, headers={**headers, **self._credentials()}))
+
+    def _credentials(self) -> Mapping[str, str]:
+        if self._token:
+            return {"Authorization": f"Bearer {self._token}"}
+        return self.access.headers()
+
+    async def _fresh_token(self, told: Mapping[str, str]) -> str:
+        """Return a token for what the registry asks for, anonymously or as the user."""
+        realm = self.allowed(told.get("realm", ""))
+        request = HttpGet(
+            url=realm, headers=self.access.headers(), ca=self.access.ca, within_s=WITHIN_S,
+            params={name: told[name] for name in ("service", "scope") if name in told},
+            guarded=self.guarded and not is_this_machine(host_of(self.home)),
+        )  # fmt: skip
+        reply = await self.fetch(request)
+        told_back = decoded(reply, "a token") if reply.status == 200 else {}
+        token = str(told_back.get("token") or told_back.get("access_token") or "")
+        if not token or not (token.isascii() and token.isprintable()):
+            raise Unavailable(f"{host_of(realm)} gives no token (status {reply.status})")
+        return token
+
+
+def body_of(reply: HttpReply, what: str) -> bytes:
+    """Return the body of a success. Raises Unavailable for anything else."""
+    if reply.status == 200:
+        return reply.body
+    why = {401: "it rejects the credentials", 403: "it forbids this", 404: "there is none"}
+    raise Unavailable(f"{what}: {why.get(reply.status, 'it failed')} (status {reply.status})")
+
+
+def decoded(reply: HttpReply, what: str) -> Mapping[str, object]:
+    """Return the object in the body of a success. Raises Unavailable."""
+    try:
+        value = msgspec.json.decode(body_of(reply, what))
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Unavailable(f"{what}: it is not JSON") from error
+    if not isinstance(value, dict):
+        raise Unavailable(f"{what}: it is not an object")
+    return value
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    try:
+        parts = urlsplit(url)
+        usual = {"https": 443, "http": 80}.get(parts.scheme)
+        return parts.scheme, host_of(url), parts.port or usual
+    except ValueError:
+        return "", "", None
