@@ -147,13 +147,16 @@ $(SOPS_ASSETS)/sops: tests/git/sealing/go.mod tests/git/sealing/go.sum
 HELM_ASSETS := tests/git/helm/program/bin
 
 .PHONY: helm-assets
-helm-assets: $(HELM_ASSETS)/helm ## Build the helm that the tests of charts run (needs Go, 2 minutes)
+helm-assets: $(addprefix $(HELM_ASSETS)/,helm registry) ## Build the helm and the registry that the tests of charts run (needs Go, 2 minutes)
 
 # Its Kubernetes modules are those of client-assets, so that both compile them once.
 $(HELM_ASSETS)/helm: tests/git/helm/program/go.mod tests/git/helm/program/go.sum
 	cd tests/git/helm/program && go build -ldflags "-s -w \
 		-X helm.sh/helm/v3/internal/version.version=$$(go list -m -f '{{.Version}}' helm.sh/helm/v3)" \
 		-o bin/helm helm.sh/helm/v3/cmd/helm
+
+$(HELM_ASSETS)/registry: tests/git/helm/program/registry/main.go tests/git/helm/program/go.mod tests/git/helm/program/go.sum
+	cd tests/git/helm/program && go build -ldflags "-s -w" -o bin/registry ./registry
 
 FORGE_ASSETS := tests/forge/bin
 

@@ -19,6 +19,13 @@ def real() -> str:
     return str(Path(found).parent)
 
 
+def registry() -> str:
+    """The registry for charts. Skips the test where it is not built."""
+    found = _BUILT / "registry"
+    need("helm", present=found.exists(), how="make helm-assets")
+    return str(found)
+
+
 def stand_in(folder: Path, script: str, version: str = "v3.19.0") -> str:
     """A folder with `script` as its helm."""
     folder.mkdir()

@@ -1,0 +1,200 @@
+"""Charts of OCI registries: by test code for what it may answer, and of a real registry."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitkruise.errors import DiagnosticError
+from gitkruise.gitops.charts.cache import ChartCache
+from gitkruise.gitops.charts.fetcher import ChartAnswer, ChartFetcher
+from gitkruise.gitops.http_get import Access
+from gitkruise.kube.system.clock import ManualClock
+from gitkruise.model.gitops.config import Helm, Reference, Render, Unit, UnitSpec
+from tests.git.helm_program import real, registry
+from tests.gitops.analysis.endpoint import fetch_now
+from tests.gitops.charts.hosts import Host, chart, serving
+
+USER = Access({"username": "ann", "password": "hunter2"})
+BASIC = "Basic " + base64.b64encode(b"ann:hunter2").decode()
+# `ann:hunter2`, as htpasswd -B writes it.
+HTPASSWD = "ann:$2y$05$abcdefghijklmnopqrstuuoXuKqgZXLiJqzfmMXDDhSFPIvxV7t8.\n"
+LAYER = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+
+
+def unit_of(host: str, version: str, name: str = "web") -> Unit:
+    repository = f"oci://{host.removeprefix('http://')}/charts"
+    helm = Helm(repository=repository, chart=name, version=version)
+    spec = UnitSpec(source_ref=Reference("src"), render=Render(kind="helm", helm=helm))
+    return Unit("shop", "web", spec)
+
+
+def answered(folder: Path, unit: Unit, access: Access | None = None) -> ChartAnswer:
+    async def answer() -> ChartAnswer:
+        fetcher = ChartFetcher(ChartCache(folder), ManualClock(), fetch_now)
+        return await fetcher.fetched(unit, access or Access())
+
+    return asyncio.run(answer())
+
+
+def refusal(folder: Path, unit: Unit, access: Access | None = None) -> str:
+    with pytest.raises(DiagnosticError) as caught:
+        answered(folder, unit, access)
+    return "\n".join(map(str, (caught.value, *caught.value.findings[0].notes)))
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    with serving() as found:
+        offer(found, "1.0.0+a", chart("1.0.0+a"))
+        found.has("/v2/charts/web/tags/list?n=1000", tags("1.0.0_a"))
+        yield found
+
+
+def tags(*names: str) -> bytes:
+    return json.dumps({"name": "charts/web", "tags": names}).encode()
+
+
+def offer(host: Host, version: str, data: bytes, **layer: Any) -> None:
+    """Have a version of charts/web as a registry has it."""
+    digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    layers = [{"mediaType": LAYER, "digest": digest, "size": len(data), **layer}]
+    manifest = json.dumps({"schemaVersion": 2, "layers": layers}).encode()
+    host.has(f"/v2/charts/web/manifests/{version.replace('+', '_')}", manifest)
+    host.has(f"/v2/charts/web/blobs/{digest}", data)
+
+
+def test_a_chart_is_a_blob_of_a_manifest(host: Host, tmp_path: Path) -> None:
+    found = answered(tmp_path, unit_of(host.url, "1.x")).chart
+    assert (found.version, found.digest) == (
+        "1.0.0+a", hashlib.sha256(chart("1.0.0+a")).hexdigest(),
+    )  # fmt: skip
+    assert len(host.requests) == 3
+
+
+def test_tags_are_read_page_by_page(host: Host, tmp_path: Path) -> None:
+    offer(host, "1.1.0", chart("1.1.0"))
+    more = {"Link": '</v2/charts/web/tags/list?last=x>; rel="next"'}
+    host.replies["/v2/charts/web/tags/list?n=1000"] = (200, more, tags("1.0.0_a", "latest"))
+    host.has("/v2/charts/web/tags/list?last=x", tags("1.1.0"))
+    assert answered(tmp_path, unit_of(host.url, "1.x")).chart.version == "1.1.0"
+    host.replies["/v2/charts/web/tags/list?last=x"] = (200, more, tags())
+    assert "pages of tags" in refusal(tmp_path, unit_of(host.url, "2.x"))
+
+
+def test_a_token_is_asked_for_with_the_credentials(host: Host, tmp_path: Path) -> None:
+    host.user = "Bearer t0ken"
+    host.challenge = f'Bearer realm="{host.url}/token",service="r",scope="repository:web:pull"'
+    asked = "/token?service=r&scope=repository:web:pull"
+    host.has(asked, b'{"token": "t0ken"}')
+    assert answered(tmp_path, unit_of(host.url, "1.0.0+a"), USER).chart.version == "1.0.0+a"
+    assert (asked, BASIC) in host.requests
+    assert {given for path, given in host.requests[2:] if path != asked} == {"Bearer t0ken"}
+    host.replies[asked] = (403, {}, b"")
+    assert "gives no token (status 403)" in refusal(tmp_path, unit_of(host.url, "1.x"))
+    host.challenge = 'Bearer realm="http://elsewhere.example/token"'
+    assert "only https:// is followed" in refusal(tmp_path, unit_of(host.url, "1.x"), USER)
+
+
+# A layer of the manifest, and why it gives no chart.
+LAYERS = [
+    ({"mediaType": "application/vnd.oci.image.layer.v1.tar"}, "it has no chart"),
+    ({"digest": "sha512:0"}, "it has no chart"),
+    ({"digest": "sha256:../../x"}, "it has no chart"),
+    ({"digest": f"sha256:{'0' * 64}"}, "there is none (status 404)"),
+]
+
+
+@pytest.mark.parametrize(("layer", "why"), LAYERS)
+def test_a_manifest_without_a_chart_is_an_error(
+    host: Host, tmp_path: Path, layer: dict[str, Any], why: str
+) -> None:
+    offer(host, "1.0.0+a", chart("1.0.0+a"), **layer)
+    assert why in refusal(tmp_path, unit_of(host.url, "1.0.0+a"))
+
+
+def test_a_blob_is_what_its_digest_says(host: Host, tmp_path: Path) -> None:
+    digest = hashlib.sha256(chart("1.0.0+a")).hexdigest()
+    host.has(f"/v2/charts/web/blobs/sha256:{digest}", b"x")
+    assert "GK3416" in refusal(tmp_path, unit_of(host.url, "1.0.0+a"))
+
+
+# A real registry --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[str]:
+    """The address of a registry that wants credentials."""
+    program = registry()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (tmp_path / "htpasswd").write_text(HTPASSWD)
+    told = {
+        "version": "0.1", "storage": {"inmemory": {}}, "log": {"level": "error"},
+        "http": {"addr": f"127.0.0.1:{port}", "secret": "x"},
+        "auth": {"htpasswd": {"realm": "charts", "path": str(tmp_path / "htpasswd")}},
+    }  # fmt: skip
+    with subprocess.Popen(
+        [program], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(told).encode())
+        process.stdin.close()
+        try:
+            listening(port, process)
+            yield f"127.0.0.1:{port}"
+        finally:
+            process.kill()
+
+
+def listening(port: int, process: subprocess.Popen[bytes]) -> None:
+    """Wait until the registry listens."""
+    while process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return
+    raise AssertionError("the registry ended")
+
+
+@pytest.mark.slow
+def test_a_chart_that_helm_pushed_to_a_registry_is_fetched(served: str, tmp_path: Path) -> None:
+    pushed = tmp_path / "pushed"
+    pushed.mkdir()
+    for version in ("1.0.0", "1.1.0+build.5"):
+        (pushed / "web.tgz").write_bytes(chart(version))
+        auth = {"auths": {served: {"auth": BASIC.removeprefix("Basic ")}}}
+        (pushed / "config.json").write_text(json.dumps(auth))
+        subprocess.run(
+            [
+                f"{real()}/helm", "push", str(pushed / "web.tgz"), f"oci://{served}/charts",
+                "--plain-http", "--registry-config", str(pushed / "config.json"),
+            ],
+            env={"PATH": os.defpath, "HOME": str(pushed)}, check=True, capture_output=True,
+        )  # fmt: skip
+    state = tmp_path / "charts"
+    found = answered(state, unit_of(served, "1.x"), USER).chart
+    assert found.version == "1.1.0+build.5"
+    assert Path(found.archive).read_bytes() == chart("1.1.0+build.5")
+    assert answered(state, unit_of(served, "1.0.0"), USER).chart.version == "1.0.0"
+    assert "it rejects the credentials" in refusal(tmp_path / "x", unit_of(served, "1.0.0"))
+    wrong = replace(USER, data={**USER.data, "password": "canary"})
+    said = refusal(tmp_path / "x", unit_of(served, "1.0.0"), wrong)
+    assert "it rejects the credentials" in said
+    assert "canary" not in said
+    assert "there is no chart wbe" in refusal(state, unit_of(served, "1.0.0", "wbe"), USER)
+    assert "'newest', '1.1.0+build.5, 1.0.0'" in refusal(state, unit_of(served, "9.x"), USER)
