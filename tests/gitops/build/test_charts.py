@@ -56,9 +56,9 @@ def values(text: str) -> Obj:
     return {**config_map("web"), "data": {"values.yaml": text}}
 
 
-def stage_with(staged: MakeStage, search: str, **spec: Any) -> Stage:
+def stage_with(staged: MakeStage, search: str, path: str = "chart", **spec: Any) -> Stage:
     """A stage whose builder finds helm in `search`."""
-    stage = staged(path="chart", **spec)
+    stage = staged(path=path, **spec)
     validator = stage.unit._validator
     validator._reader = Builder(
         repository=stage.repository, unit=stage.unit.unit, gates=Gates(),
