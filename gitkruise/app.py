@@ -32,8 +32,7 @@ from gitkruise.git.manifests.reader import ParseCache
 from gitkruise.git.parsing.parse_cache_db import ParsedStore
 from gitkruise.gitops.analysis.memory import ANALYSIS, AnalysisMemory
 from gitkruise.gitops.build.untrusted import Workers
-from gitkruise.gitops.charts.cache import CHARTS, ChartCache
-from gitkruise.gitops.charts.fetcher import ChartFetcher
+from gitkruise.gitops.charts.fetcher import open_charts
 from gitkruise.gitops.cluster.engine import (
     AUTO,
     BY_CONTROLLER,
@@ -318,13 +317,12 @@ class _Program:
             await self._listed(resources)
             config = await resource_controller.begin()
         engine = await choose_engine(live.transport, _engines(config, options), clock.now())
-        charts = ChartCache.shared = ChartCache(options.state_dir / CHARTS)
         context = UnitContext(
             live=live, clock=clock, cluster=options.cluster, gates=options.gates, engine=engine,
             by_hand=not options.acts, containment=containment, authority=self._authority,
             workers=self._workers, hooks=HookRuns(self._remembered(HOOKS), self._authority),
             analysis=AnalysisMemory(self._remembered(ANALYSIS, "analysis"), self._authority),
-            charts=ChartFetcher(charts, clock),
+            charts=open_charts(options.state_dir, clock),
         )  # fmt: skip
         annotator = Annotator(live)
         deps = ProcessDeps(

@@ -17,17 +17,16 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.config import Config, Unit
 
 
-def kept_charts() -> ChartCache:
-    """Let plans of this process use the charts that were fetched before; return them."""
+def kept_charts() -> None:
+    """Let plans of this process use the charts that were fetched before."""
     ChartCache.shared = ChartCache(read_environment().state_dir / CHARTS)
-    return ChartCache.shared
 
 
 def chart_fetcher(clock: Clock) -> ChartFetcher:
     """Return the fetcher of this process."""
-    from gitkruise.gitops.charts.fetcher import ChartFetcher  # noqa: PLC0415  imports aiohttp
+    from gitkruise.gitops.charts.fetcher import open_charts  # noqa: PLC0415  imports aiohttp
 
-    return ChartFetcher(kept_charts(), clock)
+    return open_charts(read_environment().state_dir, clock)
 
 
 async def fetch_charts(config: Config, choice: ClusterChoice) -> tuple[Finding, ...]:

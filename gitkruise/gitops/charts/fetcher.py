@@ -8,12 +8,13 @@ import logging
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Final, Protocol
 
 from gitkruise.errors import ClusterFailed, Finding, Severity, SourceFailed, Unavailable
 from gitkruise.git.helm.release import FetchedChart
 from gitkruise.gitops.charts import registry, repository
-from gitkruise.gitops.charts.cache import ChartCache, WantedChart, wanted_of
+from gitkruise.gitops.charts.cache import CHARTS, ChartCache, WantedChart, wanted_of
 from gitkruise.gitops.charts.repository import ChartIndex
 from gitkruise.gitops.charts.requests import ChartHost
 from gitkruise.gitops.charts.versions import ChartVersion, chosen, exact
@@ -177,6 +178,12 @@ class ChartFetcher:
                 versions = tuple(await repository.versions_of(host, wanted, known.index))
             known.versions[wanted.name] = self._clock.monotonic(), versions
         return versions
+
+
+def open_charts(state_dir: Path, clock: Clock) -> ChartFetcher:
+    """Return the fetcher of a process; its plans use what was fetched."""
+    ChartCache.shared = ChartCache(state_dir / CHARTS)
+    return ChartFetcher(ChartCache.shared, clock)
 
 
 def _is_registry(wanted: WantedChart) -> bool:
