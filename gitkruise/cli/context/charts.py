@@ -29,19 +29,23 @@ def chart_fetcher(clock: Clock) -> ChartFetcher:
     return open_charts(read_environment().state_dir, clock)
 
 
-async def fetch_charts(config: Config, choice: ClusterChoice) -> tuple[Finding, ...]:
+async def fetch_charts(config: Config, choice: ClusterChoice | None) -> tuple[Finding, ...]:
     """Fetch the charts that units of a configuration name; return why some may be old.
 
-    Secrets are read in the chosen cluster, and only if a unit names one. Raises what
-    `build.post_build.chart_of` raises, and ClusterFailed.
+    Secrets are read in the chosen cluster, and only if a unit names one; without a cluster the
+    charts of such units are left out. Raises what `build.post_build.chart_of` raises, and
+    ClusterFailed.
     """
+    secret = {unit.id for unit in config.units.values() if (w := wanted_of(unit)) and w.secret}
     units = [unit for unit in config.units.values() if wanted_of(unit) is not None]
+    if choice is None:
+        units = [unit for unit in units if unit.id not in secret]
     if not units:
         return ()
     from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415  only for charts
 
     fetcher = chart_fetcher(SystemClock())
-    if not any(wanted.secret for unit in units if (wanted := wanted_of(unit)) is not None):
+    if choice is None or not secret:
         return await _fetched(units, None, fetcher)
     async with connected(choice, read_environment()) as chosen:
         return await _fetched(units, chosen.transport, fetcher)

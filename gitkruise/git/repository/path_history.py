@@ -31,8 +31,11 @@ class PathHistory:
         self._asked: Counter[tuple[str, str]] = Counter()
 
     def touching(self, old: str, new: str, folders: Sequence[str]) -> list[GitCommit]:
-        """Commits after `old` that change `folders`, newest first; without `old` the newest."""
-        if old == new:
+        """Commits after `old` that change `folders`, newest first; without `old` the newest.
+
+        Nothing that is read of a repository is changed by no commit.
+        """
+        if old == new or (old and not folders):
             return []
         paths = [clean_path(folder) for folder in folders]
         if all(paths):

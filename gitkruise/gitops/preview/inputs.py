@@ -45,6 +45,7 @@ from gitkruise.wire.primitives.names import ObjectKey
 DEFAULT_BRANCH: Final = "main"
 _OURS: Final = re.compile(rb"\bgitkruise\.io/")
 _MANIFESTS: Final = (".yaml", ".yml", ".json")
+_LACKING: Final = frozenset({"GK3401", "GK3418"})  # what a machine has not, and clusters may have
 _LOOK_BACK: Final = 100  # commits, for the last one that was valid
 
 
@@ -219,7 +220,8 @@ def live_units(
         alone = Config(config.sources, {name: unit}, {})
         valid = _last_valid(repository, here, alone, catalog, gates)
         start = f"{valid.commit.short}, the last valid one" if valid else "nothing"
-        message = f"unit {unit.id} rejects {here.short}: the plan starts from {start}"
+        verb = "cannot be read here at" if errors[0].code in _LACKING else "rejects"
+        message = f"unit {unit.id} {verb} {here.short}: the plan starts from {start}"
         yield name, valid.objects if valid else (), (_passed_over(message, errors[0]),)
 
 

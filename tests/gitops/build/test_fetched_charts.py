@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from gitkruise.errors import InvalidManifests
+from gitkruise.git.helm import render as helm_render
 from gitkruise.git.helm.release import FetchedChart
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.post_build import offline
@@ -125,6 +126,7 @@ def test_a_repository_that_is_away_is_said_and_deletes_nothing(
             assert (stage.state, finding.code) == ("Done", "GK3417")
             await commit(stage, {"README": "y"})
             assert [f.code for f in stage.record.findings] == ["GK3417"]
+            assert stage.record.attempted == stage.record.causal, "no commit changes the unit"
             stage.meddle(config_map("settings", version="other"))
             await stage.rest()
             assert version(stage) == "1.0.0", "drift is corrected meanwhile"
@@ -237,7 +239,8 @@ def keep(cache: ChartCache, unit: Unit, at: str, data: bytes) -> FetchedChart:
 def test_an_offline_plan_uses_what_was_fetched_and_says_so(
     host: Host, kept: ChartCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gitkruise.git.plumbing.process.SEARCH_PATH", real())
+    program = f"{real()}/helm", 3
+    monkeypatch.setattr(helm_render, "find", lambda _: program)
     source = {"shop/src": GitSource("shop", "src", GitSourceSpec(url="."))}
     before, after = unit_of(host, "1.0.0"), unit_of(host, "1.1.0")
     head = make_origin(tmp_path).commit({"README": "x"})
@@ -253,6 +256,7 @@ def test_an_offline_plan_uses_what_was_fetched_and_says_so(
         keep(kept, before, "1.0.0", ONE)
         keep(kept, after, "1.1.0", TWO)
         sides = side(before), side(after)
+    assert sides[1].objects[0].obj["data"] == {"version": "1.1.0", "region": "none"}
     assert host.requests == []
     preview = offline_preview(*sides, load_catalog(), Gates())
     report = report_of(preview, *sides)

@@ -129,6 +129,29 @@ def test_an_object_measures_by_https_or_in_its_own_namespace(
     assert bool(freed) == (bool(why) and "namespace" not in why and "own machine" not in why)
 
 
+# Repository of charts that an object names, and why it may not.
+CHARTS = [
+    ("https://charts.example.com", ""), ("oci://ghcr.io/example/charts", ""),
+    ("http://charts.shop.svc:8080", ""), ("oci://localhost:5000/charts", "own machine"),
+    ("http://charts.other.svc", "Service of namespace other"),
+    ("oci://10.0.0.1/charts", "not by IP addresses"), ("oci://registry.other.svc/a", "namespace"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("repository", "why"), CHARTS)
+def test_an_object_takes_charts_from_where_it_may_measure(repository: str, why: str) -> None:
+    helm = {"repository": repository, "chart": "web", "version": "1.x"}
+    unit = {
+        "apiVersion": "gitkruise.io/v1alpha1", "kind": "Unit",
+        "metadata": {"name": "web", "namespace": "shop", "uid": "1", "generation": 1},
+        "spec": {"sourceRef": {"name": "src"}, "render": {"kind": "helm", "helm": helm}},
+    }  # fmt: skip
+    reader = ResourceReader(Config(), ResourceRules(), ExpressionChecks(InProcess()))
+    finding = asyncio.run(reader.read([unit], "")).broken.get(("Unit", "shop/web"))
+    assert (finding is not None and finding.code == "GK7053") == bool(why)
+    assert why in (finding.message if finding is not None else "")
+
+
 def test_a_folder_is_refused_in_the_condition_and_no_word_of_it_is_read(hands: House) -> None:
     hands.push(web=[config_map("a", x="1")])
 

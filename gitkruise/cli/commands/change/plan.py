@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
@@ -20,7 +21,7 @@ from gitkruise.cli.context.cluster import (
     units_of_cluster,
 )
 from gitkruise.cli.context.next_commands import carrying, joined, lines_carrying
-from gitkruise.errors import Finding, Severity, SourceFailed, UsageProblem
+from gitkruise.errors import DiagnosticError, Finding, Severity, SourceFailed, UsageProblem
 
 if TYPE_CHECKING:
     from gitkruise.git.repository.repository import Repository
@@ -99,6 +100,7 @@ def plan(ctx: click.Context, /, commits: str, cluster: ClusterChoice, **flags: A
         gates=parse_gates(flags["feature_gates"]),
         cluster=cluster if cluster.given and not flags["offline"] else None,
         server=flags["server"],
+        offline=flags["offline"],
     )
     if options.server and options.cluster is None:
         raise UsageProblem(_NO_SERVER)
@@ -123,6 +125,7 @@ class _PlanOptions:
     gates: Gates
     cluster: ClusterChoice | None
     server: bool
+    offline: bool
 
     @property
     def implicit(self) -> bool:
@@ -222,7 +225,10 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
         else:
             old, new, warnings = _range(repository, base, snapshot or new, merge=options.merge)
         config = given or config_at(repository, new)
-        warnings = (*warnings, *_charts(config, options.cluster))
+        warnings = (*warnings, *_charts(config, options))
+        if old and given is None:
+            with suppress(DiagnosticError):  # what the base lacks is said of the base
+                _charts(config_at(repository, old), options)
         base_side, target = read_sides(
             repository, (old, new), config, catalog, options.gates, given=given
         )
@@ -231,16 +237,17 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
         return replace(base_side, warnings=(*warnings, *base_side.warnings)), target
 
 
-def _charts(config: Config, cluster: ClusterChoice | None) -> tuple[Finding, ...]:
+def _charts(config: Config, options: _PlanOptions) -> tuple[Finding, ...]:
     """Fetch charts of repositories, unless offline; return why some may be old."""
     from gitkruise.cli.context.charts import fetch_charts, kept_charts  # noqa: PLC0415  as above
+    from gitkruise.gitops.charts.cache import wanted_of  # noqa: PLC0415  as above
 
     kept_charts()
-    if cluster is None:
+    if options.offline or not any(map(wanted_of, config.units.values())):
         return ()
     import asyncio  # noqa: PLC0415  slow to import, and not needed offline
 
-    return asyncio.run(fetch_charts(config, cluster))
+    return asyncio.run(fetch_charts(config, options.cluster))
 
 
 def _work_tree(options: _PlanOptions) -> tuple[str, str]:

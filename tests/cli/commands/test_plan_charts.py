@@ -1,0 +1,69 @@
+"""A plan fetches the charts of repositories, and offline uses those that were fetched."""
+
+from __future__ import annotations
+
+import pytest
+
+from gitkruise.git.helm import render
+from tests.cli.calls import Caller
+from tests.cli.shop import Checkout
+from tests.git.helm_program import real
+from tests.gitops.charts.hosts import chart, serving
+
+pytestmark = pytest.mark.slow
+
+CONFIG = """\
+apiVersion: gitkruise.io/v1alpha1
+kind: GitSource
+metadata: {{name: src}}
+spec: {{url: .}}
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Unit
+metadata: {{name: web}}
+spec:
+  sourceRef: {{name: src}}
+  render:
+    kind: helm
+    helm: {{repository: "{url}", chart: web, version: {version}{more}}}
+"""
+
+
+def test_a_plan_fetches_charts_and_offline_uses_them(
+    gk: Caller, checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = f"{real()}/helm", 3
+    monkeypatch.setattr(render, "find", lambda _: program)
+    with serving() as host:
+        host.publish(("1.0.0", chart("1.0.0")), ("1.1.0", chart("1.1.0")))
+
+        def wants(version: str, more: str = "") -> None:
+            text = CONFIG.format(url=host.url, version=version, more=more)
+            checkout.commit(version, {"gitkruise.yaml": text})
+
+        wants("1.0.0")
+        wants("~1.1")
+        ended = gk("plan", "--offline", cwd=checkout.folder)
+        assert ended.code == 3
+        assert "error[GK3418]: chart web ~1.1 of unit default/web was not fetched yet" in ended.err
+        assert host.requests == []
+        ended = gk("plan", cwd=checkout.folder)
+        assert (ended.code, ended.err) == (0, "")
+        assert "unit default/web: chart web 1.0.0 → 1.1.0, sha256:" in ended.out
+        asked = len(host.requests)
+        assert gk("plan", "--offline", cwd=checkout.folder).out == ended.out
+        assert len(host.requests) == asked
+        host.replies.clear()
+        ended = gk("plan", cwd=checkout.folder)
+        assert ended.code == 0
+        assert "GK3417" in ended.out + ended.err
+        host.publish(("1.0.0", chart("1.0.0")))
+        wants("3.x")
+        ended = gk("plan", cwd=checkout.folder)
+        assert ended.code == 3
+        assert "error[GK3414]" in ended.err
+        assert "newest: 1.0.0" in ended.err
+        wants("1.0.0", ", secretRef: {name: charts}")
+        ended = gk("plan", cwd=checkout.folder)
+        assert ended.code == 3
+        assert "next: gitkruise plan with a cluster (--context NAME)" in ended.err
