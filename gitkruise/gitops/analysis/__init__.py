@@ -1,7 +1,7 @@
 """Measurements between the steps of a promotion: queries, requests and Jobs, and their results.
 
 `analyst` takes the measurements of one unit that are due and keeps its run; `providers` asks
-Prometheus and HTTP endpoints by `http`, and `jobs` runs Jobs with the unit's account. Verdicts are
+Prometheus and HTTP endpoints, and `jobs` runs Jobs with the unit's account. Verdicts are
 those of `planner.analysis`; conditions are evaluated by the workers. `memory` keeps the runs of all
 units in a Lease, because a user who may push the status branch could forge a record there.
 

@@ -10,5 +10,6 @@ this machine. gitkruise sends the requests itself, also to registries, rather th
 so redirects, credentials and the addresses of cluster objects obey one set of rules, versions can
 be listed, and a thread or a program waits for no slow server.
 
-Callers: `build.post_build` (units that run) and `build.release` (plans, from the cache alone).
+Callers: `build.post_build` (units that run), `build.release` and `preview.report` (plans, from the
+cache alone), `app` and the workers, which say where the cache is.
 """

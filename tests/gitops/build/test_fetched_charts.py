@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from gitkruise.gitops.inspect.drift import _with_chart
 from gitkruise.gitops.preview.inputs import read_side
 from gitkruise.gitops.preview.preview import offline_preview
 from gitkruise.gitops.preview.report import report_of
+from gitkruise.gitops.workers.pool import WorkerPool
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.config import Config, GitSource, GitSourceSpec, Helm, Unit, UnitSpec
 from gitkruise.model.gitops.record import ChartRecord
@@ -277,3 +279,23 @@ def test_drift_is_found_against_the_version_that_is_live(host: Host) -> None:
         assert fixed.version == meant
     other = msgspec.convert({"sourceRef": {"name": "src"}}, UnitSpec)
     assert _with_chart(Unit("shop", "web", other), live).spec == other
+
+
+def test_a_stranger_sees_no_chart_that_was_fetched(
+    host: Host, kept: ChartCache, tmp_path: Path
+) -> None:
+    unit = unit_of(host, "1.0.0")
+    keep(kept, unit, "1.0.0", ONE)
+    origin = make_origin(tmp_path)
+    head = origin.commit({"README": "x"})
+    config = Config({"shop/src": GitSource("shop", "src", GitSourceSpec(url="."))}, {unit.id: unit})
+    pool = WorkerPool(tmp_path, 1)
+    try:
+        with Repository.open(str(origin.bare)) as repository:
+            rules = (config, load_catalog(), Gates())
+            ours = asyncio.run(pool.side(repository, head, *rules))
+            theirs = asyncio.run(pool.plan_text(repository, *rules, base="", head=head))
+    finally:
+        pool.close()
+    assert "GK3418" not in {finding.code for finding in ours.findings}
+    assert [finding.code for finding in theirs.findings] == ["GK3418"]

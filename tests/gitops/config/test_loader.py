@@ -69,7 +69,7 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
         )
     ),
     ("GK7003 chart path", "drift:",
-     "path: a\n  render: {kind: helm, helm: {repository: oci://a.b, chart: a, version: x}}\n  drift:",
+     "path: a\n  render: {kind: helm, helm: {repository: oci://a, chart: a, version: x}}\n  drift:",
      "GK7003", ":17:9", "has no path"),
     ("GK7003 yaml 1.1", "mode: correct", "mode: off", "GK7003", ":18:11", 'quote it: "off"'),
     ("GK7003 missing", "url: ., ", "", "GK7003", ":4:7", "url"),
