@@ -58,7 +58,11 @@ _NO_SERVER: Final = Finding(
 )
 @click.option("--to", "target", default="", metavar="REV", help="Commit to plan [default: HEAD].")
 @click.option("--include-dirty", is_flag=True, help="Plan the uncommitted working tree.")
-@click.option("--offline", is_flag=True, help="Contact no cluster, even if a flag names one.")
+@click.option(
+    "--offline",
+    is_flag=True,
+    help="Contact no cluster, even if a flag names one, and no repository of charts.",
+)
 @click.option("--server", is_flag=True, help="Send each change to the API server as a dry run.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if the commit changes something.")
 @click.option(
