@@ -102,6 +102,6 @@ WHOLE = packed({"web/Chart.yaml": "a" * 5000})
 BROKEN = [b"", b"x", WHOLE[:-20], gzip.compress(b"x"), gzip.compress(b"x" * 2000)]
 
 
-@pytest.mark.parametrize("data", BROKEN)
+@pytest.mark.parametrize("data", BROKEN, ids=range(len(BROKEN)))
 def test_what_is_no_archive_is_refused(data: bytes) -> None:
     refusal(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
@@ -25,15 +26,15 @@ data:
 
 
 def packed(files: Mapping[str, str | bytes]) -> bytes:
-    """A .tgz of files."""
+    """A .tgz of files, equal for equal files."""
     target = io.BytesIO()
-    with tarfile.open(fileobj=target, mode="w:gz") as archive:
+    with tarfile.open(fileobj=target, mode="w") as archive:
         for name, content in files.items():
             data = content.encode() if isinstance(content, str) else content
             member = tarfile.TarInfo(name)
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
-    return target.getvalue()
+    return gzip.compress(target.getvalue(), mtime=0)
 
 
 def chart(version: str, name: str = "web", template: str = SETTINGS) -> bytes:
