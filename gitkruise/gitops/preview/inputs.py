@@ -24,6 +24,7 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.post_build import PostBuild, offline
 from gitkruise.gitops.build.release import about_templates, release_of
 from gitkruise.gitops.build.validate import check_documents
+from gitkruise.gitops.charts.cache import kept_chart, wanted_of
 from gitkruise.gitops.config.loader import make_config
 from gitkruise.gitops.reconcile.drift_correction import ignore_rules
 from gitkruise.model.gitops.change import Desired, IgnoreRule
@@ -45,7 +46,6 @@ from gitkruise.wire.primitives.names import ObjectKey
 DEFAULT_BRANCH: Final = "main"
 _OURS: Final = re.compile(rb"\bgitkruise\.io/")
 _MANIFESTS: Final = (".yaml", ".yml", ".json")
-_LACKING: Final = frozenset({"GK3401", "GK3418"})  # what a machine has not, and clusters may have
 _LOOK_BACK: Final = 100  # commits, for the last one that was valid
 
 
@@ -220,7 +220,8 @@ def live_units(
         alone = Config(config.sources, {name: unit}, {})
         valid = _last_valid(repository, here, alone, catalog, gates)
         start = f"{valid.commit.short}, the last valid one" if valid else "nothing"
-        verb = "cannot be read here at" if errors[0].code in _LACKING else "rejects"
+        unknown = wanted_of(unit) is not None and kept_chart(unit) is None
+        verb = "has a chart that was not fetched at" if unknown else "rejects"
         message = f"unit {unit.id} {verb} {here.short}: the plan starts from {start}"
         yield name, valid.objects if valid else (), (_passed_over(message, errors[0]),)
 
