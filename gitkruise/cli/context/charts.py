@@ -32,10 +32,11 @@ def chart_fetcher(clock: Clock) -> ChartFetcher:
 async def fetch_charts(config: Config, choice: ClusterChoice | None) -> tuple[Finding, ...]:
     """Fetch the charts that units of a configuration name; return why some may be old.
 
-    Secrets are read in the chosen cluster, and only if a unit names one; without a cluster the
-    charts of such units are left out. Raises what `build.post_build.chart_of` raises, and
-    ClusterFailed.
+    Plans of this process use them, and those that were fetched before. Secrets are read in the
+    chosen cluster, and only if a unit names one; without a cluster the charts of such units are
+    left out. Raises what `build.post_build.chart_of` raises, and ClusterFailed.
     """
+    kept_charts()
     secret = {unit.id for unit in config.units.values() if (w := wanted_of(unit)) and w.secret}
     units = [unit for unit in config.units.values() if wanted_of(unit) is not None]
     if choice is None:

@@ -7,13 +7,14 @@ import difflib
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
 from gitkruise.cli.console.style import Style
+from gitkruise.cli.context.charts import fetch_charts
 from gitkruise.cli.context.cluster import ClusterChoice, connected, units_of_cluster
 from gitkruise.cli.context.confirm import confirm_push
 from gitkruise.cli.context.local_repository import fetch_records
@@ -173,6 +174,9 @@ async def _draft(
     publisher: Publisher, repository: Repository, options: ActionOptions
 ) -> _CommitDraft:
     given = await _given(repository, options)
+    old = await fetch_charts(
+        _config(repository, given, "HEAD"), options.cluster if options.cluster.given else None
+    )
     branch, state, target = _target(publisher, repository, options, given)
     args = await _action_args(repository, target, options)
     edit = compute(ActionVerb(options.verb), repository, target, args)
@@ -187,6 +191,7 @@ async def _draft(
     if errors:
         raise InvalidManifests(*errors)
     base = base_of(repository, state.side, state.config, load_catalog(), _GATES)
+    base = replace(base, warnings=(*old, *base.warnings))
     preview, cluster = await _preview(repository, target, base, after, options)
     check_reach(edit, target, preview.changes)
     if not options.force:

@@ -6,7 +6,7 @@ import pytest
 
 from gitkruise.git.helm import render
 from tests.cli.calls import Caller
-from tests.cli.shop import Checkout
+from tests.cli.shop import Checkout, cloneset
 from tests.git.helm_program import real
 from tests.gitops.charts.hosts import chart, serving
 
@@ -26,6 +26,14 @@ spec:
   render:
     kind: helm
     helm: {{repository: "{url}", chart: web, version: {version}{more}}}
+"""
+
+SHOP = """\
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Unit
+metadata: {name: shop}
+spec: {sourceRef: {name: src}, path: apps}
 """
 
 
@@ -67,3 +75,20 @@ def test_a_plan_fetches_charts_and_offline_uses_them(
         ended = gk("plan", cwd=checkout.folder)
         assert ended.code == 3
         assert "next: gitkruise plan with a cluster (--context NAME)" in ended.err
+
+
+def test_an_action_fetches_the_charts_of_other_units(
+    gk: Caller, checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its plan has all units of the branch."""
+    program = f"{real()}/helm", 3
+    monkeypatch.setattr(render, "find", lambda _: program)
+    with serving() as host:
+        host.publish(("1.0.0", chart("1.0.0")))
+        config = CONFIG.format(url=host.url, version="1.0.0", more="") + SHOP
+        files = {"gitkruise.yaml": config, "apps/checkout.yaml": cloneset("v2", partition=6)}
+        checkout.commit("a canary", files)
+        ended = gk("promote", "checkout", "--partition", "3", "--print", cwd=checkout.folder)
+        assert (ended.code, ended.err) == (0, "")
+        assert "partition: 3" in ended.out
+        assert len(host.requests) == 2

@@ -246,8 +246,8 @@ def _charts(config: Config, options: _PlanOptions) -> tuple[Finding, ...]:
     from gitkruise.cli.context.charts import fetch_charts, kept_charts  # noqa: PLC0415  as above
     from gitkruise.gitops.charts.cache import wanted_of  # noqa: PLC0415  as above
 
-    kept_charts()
     if options.offline or not any(map(wanted_of, config.units.values())):
+        kept_charts()
         return ()
     import asyncio  # noqa: PLC0415  slow to import, and not needed offline
 
