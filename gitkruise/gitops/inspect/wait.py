@@ -110,28 +110,35 @@ class WaitCondition:
     def _asks_the_same(self, there: str, news: UnitNews) -> bool:
         """Return whether the commit changes nothing of a unit: neither objects nor errors.
 
-        Of a unit that git does not configure only its folder is known, by its record.
+        Of a unit that git does not configure only its folder is known, by its record. Only the folder
+        counts, too, where this machine meets errors: it may lack a program or a chart that the
+        controller has, and then the same error hides another content.
         """
         if not leads_to(self.repository, there, self.commit):
             return False
         try:
             config = self.config or config_at(self.repository, self.commit)
             if news.unit not in config.units:
-                return bool(news.path) and self._folder(there, news) == self._folder(
-                    self.commit, news
-                )
+                return bool(news.path) and self._same_folder(there, news.path)
         except DiagnosticError:
             return False  # it cannot be read: the controller will say so
         alone = Config(config.sources, {news.unit: config.units[news.unit]}, config.sinks)
-        return self._outcome(there, alone) == self._outcome(self.commit, alone)
+        before, after = self._outcome(there, alone), self._outcome(self.commit, alone)
+        if before != after:
+            return False
+        return not after[1] or self._same_folder(there, config.units[news.unit].spec.path)
 
-    def _folder(self, commit: str, news: UnitNews) -> tuple[str, str]:
-        """Return the content of a unit's folder, as it is and as far as it is rendered.
+    def _same_folder(self, there: str, path: str) -> bool:
+        """Return whether the commit changes nothing in a folder."""
+        return self._folder(there, path) == self._folder(self.commit, path)
+
+    def _folder(self, commit: str, path: str) -> tuple[str, str]:
+        """Return the content of a folder, as it is and as far as it is rendered.
 
         Raises SourceFailed and InvalidManifests.
         """
-        plain = content_at(self.repository, commit, news.path, kind="plain")
-        return plain.tree, content_at(self.repository, commit, news.path).tree
+        plain = content_at(self.repository, commit, path, kind="plain")
+        return plain.tree, content_at(self.repository, commit, path).tree
 
     def _outcome(
         self, commit: str, unit: Config

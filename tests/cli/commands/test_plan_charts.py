@@ -86,7 +86,8 @@ def test_an_action_fetches_the_charts_of_other_units(
     with serving() as host:
         host.publish(("1.0.0", chart("1.0.0")))
         config = CONFIG.format(url=host.url, version="1.0.0", more="") + SHOP
-        files = {"gitkruise.yaml": config, "apps/checkout.yaml": cloneset("v2", partition=6)}
+        canary = cloneset("v2", partition=6)
+        files: dict[str, str | None] = {"gitkruise.yaml": config, "apps/checkout.yaml": canary}
         checkout.commit("a canary", files)
         ended = gk("promote", "checkout", "--partition", "3", "--print", cwd=checkout.folder)
         assert (ended.code, ended.err) == (0, "")

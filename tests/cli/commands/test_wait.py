@@ -116,6 +116,21 @@ def test_a_commit_that_leaves_a_unit_rejected_is_rejected(
     assert wait(gk, story, mended).code == 6
 
 
+def test_an_error_of_this_machine_hides_no_change(gk: Caller, tmp_path: Path) -> None:
+    """The controller has the chart: it must read new values before they are live."""
+    chart = "render: {kind: helm, helm: {repository: 'https://charts.example', chart: web,"
+    config = CONFIG.replace("path: apps", f"{chart} version: 1.0.0, valuesFiles: [values.yaml]}}}}")
+    checkout = Checkout(tmp_path)
+    story = Story(checkout)
+    one = checkout.commit("chart", {"gitkruise.yaml": config, "values.yaml": "a: 1\n"})
+    values = checkout.commit("values", {"values.yaml": "a: 2\n"})
+    empty = checkout.commit("empty", {})
+    story.record(one, State.DONE)
+    assert wait(gk, story, values).code == 6
+    story.record(values, State.DONE)
+    assert wait(gk, story, empty).code == 0
+
+
 # commit, goal, what is applied, what was read, its state, whether it was sent, whether it waits,
 # result
 NOT_ALL = [
