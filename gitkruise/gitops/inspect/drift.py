@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from gitkruise.errors import InvalidManifests, NotFound
+from gitkruise.errors import DiagnosticError, InvalidManifests, NotFound
 from gitkruise.git.manifests.reader import ParseCache
 from gitkruise.git.push.worktree import addresses, commit_id
 from gitkruise.git.repository.repository import Repository
@@ -40,6 +40,15 @@ _AT_ONCE: Final = 16
 THERE, GONE = "is there", "is gone"
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Fields that differ by unit, object and field; the objects compared; why units were not."""
+
+    differing: Sequence[DriftRecord]
+    compared: frozenset[ObjectKey]
+    unread: tuple[DiagnosticError, ...] = ()
+
+
 async def compare(
     path: str,
     revision: str,
@@ -49,8 +58,8 @@ async def compare(
     transport: Transport,
     charts: Charts,
     cluster: str,
-) -> tuple[list[DriftRecord], frozenset[ObjectKey]]:
-    """Return every field that differs, by unit, object and field, and all objects compared.
+) -> Comparison:
+    """Compare every unit that can be read with its live objects.
 
     A missing object is one row.
 
@@ -66,6 +75,7 @@ async def compare(
         live_charts = {u.unit: u.chart for u in units if u.chart}
         found: list[DriftRecord] = []
         compared: set[ObjectKey] = set()
+        unread: list[DiagnosticError] = []
         if config is None and repository.find(head, CONFIG_FILE) is None:
             here = addresses(repository.git_dir)
             config = await cluster_config(transport, catalog, here, cluster)
@@ -73,12 +83,16 @@ async def compare(
             commit = head if revision else applied.get(unit.id, head)
             access = ClusterAccess(transport, catalog, charts)
             fixed = _with_chart(unit, live_charts.get(unit.id))
-            records, wanted = await _of_unit(
-                repository, fixed, commit, access, fixed=bool(revision)
-            )
+            try:
+                records, wanted = await _of_unit(
+                    repository, fixed, commit, access, fixed=bool(revision)
+                )
+            except DiagnosticError as error:
+                unread.append(error)
+                continue
             found += records
             compared.update(d.key for d in wanted)
-        return found, frozenset(compared)
+        return Comparison(found, frozenset(compared), tuple(unread))
 
 
 @dataclass(frozen=True, slots=True)

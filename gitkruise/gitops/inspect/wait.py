@@ -110,8 +110,8 @@ class WaitCondition:
     def _asks_the_same(self, there: str, news: UnitNews) -> bool:
         """Return whether the commit changes nothing of a unit: neither objects nor errors.
 
-        Of a unit that git does not configure only its folder is known, by its record. Only the folder
-        counts, too, where this machine meets errors: it may lack a program or a chart that the
+        Of a unit that git does not configure only its folder is known, by its record. The folder
+        decides, too, where this machine meets errors: it may lack a program or a chart that the
         controller has, and then the same error hides another content.
         """
         if not leads_to(self.repository, there, self.commit):

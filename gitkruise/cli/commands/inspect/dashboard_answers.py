@@ -148,12 +148,14 @@ class LocalRepository:
         from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
         given = load_config(self.config_path) if self.config_path else None
-        found, known = await compare(
+        seen = await compare(
             self.path, "", given, load_catalog(),
             transport=self.chosen.transport, charts=chart_fetcher(self.chosen.clock),
             cluster=self.chosen.name,
         )  # fmt: skip
-        return found, len(known)
+        if seen.unread:
+            raise seen.unread[0]  # the page has no place for a part
+        return seen.differing, len(seen.compared)
 
     async def foreseen(self, verb: str, noun: str, namespace: str, name: str) -> Mapping[str, Any]:
         from gitkruise.cli.context.commit_action import ActionOptions, foreseen  # noqa: PLC0415

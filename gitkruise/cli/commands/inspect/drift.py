@@ -6,21 +6,24 @@ import asyncio
 from collections.abc import Sequence, Set
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from gitkruise.cli.console.ages import ago
 from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.output import list_of, say, say_json
+from gitkruise.cli.console.output import list_of, say, say_json, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.errors import Finding, UsageProblem
+from gitkruise.printable import many
 from gitkruise.wire.primitives.names import noun
 
 if TYPE_CHECKING:
+    from gitkruise.errors import DiagnosticError
+    from gitkruise.gitops.inspect.drift import Comparison
     from gitkruise.model.gitops.record import DriftRecord
     from gitkruise.wire.primitives.names import ObjectKey
 
@@ -71,7 +74,7 @@ def drift(
 
     With a cluster (--sandbox, --kubeconfig, --context) the command compares its live objects.
     Without one it reads the status branch, which lists drift that is not corrected. Values of
-    Secrets are never shown.
+    Secrets are never shown. A unit that cannot be read is reported, and the others are compared.
     """
     from gitkruise.cli.context.local_repository import (  # noqa: PLC0415
         fetch_records,
@@ -87,25 +90,40 @@ def drift(
     fetch_records(path, cluster.name)
     if cluster.given:
         work = _compared(cluster, path, flags["config_path"], flags["revision"])
-        found, known, now = asyncio.run(work)
+        seen, now = asyncio.run(work)
     else:
-        found, known, now = _recorded(cluster.name, path)
+        seen, now = _recorded(cluster.name, path)
+    known = seen.compared
     if (object_name or namespace) and not any(
         _wanted(key, object_name, namespace) for key in known
     ):
-        raise _unknown(object_name, namespace, known)
-    rows = [d for d in found if _wanted(d.key, object_name, namespace)]
-    style = Style.of(read_environment())
+        raise seen.unread[0] if seen.unread else _unknown(object_name, namespace, known)
+    rows = [d for d in seen.differing if _wanted(d.key, object_name, namespace)]
     if flags["output"] == "json":
-        from gitkruise.cli.views.history import drift_item  # noqa: PLC0415  imports libyaml
-
-        say_json(list_of("DriftList", [drift_item(d) for d in rows]), style)
+        _print_json(rows, seen.unread)
     else:
-        say(_lines(rows, style, now, compared=bool(known)), style)
-    ctx.exit(1 if rows else 0)
+        _print_text(rows, seen, now)
+    ctx.exit(seen.unread[0].exit_code if seen.unread else 1 if rows else 0)
 
 
-_Compared: TypeAlias = "tuple[Sequence[DriftRecord], Set[ObjectKey], datetime]"
+def _print_json(rows: Sequence[DriftRecord], unread: Sequence[DiagnosticError]) -> None:
+    from gitkruise.cli.console.findings import finding_obj  # noqa: PLC0415  only for json
+    from gitkruise.cli.views.history import drift_item  # noqa: PLC0415  imports libyaml
+
+    findings = [finding_obj(finding) for error in unread for finding in error.findings]
+    document = list_of("DriftList", [drift_item(d) for d in rows])
+    say_json({**document, "findings": findings}, Style.of(read_environment()))
+
+
+def _print_text(rows: Sequence[DriftRecord], seen: Comparison, now: datetime) -> None:
+    style = Style.of(read_environment())
+    if rows or seen.compared or not seen.unread:
+        say(_lines(rows, style, now, seen), style)
+    if seen.unread:
+        from gitkruise.cli.console.findings import findings_text  # noqa: PLC0415  as above
+
+        findings = [finding for error in seen.unread for finding in error.findings]
+        tell(findings_text(findings, Style.of_errors(read_environment())).split("\n"))
 
 
 def _unknown(name: str, namespace: str, known: Set[ObjectKey]) -> UsageProblem:
@@ -117,20 +135,21 @@ def _unknown(name: str, namespace: str, known: Set[ObjectKey]) -> UsageProblem:
     return UsageProblem(Finding(code="GK7017", message=message, notes=notes))
 
 
-def _recorded(cluster: str, path: str) -> _Compared:
+def _recorded(cluster: str, path: str) -> tuple[Comparison, datetime]:
     from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
+    from gitkruise.gitops.inspect.drift import Comparison  # noqa: PLC0415  imports the model
     from gitkruise.gitops.status.reader import read_units, status_branch  # noqa: PLC0415
     from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415  imports asyncio
 
     with Repository.open(path) as repository:
         units = read_units(repository, status_branch(repository, cluster))
-    known = {key for unit in units for key in unit.objects}
-    return [d for unit in units for d in unit.drift], known, SystemClock().now()
+    known = frozenset(key for unit in units for key in unit.objects)
+    return Comparison([d for unit in units for d in unit.drift], known), SystemClock().now()
 
 
 async def _compared(
     choice: ClusterChoice, path: str, config_path: Path | None, revision: str
-) -> _Compared:
+) -> tuple[Comparison, datetime]:
     from gitkruise.cli.context.charts import chart_fetcher  # noqa: PLC0415
     from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415
     from gitkruise.gitops.inspect.drift import compare  # noqa: PLC0415  imports the model
@@ -138,11 +157,11 @@ async def _compared(
 
     given = load_config(config_path) if config_path else None
     async with connected(choice, read_environment()) as chosen:
-        found, known = await compare(
+        seen = await compare(
             path, revision, given, load_catalog(), transport=chosen.transport,
             charts=chart_fetcher(chosen.clock), cluster=chosen.name,
         )  # fmt: skip
-        return found, known, chosen.clock.now()
+        return seen, chosen.clock.now()
 
 
 def _wanted(key: ObjectKey, name: str, namespace: str) -> bool:
@@ -153,13 +172,13 @@ def _wanted(key: ObjectKey, name: str, namespace: str) -> bool:
     return not name or (key.name == short and fits)
 
 
-def _lines(
-    rows: Sequence[DriftRecord], style: Style, now: datetime, *, compared: bool
-) -> list[str]:
+def _lines(rows: Sequence[DriftRecord], style: Style, now: datetime, seen: Comparison) -> list[str]:
     from gitkruise.wire.primitives.times import parse_time  # noqa: PLC0415
 
     if not rows:
-        return ["nothing differs from git" if compared else "no unit has objects to compare"]
+        part = f" in {many(len(seen.compared), 'object')} of other units" if seen.unread else ""
+        nothing = f"nothing differs from git{part}"
+        return [nothing if seen.compared else "no unit has objects to compare"]
     cells = [
         (str(d.key), d.field, d.git, d.live, d.manager or "-", ago(parse_time(d.written), now))
         for d in rows
