@@ -165,7 +165,7 @@ def _missing(message: str) -> RendererMissing:
     notes = (
         ("why", f"charts are rendered by helm {oldest}, or a later version of these"),
         ("unchanged", "the unit's objects stay as they are; the commit is tried again"),
-        ("next", "install helm in /usr/local/bin, or commit the rendered manifests"),
+        ("next", "install helm in a folder of PATH, or commit the rendered manifests"),
     )
     return RendererMissing(Finding(code="GK3401", message=message, notes=notes))
 

@@ -9,14 +9,25 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Final
 
 Launch = Callable[[list[str]], "subprocess.Popen[bytes]"]
 
-SEARCH_PATH: Final = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
+_FOLDERS: Final = ("/usr/local/bin", "/usr/bin", "/bin", "/opt/homebrew/bin")
+
+
+def search_path(path: Iterable[str]) -> str:
+    """Folders of programs: those of PATH, then the usual ones, each once.
+
+    A relative folder, or an empty entry, means the current one, which may be a stranger's checkout.
+    """
+    return ":".join(dict.fromkeys(f for f in (*path, *_FOLDERS) if f.startswith("/")))
+
+
+SEARCH_PATH: Final = search_path(os.get_exec_path())
 OUTPUT_MAX: Final = 64 << 20  # bytes of standard output
 ERRORS_MAX: Final = 64 << 10  # bytes of standard error kept
 _GRACE_S: Final = 2.0  # from SIGTERM to SIGKILL
