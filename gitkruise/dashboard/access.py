@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
 
-SECRET_MIN: Final = 32  # characters of a token
 # Pages hold no inline script or style, reach no other server, and are shown in no frame.
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": (

@@ -53,19 +53,6 @@ def next_due(metrics: Sequence[Metric], run: AnalysisRun) -> datetime | None:
     return min(filter(None, times), default=None)
 
 
-def expected_end(metrics: Sequence[Metric], run: AnalysisRun) -> datetime | None:
-    """Return when a run ends if every measurement from now on has an answer; None when it is
-    completed."""
-    if run.phase.completed:
-        return None
-    ends = []
-    for metric, result in zip(metrics, run.metrics, strict=True):
-        due = due_at(metric, result, run.started)
-        if due is not None:
-            ends.append(due + metric.pause * max(metric.count - result.count - 1, 0))
-    return max(ends, default=None)
-
-
 def with_measurement(metric: Metric, run: AnalysisRun, taken: Measurement) -> AnalysisRun:
     """Return the run with one more measurement of one of its metrics."""
     results = tuple(
