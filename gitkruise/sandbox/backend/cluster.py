@@ -63,7 +63,7 @@ class Cluster:
         self._published = journal.appended if journal else world.version
         self._news = asyncio.Event()
         # What watches wait for: a change of a kind, or of any.
-        self._rounds: dict[GroupKind | None, asyncio.Event] = {}
+        self._rounds: dict[GroupKind | None, set[asyncio.Future[None]]] = {}
         self._swept = self._published  # when all were woken
         self._gathering = 0
         self._round_due = False
@@ -163,8 +163,12 @@ class Cluster:
             self._swept = self._announced  # a watch ends with the definition of its kind
             kinds.update(self._rounds)
         for kind in kinds:
-            if kind in self._rounds:
-                self._rounds.pop(kind).set()
+            self._wake(kind)
+
+    def _wake(self, kind: GroupKind | None) -> None:
+        for waiting in self._rounds.pop(kind, ()):
+            if not waiting.done():
+                waiting.set_result(None)
 
     async def _pause(self, mark: int) -> None:
         """Publish everything up to `mark`, and give watchers time to see it."""
@@ -204,7 +208,13 @@ class Cluster:
         self._gathering += 1
         try:
             while self._announced <= since and not self.closed:
-                await self._rounds.setdefault(kind, asyncio.Event()).wait()
+                waiting = asyncio.get_running_loop().create_future()
+                round_ = self._rounds.setdefault(kind, set())
+                round_.add(waiting)
+                try:
+                    await waiting
+                finally:
+                    round_.discard(waiting)
         finally:
             self._gathering -= 1
         return self._announced
@@ -213,8 +223,8 @@ class Cluster:
         """End every watch and every wait."""
         self.closed = True
         self._news.set()
-        for waiting in self._rounds.values():
-            waiting.set()
+        for kind in tuple(self._rounds):
+            self._wake(kind)
 
     async def durable(self, version: int) -> None:
         """Wait until `version` is on disk, however long a full disk takes; Unavailable if never."""
