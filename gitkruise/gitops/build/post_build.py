@@ -11,7 +11,7 @@ import json
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gitkruise.errors import ClusterFailed, Finding, NotFound, UsageProblem
 from gitkruise.git.helm.release import ReleaseInputs
@@ -22,13 +22,14 @@ from gitkruise.git.manifests.substitute import Value, Values, substitute
 from gitkruise.git.plumbing import process
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.release import gather_release, offline_release
-from gitkruise.gitops.charts.fetcher import ChartAnswer, Charts
-from gitkruise.gitops.http_get import Access
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.config import Substitute, Unit, ValuesFrom
 from gitkruise.model.gitops.document import Document
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+
+if TYPE_CHECKING:
+    from gitkruise.gitops.charts.fetcher import ChartAnswer, Charts
 
 _SALT: Final = secrets.token_bytes(32)  # digests name secrets, and live no longer than we do
 _KINDS: Final = {
@@ -137,6 +138,8 @@ async def chart_of(unit: Unit, transport: Transport | None, charts: Charts) -> C
             known = "username and password, or bearerToken, and ca.crt"
             notes = (("found", ", ".join(sorted(data)) or "no keys"), ("next", f"give it {known}"))
             raise UsageProblem(Finding(code="GK7025", message=message, notes=notes))
+    from gitkruise.gitops.http_get import Access  # noqa: PLC0415  imports aiohttp
+
     return await charts.fetched(unit, Access(data))
 
 
