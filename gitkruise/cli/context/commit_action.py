@@ -44,6 +44,7 @@ from gitkruise.gitops.actions.target import (
     read_branch,
 )
 from gitkruise.gitops.config.loader import load_config
+from gitkruise.gitops.preview.changes import changes_between
 from gitkruise.gitops.preview.inputs import (
     base_of,
     config_at,
@@ -193,7 +194,8 @@ async def _draft(
     base = base_of(repository, state.side, state.config, load_catalog(), _GATES)
     base = replace(base, warnings=(*old, *base.warnings))
     preview, cluster = await _preview(repository, target, base, after, options)
-    check_reach(edit, target, preview.changes)
+    # By git alone: the cluster may have the value already.
+    check_reach(edit, target, changes_between(base.objects, after.objects, load_catalog()))
     if not options.force:
         check_outcome(edit, target, preview)
     return _CommitDraft(

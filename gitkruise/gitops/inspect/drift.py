@@ -41,7 +41,7 @@ THERE, GONE = "is there", "is gone"
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class DriftComparison:
     """Fields that differ by unit, object and field; the objects compared; why units were not."""
 
     differing: Sequence[DriftRecord]
@@ -58,7 +58,7 @@ async def compare(
     transport: Transport,
     charts: Charts,
     cluster: str,
-) -> Comparison:
+) -> DriftComparison:
     """Compare every unit that can be read with its live objects.
 
     A missing object is one row.
@@ -92,7 +92,7 @@ async def compare(
                 continue
             found += records
             compared.update(d.key for d in wanted)
-        return Comparison(found, frozenset(compared), tuple(unread))
+        return DriftComparison(found, frozenset(compared), tuple(unread))
 
 
 @dataclass(frozen=True, slots=True)

@@ -396,46 +396,6 @@ def objects(ended: Ended) -> list[dict[str, str]]:
     return [item["object"] for item in ended.obj["items"]]
 
 
-TWO_UNITS = """\
-apiVersion: gitkruise.io/v1alpha1
-kind: GitSource
-metadata: {name: here, namespace: shop}
-spec: {url: .}
----
-apiVersion: gitkruise.io/v1alpha1
-kind: Unit
-metadata: {name: good, namespace: shop}
-spec: {sourceRef: {name: here}, path: good}
----
-apiVersion: gitkruise.io/v1alpha1
-kind: Unit
-metadata: {name: broken, namespace: shop}
-spec: {sourceRef: {name: here}, path: broken}
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("replicas", [10, 3])
-def test_a_unit_that_cannot_be_read_hides_no_drift_of_others(
-    gk: Caller, checkout: Checkout, cluster: Path, replicas: int
-) -> None:
-    files = {"gitkruise.yaml": TWO_UNITS, "good/c.yaml": cloneset(name="two"),
-             "broken/c.yaml": "kind: ["}  # fmt: skip
-    checkout.commit("one", dict(files))
-    with applied(cluster, cloneset(name="two", replicas=replicas)):
-        words = ("--repo", str(checkout.folder))
-        ended = ask(gk, cluster, "drift", "-o", "json", *words)
-        text = ask(gk, cluster, "drift", *words)
-        nothing = ask(gk, cluster, "drift", "cloneset/other", *words)
-    assert (ended.code, text.code, nothing.code) == (3, 3, 3)
-    live = [item["live"] for item in ended.obj["items"]]
-    assert live == ([] if replicas == 10 else ["3"])
-    (finding,) = ended.obj["findings"]
-    assert f"error[{finding['code']}]" in text.err
-    assert "broken/c.yaml" in text.err
-    assert ("nothing differs from git in 1 object of other units" in text.out) == (not live)
-
-
 @pytest.mark.slow
 def test_live_drift_is_found_by_whose_hand_and_without_secrets(
     gk: Caller, checkout: Checkout, cluster: Path

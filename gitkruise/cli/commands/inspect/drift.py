@@ -23,7 +23,7 @@ from gitkruise.wire.primitives.names import noun
 
 if TYPE_CHECKING:
     from gitkruise.errors import DiagnosticError
-    from gitkruise.gitops.inspect.drift import Comparison
+    from gitkruise.gitops.inspect.drift import DriftComparison
     from gitkruise.model.gitops.record import DriftRecord
     from gitkruise.wire.primitives.names import ObjectKey
 
@@ -115,7 +115,7 @@ def _print_json(rows: Sequence[DriftRecord], unread: Sequence[DiagnosticError]) 
     say_json({**document, "findings": findings}, Style.of(read_environment()))
 
 
-def _print_text(rows: Sequence[DriftRecord], seen: Comparison, now: datetime) -> None:
+def _print_text(rows: Sequence[DriftRecord], seen: DriftComparison, now: datetime) -> None:
     style = Style.of(read_environment())
     if rows or seen.compared or not seen.unread:
         say(_lines(rows, style, now, seen), style)
@@ -135,21 +135,21 @@ def _unknown(name: str, namespace: str, known: Set[ObjectKey]) -> UsageProblem:
     return UsageProblem(Finding(code="GK7017", message=message, notes=notes))
 
 
-def _recorded(cluster: str, path: str) -> tuple[Comparison, datetime]:
+def _recorded(cluster: str, path: str) -> tuple[DriftComparison, datetime]:
     from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
-    from gitkruise.gitops.inspect.drift import Comparison  # noqa: PLC0415  imports the model
+    from gitkruise.gitops.inspect.drift import DriftComparison  # noqa: PLC0415  imports the model
     from gitkruise.gitops.status.reader import read_units, status_branch  # noqa: PLC0415
     from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415  imports asyncio
 
     with Repository.open(path) as repository:
         units = read_units(repository, status_branch(repository, cluster))
     known = frozenset(key for unit in units for key in unit.objects)
-    return Comparison([d for unit in units for d in unit.drift], known), SystemClock().now()
+    return DriftComparison([d for unit in units for d in unit.drift], known), SystemClock().now()
 
 
 async def _compared(
     choice: ClusterChoice, path: str, config_path: Path | None, revision: str
-) -> tuple[Comparison, datetime]:
+) -> tuple[DriftComparison, datetime]:
     from gitkruise.cli.context.charts import chart_fetcher  # noqa: PLC0415
     from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415
     from gitkruise.gitops.inspect.drift import compare  # noqa: PLC0415  imports the model
@@ -172,7 +172,9 @@ def _wanted(key: ObjectKey, name: str, namespace: str) -> bool:
     return not name or (key.name == short and fits)
 
 
-def _lines(rows: Sequence[DriftRecord], style: Style, now: datetime, seen: Comparison) -> list[str]:
+def _lines(
+    rows: Sequence[DriftRecord], style: Style, now: datetime, seen: DriftComparison
+) -> list[str]:
     from gitkruise.wire.primitives.times import parse_time  # noqa: PLC0415
 
     if not rows:
