@@ -174,11 +174,11 @@ def foreseen(options: ActionOptions) -> dict[str, Any]:
 async def _draft(
     publisher: Publisher, repository: Repository, options: ActionOptions
 ) -> _CommitDraft:
+    query = _query(options)
     given = await _given(repository, options)
-    old = await fetch_charts(
-        _config(repository, given, "HEAD"), options.cluster if options.cluster.given else None
-    )
-    branch, state, target = _target(publisher, repository, options, given)
+    config = _config(repository, given, "HEAD")
+    old = await fetch_charts(config, options.cluster if options.cluster.given else None)
+    branch, state, target = _target(publisher, repository, query, config, given)
     args = await _action_args(repository, target, options)
     edit = compute(ActionVerb(options.verb), repository, target, args)
     sink = state.config.sink_of(target.unit)
@@ -214,20 +214,25 @@ async def _draft(
     )
 
 
-def _target(
-    publisher: Publisher, repository: Repository, options: ActionOptions, given: Config | None
-) -> tuple[Branch, BranchState, ActionTarget]:
+def _query(options: ActionOptions) -> ObjectQuery:
     wanted = parse_object(options.object_name)
     kind = _MOVED.get(wanted.noun)
     if kind is None or not wanted.name:
         message = f"{options.verb} requires TYPE/NAME, such as cloneset/NAME or deployment/NAME"
         raise UsageProblem(Finding(code="GK7040", message=message))
-    query = ObjectQuery(kind=kind, name=wanted.name, namespace=options.namespace, unit=options.unit)
+    return ObjectQuery(kind=kind, name=wanted.name, namespace=options.namespace, unit=options.unit)
+
+
+def _target(
+    publisher: Publisher, repository: Repository, query: ObjectQuery, config: Config,
+    given: Config | None,
+) -> tuple[Branch, BranchState, ActionTarget]:  # fmt: skip
+    """Find the object on the branches that units of `config`, that of HEAD, follow."""
     default = publisher.current() or "main"
     catalog = load_catalog()
     branches: dict[str, Branch] = {}
     states = []
-    for name in units_by_branch(_config(repository, given, "HEAD"), default):
+    for name in units_by_branch(config, default):
         branches[name] = publisher.branch(name)
         tip = branches[name].tip
         there = units_by_branch(_config(repository, given, tip), default).get(name)
