@@ -178,9 +178,11 @@ class Apiserver:
 
 
 @contextmanager
-def apiserver(folder: Path) -> Iterator[Apiserver]:
+def apiserver(
+    folder: Path, *, tokens: str = TOKENS, flags: tuple[str, ...] = ()
+) -> Iterator[Apiserver]:
     """A fresh cluster. Skips the test when a program is missing."""
-    server = Apiserver(folder, need_both())
+    server = Apiserver(folder, need_both(), tokens=tokens, flags=flags)
     try:
         server.start()
         yield server

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
 
+from gitkruise.gitops.cluster.engine import WORKLOADS_LEASE
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import SystemClock
+from gitkruise.kube.system.lease_terms import SYNC_LEASE
 from gitkruise.wire.primitives.paths import get
 from tests.kube.real.apiserver import talking
 from tests.kube.real.budgets import Budgets
 from tests.kube.real.replicas import (
-    SYNC,
-    WORKLOADS,
     Replica,
     Replicas,
     audited,
@@ -78,7 +78,7 @@ async def play(folder: Path, failures: int, pause_s: float = 2.0) -> Played:
             with closing(replicas):
                 async with asyncio.TaskGroup() as group:
                     await replicas.start(group)
-                    await replicas.holder(WORKLOADS)
+                    await replicas.holder(WORKLOADS_LEASE)
                     await replicas.start(group)
                     await _settled(transport, shop)
                     names = islice(cycle(FAILURES), failures)
@@ -104,11 +104,11 @@ async def _fail_each(
     group: asyncio.TaskGroup,
 ) -> None:
     for name in names:
-        account = (await replicas.holder(SYNC)).account
+        account = (await replicas.holder(SYNC_LEASE)).account
         leader, (harm, repair) = replicas.running[account], FAILURES[name]
         at = SystemClock().now()
         harm(leader)
-        for lease in (SYNC, WORKLOADS):
+        for lease in (SYNC_LEASE, WORKLOADS_LEASE):
             one = await replicas.holder(lease, but=account)
             outcome.taken.append((name, lease, (one.done - at).total_seconds()))
         await repair(replicas, leader, group)

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from tests.kube.real.apiserver import TOKENS, Apiserver, need_both
+from gitkruise.gitops.cluster.engine import WORKLOADS_LEASE
+from gitkruise.kube.system.lease_terms import SYNC_LEASE
+from tests.kube.real.apiserver import TOKENS, Apiserver, apiserver
 from tests.kube.real.shop import HANG_S, Shop
 
-SYNC, WORKLOADS = "gitkruise-sync", "gitkruise-workloads"
 REPLICAS = 40  # accounts; each process has a new one
 _ACCOUNT = "replica-{}"
 _POLICY = """
@@ -53,7 +54,7 @@ class Written:
         """The lease under which it must be written."""
         if self.resource == "leases":
             return self.name
-        return WORKLOADS if (self.resource, self.part) in _DRIVEN else SYNC
+        return WORKLOADS_LEASE if (self.resource, self.part) in _DRIVEN else SYNC_LEASE
 
 
 @contextmanager
@@ -63,17 +64,9 @@ def audited(folder: Path) -> Iterator[Apiserver]:
     policy.write_text(_POLICY)
     accounts = (_ACCOUNT.format(number) for number in range(REPLICAS))
     rows = (f'{name}-token,{name},uid-{name},"system:masters,replicas"\n' for name in accounts)
-    server = Apiserver(
-        folder,
-        need_both(),
-        tokens=TOKENS + "".join(rows),
-        flags=(f"--audit-policy-file={policy}", f"--audit-log-path={folder / 'audit.log'}"),
-    )
-    try:
-        server.start()
+    flags = (f"--audit-policy-file={policy}", f"--audit-log-path={folder / 'audit.log'}")
+    with apiserver(folder, tokens=TOKENS + "".join(rows), flags=flags) as server:
         yield server
-    finally:
-        server.stop()
 
 
 def written(server: Apiserver) -> list[Written]:
