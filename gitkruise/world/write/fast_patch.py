@@ -78,32 +78,41 @@ def commit_next(state: ObjectStore, kind: Kind, key: ObjectKey, made: dict[str, 
 def _patch_status(
     state: ObjectStore, kind: Kind, made: dict[str, Any], step: PatchStep, index: int
 ) -> bool:
-    before = made.get("status")
-    if (
-        not before
-        or "status" not in step.body
-        or not _touches_only(step.body, "status", frozenset())
-    ):
+    """Patch the status; labels and annotations may come along, as at a server."""
+    body = step.body
+    if not made.get("status") or "status" not in body or not _touches_only(body, "status", _MAPS):
         return False
-    return _patch_part(state, kind, made, "status", step, index)
+    if not _patch_part(state, kind, made, "status", step, index):
+        return False
+    return "metadata" not in body or _patch_metadata(state, made, step, index)
 
 
 def _patch_pod(
     state: ObjectStore, kind: Kind, made: dict[str, Any], step: PatchStep, index: int
 ) -> bool:
-    body, known = step.body, made["metadata"]
+    body = step.body
     if step.content_type not in _PATCHERS or not _touches_only(body, "spec", _MAPS):
         return False
-    meta = _labelled(state, known, body.get("metadata") or _NOTHING, index)
-    if meta is None:
+    if not _patch_metadata(state, made, step, index):
         return False
-    made["metadata"] = meta
     if "spec" not in body:
         return True
+    meta = made["metadata"]
     meta["generation"] = int(meta.get("generation") or 0) + 1
     return body["spec"].keys() == _CONTAINERS and _patch_part(
         state, kind, made, "spec", step, index
     )
+
+
+def _patch_metadata(
+    state: ObjectStore, made: dict[str, Any], step: PatchStep, index: int
+) -> bool:
+    """Patch labels and annotations; return whether the fast path applies and one changed."""
+    meta = _labelled(state, made["metadata"], step.body.get("metadata") or _NOTHING, index)
+    if meta is None:
+        return False
+    made["metadata"] = meta
+    return True
 
 
 def _patch_part(
