@@ -211,6 +211,10 @@ docs: $(VENV)/dev ## Generate reference pages and the demo's transcript again
 bench: $(VENV)/dev ## Measure what the project promises
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m bench
 
+.PHONY: calls
+calls: $(VENV)/dev ## Fail when planning, forecasts or rollouts need a quarter more work than recorded
+	$(BIN)/python -m bench.calls $(ARGS)
+
 .PHONY: release
 release: $(VENV)/dev ## Build the files of a release from HEAD into dist/; ARGS="--help" lists its options
 	$(BIN)/python -m release $(ARGS)

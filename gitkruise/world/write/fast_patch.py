@@ -104,9 +104,7 @@ def _patch_pod(
     )
 
 
-def _patch_metadata(
-    state: ObjectStore, made: dict[str, Any], step: PatchStep, index: int
-) -> bool:
+def _patch_metadata(state: ObjectStore, made: dict[str, Any], step: PatchStep, index: int) -> bool:
     """Patch labels and annotations; return whether the fast path applies and one changed."""
     meta = _labelled(state, made["metadata"], step.body.get("metadata") or _NOTHING, index)
     if meta is None:

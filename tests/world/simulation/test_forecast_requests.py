@@ -24,7 +24,9 @@ def _set(policy: str, **strategy: Any) -> Callable[[int], list[Obj]]:
 
 def _with_sidecars(count: int) -> list[Obj]:
     log = container("log", "log:v1")
-    mesh = sidecarset("mesh", log, updateStrategy={"type": "RollingUpdate", "maxUnavailable": "20%"})
+    mesh = sidecarset(
+        "mesh", log, updateStrategy={"type": "RollingUpdate", "maxUnavailable": "20%"}
+    )
     return [mesh, cloneset(replicas=count)]
 
 
