@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 
 from gitkruise.kube.cache.list_watch import Feed, StoreEvent
 from gitkruise.kube.cache.store import CachedObject, InformerCache, StoreChange, key_in
+from gitkruise.model.workloads.pod import POD
+from gitkruise.model.workloads.pod_groups import PodGroups
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 
 
@@ -34,6 +36,11 @@ class LayeredCache(InformerCache):
         if group_kind in self.shared:
             return self._below.owned_by(uid, group_kind, namespace)
         return super().owned_by(uid, group_kind, namespace)
+
+    def pods_of(self, uid: str, namespace: str) -> PodGroups:
+        if POD in self.shared:
+            return self._below.pods_of(uid, namespace)
+        return super().pods_of(uid, namespace)
 
     def key_of_uid(self, uid: str) -> ObjectKey | None:
         key = super().key_of_uid(uid) or self._below.key_of_uid(uid)

@@ -21,7 +21,7 @@ from gitkruise.kube.cache.subscriptions import Subscriptions
 from gitkruise.kube.client.codec import encode
 from gitkruise.kube.client.rawobject import RawObject, meta_of, thaw
 from gitkruise.model.workloads.pod import POD, PodFacts, pod_facts, pod_facts_from_bytes
-from gitkruise.model.workloads.pod_groups import PodGroups, grouped
+from gitkruise.model.workloads.pod_groups import PodGroupIndex, PodGroups
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.paths import drop
 from gitkruise.wire.primitives.times import parse_time
@@ -80,6 +80,8 @@ class InformerCache:
         self._beside = managers_except
         self._kinds: dict[GroupKind, dict[str, dict[str, CachedObject]]] = {}
         self._owned: dict[str, dict[tuple[GroupKind, str], dict[str, CachedObject]]] = {}
+        # of owners that were asked about, by uid and namespace
+        self._groups: dict[tuple[str, str], PodGroupIndex] = {}
         self._by_uid: dict[str, ObjectKey] = {}
         self._gone: dict[
             str, CachedObject
@@ -104,8 +106,15 @@ class InformerCache:
         return [found[name].read() for name in sorted(found)]
 
     def pods_of(self, uid: str, namespace: str) -> PodGroups:
-        owned = self.owned_by(uid, POD, namespace).values()
-        return grouped([seen.facts for seen in owned if seen.facts is not None])
+        owned = self.owned_by(uid, POD, namespace)
+        index = self._groups.get((uid, namespace))
+        if index is None:
+            if not owned:
+                return PodGroups()
+            index = self._groups[uid, namespace] = PodGroupIndex(())
+            index.changed.update(owned)
+        moved = {name: owned[name].facts for name in index.changed if name in owned}
+        return index.look({name: facts for name, facts in moved.items() if facts is not None})
 
     def pod(self, key: ObjectKey) -> PodFacts | None:
         seen = self.seen(key)
@@ -287,6 +296,7 @@ class InformerCache:
             self._by_uid[new.uid] = new.key
             for uid in new.owners:
                 self._owned.setdefault(uid, {}).setdefault(_place(new.key), {})[new.key.name] = new
+                self._regroup(uid, new.key)
 
     def _unlink(self, old: CachedObject) -> None:
         spaces = self._kinds[old.key.group_kind]
@@ -297,10 +307,19 @@ class InformerCache:
         for uid in set(old.owners):
             owned, place = self._owned[uid], _place(old.key)
             del owned[place][old.key.name]
+            self._regroup(uid, old.key)
             if not owned[place]:
                 del owned[place]
+                if old.key.group_kind == POD:
+                    self._groups.pop((uid, old.key.namespace), None)
             if not owned:
                 del self._owned[uid]
+
+    def _regroup(self, owner: str, key: ObjectKey) -> None:
+        """Note that a pod changed, if anybody asked about its owner."""
+        index = self._groups.get((owner, key.namespace)) if key.group_kind == POD else None
+        if index is not None:
+            index.changed.add(key.name)
 
     def _tell(self, change: StoreChange) -> None:
         self._subscribers.tell((change.key.group_kind,), change)

@@ -25,6 +25,7 @@ class PodGroup:
 
     def __init__(self, by_name: Mapping[str, PodFacts]) -> None:
         self.by_name = by_name
+        self._unlike: tuple[Mapping[str, str], frozenset[str]] | None = None
 
     @cached_property
     def first(self) -> PodFacts:
@@ -34,6 +35,13 @@ class PodGroup:
     @cached_property
     def names(self) -> frozenset[str]:
         return frozenset(self.by_name)
+
+    def without_labels(self, pairs: Mapping[str, str]) -> frozenset[str]:
+        """Names of pods that lack one of `pairs`; the last answer is kept."""
+        if self._unlike is None or self._unlike[0] != pairs:
+            found = [p.name for k, text in pairs.items() for p in self if p.labels.get(k) != text]
+            self._unlike = (pairs, frozenset(found))
+        return self._unlike[1]
 
     def without(self, names: Set[str]) -> PodGroup | None:
         """The group without pods of these names; None when no pod is left."""
@@ -73,3 +81,43 @@ def grouped(pods: Iterable[PodFacts]) -> PodGroups:
 def in_name_order(pods: Iterable[Iterable[PodFacts]]) -> list[PodFacts]:
     """The pods of some groups of one namespace as one list."""
     return sorted(chain.from_iterable(pods), key=_BY_NAME)
+
+
+class PodGroupIndex:
+    """Groups of the last read; an unchanged pod is never read again.
+
+    `changed` holds the names of pods that were created, deleted or changed since.
+    """
+
+    __slots__ = ("_groups", "_standings", "changed")
+
+    def __init__(self, pods: Iterable[PodFacts]) -> None:
+        groups = grouped(pods).groups
+        self._groups = {group.first.standing: group for group in groups}
+        self._standings = {pod.name: pod.standing for group in groups for pod in group}
+        self.changed: set[str] = set()
+
+    def look(self, there: Mapping[str, PodFacts]) -> PodGroups:
+        """Return all groups, given the changed pods that still exist."""
+        moved: dict[str, dict[str, PodFacts]] = {}
+        for name in sorted(self.changed):
+            before, after = self._standings.pop(name, None), there.get(name)
+            if before is not None:
+                del self._open(before, moved)[name]
+            if after is not None:
+                self._standings[name] = after.standing
+                self._open(after.standing, moved)[name] = after
+        self.changed.clear()
+        for standing, pods in moved.items():
+            self._groups.pop(standing, None)
+            if pods:
+                self._groups[standing] = PodGroup(pods)
+        return PodGroups(tuple(self._groups.values()))
+
+    def _open(self, standing: str, moved: dict[str, dict[str, PodFacts]]) -> dict[str, PodFacts]:
+        """Return a mutable copy of the group with that key."""
+        pods = moved.get(standing)
+        if pods is None:
+            group = self._groups.get(standing)
+            pods = moved[standing] = dict(group.by_name) if group else {}
+        return pods

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from gitkruise.model.planning.plan import Action, Event, Patch, PatchStep
@@ -55,10 +55,10 @@ def claim_pods(owner: CloneSetFacts, pods: PodGroups) -> Owned:
     )
 
 
-def _strangers(owner: CloneSetFacts, group: PodGroup) -> set[str]:
+def _strangers(owner: CloneSetFacts, group: PodGroup) -> Set[str]:
     """Names of pods that the selector does not match; nearly all ask for plain label pairs."""
-    if pairs := owner.pairs:
-        return {p.name for key, value in pairs.items() for p in group if p.labels.get(key) != value}
+    if owner.pairs:
+        return group.without_labels(owner.pairs)
     return {p.name for p in group if not owner.selects(p.labels)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
 
 from gitkruise.model.planning.plan import Event, Hold, PatchStep
@@ -22,6 +23,7 @@ from gitkruise.planner.pods.inplace import UpdateSpec
 from gitkruise.planner.pods.pod_patch import patch_with
 from gitkruise.planner.pods.round_result import RoundResult
 
+_BEGUN: Final = attrgetter("begun")
 _MARK: Final = (PatchStep(body={"metadata": {"labels": {wire.SPECIFIED_DELETE: "true"}}}),)
 
 
@@ -55,7 +57,7 @@ def plan_update(context: RoundContext, skip: set[str]) -> RoundResult:
             out.hold_group(members, stop)
         return out
     ordered = context.in_turn([pod for members in waiting for pod in members])
-    ordered.sort(key=lambda pod: not pod.begun)  # what was begun is finished first
+    ordered.sort(key=_BEGUN, reverse=True)  # what was begun is finished first
     chosen, held = choose_updates(ordered, fleet.available, quota)
     for why, pods in held:
         out.hold_all(pods, why)

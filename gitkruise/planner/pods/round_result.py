@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
+from typing import Final
 
 from gitkruise.model.planning.plan import Action, Event, Hold, Holds, Reason
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.pod_groups import PodGroup
+
+_NAME: Final = attrgetter("name")
 
 
 @dataclass(slots=True)
@@ -35,7 +39,8 @@ class RoundResult:
 
     def hold_all(self, pods: Iterable[PodFacts], why: Hold) -> None:
         """Hold many pods for one reason."""
-        self.held.append(((why, ""), frozenset(map(self.called, pods))))
+        called = self.called if self.spaces else _NAME
+        self.held.append(((why, ""), frozenset(map(called, pods))))
 
     def hold_group(self, group: PodGroup, why: Hold, detail: str = "") -> None:
         """The same for a whole group, of a workload whose pods live in one namespace."""

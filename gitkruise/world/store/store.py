@@ -11,11 +11,10 @@ from gitkruise.model.planning.unavailable_budget import BUDGET
 from gitkruise.model.planning.workload_spread import SPREAD
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import POD, PodFacts, pod_facts
-from gitkruise.model.workloads.pod_groups import PodGroups
+from gitkruise.model.workloads.pod_groups import PodGroupIndex, PodGroups
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.world.store.admission_cache import AdmissionCache
 from gitkruise.world.store.memo import Memo
-from gitkruise.world.store.pod_groups import PodGroupIndex
 
 if TYPE_CHECKING:
     from gitkruise.admission.rules.request import AdmissionRequest

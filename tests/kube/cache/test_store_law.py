@@ -21,12 +21,14 @@ from gitkruise.kube.cache.list_watch import (
 )
 from gitkruise.kube.cache.store import InformerCache, StoreChange
 from gitkruise.model.workloads.pod import POD
+from gitkruise.model.workloads.pod_groups import PodGroups, grouped
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.requests import ApiRequest, WatchEvent
 from tests.kube.toy import PODS, Toy
 
 FEED = Feed(ref=PODS, kind="Pod")
 NAMES = ("a", "b", "c")
+OWNERS = ("x", "y")
 
 ACTS = [
     *["patch"] * 6,
@@ -77,8 +79,8 @@ class Interleaving:
             namespace="default",
             name="" if verb == "create" else name,
             body={
-                "create": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}},
-                "patch": {"spec": {"nodeName": f"node-{self.toy.version}"}},
+                "create": {"apiVersion": "v1", "kind": "Pod", "metadata": self.metadata(name)},
+                "patch": {"metadata": self.metadata(name)},
                 "delete": None,
             }[verb],
         )
@@ -86,6 +88,20 @@ class Interleaving:
         uid = (old or reply)["metadata"]["uid"]
         if ours:
             self.replies.append((verb, ObjectKey("", "Pod", "default", name), uid, reply))
+
+    def metadata(self, name: str) -> dict[str, Any]:
+        """Metadata by which a pod comes to another owner and to another revision."""
+        turn = self.toy.version
+        owner = {"apiVersion": "v1", "kind": "Owner", "name": "web", "uid": OWNERS[turn % 2]}
+        labels = {"controller-revision-hash": str(turn % 3)}
+        return {"name": name, "labels": labels, "ownerReferences": [owner]}
+
+    def check_groups(self) -> None:
+        """The pods of an owner, kept up to date, are those that one would find afresh."""
+        for owner in OWNERS:
+            owned = self.store.owned_by(owner, POD, "default").values()
+            afresh = grouped([seen.facts for seen in owned if seen.facts is not None])
+            assert _lots(self.store.pods_of(owner, "default")) == _lots(afresh)
 
     def reply(self, at: int) -> None:
         if self.replies:
@@ -138,6 +154,10 @@ class Interleaving:
                 self.watch(10_000)
 
 
+def _lots(pods: PodGroups) -> set[frozenset[tuple[str, str]]]:
+    return {frozenset((pod.name, pod.resource_version) for pod in group) for group in pods.groups}
+
+
 @pytest.mark.slow
 @given(st.lists(acts, min_size=20, max_size=80), st.booleans())
 def test_the_store_ends_at_the_projection_of_the_truth(
@@ -149,7 +169,10 @@ def test_the_store_ends_at_the_projection_of_the_truth(
             run.write(act, argument, ours=ours)
         else:
             getattr(run, act)(argument)
+        if ours:
+            run.check_groups()
     run.settle(replies_first=replies_first)
+    run.check_groups()
     truth = {name: obj["metadata"]["uid"] for (_, _, name), obj in run.toy.objects.items()}
     versions = {
         name: int(obj["metadata"]["resourceVersion"])

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitkruise.model.workloads.pod import PodFacts
-from gitkruise.model.workloads.pod_groups import PodGroups, grouped
-from gitkruise.world.store.pod_groups import PodGroupIndex
+from gitkruise.model.workloads.pod_groups import PodGroup, PodGroupIndex, PodGroups, grouped
 
 NAMES = ("a", "b", "c", "d", "e")
 facts = st.builds(
@@ -49,3 +48,17 @@ def test_who_does_not_move_stays_in_the_same_lot() -> None:
     after = roll.look({"b": PodFacts(name="b", revision="three")})
     assert before in after.groups
     assert len(after.groups) == 2
+
+
+@given(
+    st.lists(st.sampled_from(({}, {"app": "web"}, {"app": "other"})), min_size=1, max_size=5),
+    st.lists(st.sampled_from(({}, {"app": "web"}, {"app": "web", "tier": "a"})), max_size=4),
+)
+def test_pods_without_the_labels_asked_for_are_named_for_each_question(
+    labels: list[dict[str, str]], asked: list[dict[str, str]]
+) -> None:
+    pods = [PodFacts(name=str(at), labels=label) for at, label in enumerate(labels)]
+    group = PodGroup({pod.name: pod for pod in pods})
+    for pairs in asked:
+        unlike = {pod.name for pod in pods if not pairs.items() <= pod.labels.items()}
+        assert group.without_labels(pairs) == unlike
