@@ -75,7 +75,7 @@ class ClusterRecord:
 def record_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --config and --repo to a command that reads the status branch if it finds one."""
     repo = "Repository with the status branch [default: the current directory]."
-    config = "Configuration file [default: ./gitkruise.yaml]."
+    config = "Configuration file [default: gitkruise.yaml of the directory or its checkout]."
     kind = click.Path(path_type=Path)
     command = click.option("--repo", default="", help=repo)(command)
     return click.option("--config", "config_path", type=kind, help=config)(command)
@@ -91,9 +91,10 @@ def repository_at_hand(config_path: Path | None, repo: str) -> tuple[str, str]:
     if repo:
         from gitkruise.git.repository.mirror import local_folder  # noqa: PLC0415  runs git
 
-        found = str(local_folder(repo).resolve())
+        found = str(checkout_of(local_folder(repo)))
         return Path(found).name.removesuffix(".git"), found
-    chosen = config_path or Path("gitkruise.yaml")
+    here = checkout_of(Path.cwd())
+    chosen = config_path or config_at_hand()
     if config_path or chosen.exists():
         from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
 
@@ -101,8 +102,25 @@ def repository_at_hand(config_path: Path | None, repo: str) -> tuple[str, str]:
             found = local_repository(source.spec.url)
             if found:
                 return source.name, found
-    here = Path.cwd()
     return (here.name, str(here)) if (here / ".git").exists() else ("", "")
+
+
+def checkout_of(folder: Path) -> Path:
+    """Return the top of the checkout that holds an existing folder, as git finds it.
+
+    A bare repository, and a folder that no checkout holds, are returned as they are.
+    """
+    folder = folder.resolve()
+    if (folder / "HEAD").is_file() and (folder / "objects").is_dir():
+        return folder
+    above = (folder, *folder.parents)
+    return next((place for place in above if (place / ".git").exists()), folder)
+
+
+def config_at_hand() -> Path:
+    """Return gitkruise.yaml of the current directory, or else of the checkout that holds it."""
+    here = Path("gitkruise.yaml")
+    return here if here.exists() else checkout_of(Path.cwd()) / here
 
 
 def fetch_records(path: str, cluster: str) -> None:

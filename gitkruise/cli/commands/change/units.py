@@ -7,7 +7,6 @@ import getpass
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -22,6 +21,7 @@ from gitkruise.cli.context.cluster import (
     cluster_options,
     connected,
 )
+from gitkruise.cli.context.local_repository import config_at_hand
 from gitkruise.cli.context.next_commands import lines_carrying
 from gitkruise.errors import ClusterFailed, DiagnosticError, Finding, NotFound, UsageProblem
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.config import Suspend
     from gitkruise.wire.primitives.names import Obj
 
-_CONFIG: Final = Path("gitkruise.yaml")
 _KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("unit", "units", "gku", "unit.gitkruise.io", "units.gitkruise.io"), "Unit"),
     **dict.fromkeys(
@@ -271,6 +270,8 @@ async def _refuse_futile(named: _Named, now: datetime, value: str) -> None:
 
 def _missing(target: Target, verb: str) -> DiagnosticError:
     """Return the error for an object that the cluster does not have."""
+    from gitkruise.model.gitops.config import CONFIG_FILE  # noqa: PLC0415  start-up budget
+
     edits = {
         "suspend": f"set spec.suspend: true on Unit {target.name} there, restart gitkruise run",
         "resume": f"remove spec.suspend from Unit {target.name} there, restart gitkruise run",
@@ -278,7 +279,8 @@ def _missing(target: Target, verb: str) -> DiagnosticError:
     }
     kind, edit = target.kind.lower(), edits[verb]
     if _declared(target):
-        message = f"{kind} {target.id} is declared in {_CONFIG}: it is not an object of the cluster"
+        where = f"declared in {CONFIG_FILE}: it is not an object of the cluster"
+        message = f"{kind} {target.id} is {where}"
         notes = (("unchanged", "nothing was written"), ("next", edit))
         return UsageProblem(Finding(code="GK7063", message=message, notes=notes))
     notes = (
@@ -290,13 +292,14 @@ def _missing(target: Target, verb: str) -> DiagnosticError:
 
 
 def _declared(target: Target) -> bool:
-    """Return whether the configuration file of this directory declares the object."""
+    """Return whether the configuration file that the command finds declares the object."""
     from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
 
-    if not _CONFIG.exists():
+    file = config_at_hand()
+    if not file.exists():
         return False
     try:
-        config = load_config(_CONFIG)
+        config = load_config(file)
     except UsageProblem:
         return False  # a broken file is not what this command was asked about
     return target.id in (config.units if target.kind == "Unit" else config.sources)

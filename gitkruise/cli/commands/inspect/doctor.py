@@ -16,7 +16,7 @@ from gitkruise.cli.console.output import list_of, say, say_yaml
 from gitkruise.cli.console.output import say_json as say_document
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
-from gitkruise.cli.context.local_repository import config_instead
+from gitkruise.cli.context.local_repository import checkout_of, config_instead
 from gitkruise.errors import ClusterFailed, Finding, UsageProblem
 from gitkruise.kube.system.lease_terms import SYNC_LEASE
 
@@ -74,7 +74,7 @@ async def _look(
     if "git" in areas:
         found += git_checks(repo, read_environment().variables)
     if "config" in areas:
-        found += config_checks(repo, config)
+        found += config_checks(checkout_of(repo), config)
     if "cluster" in areas or "rbac" in areas:
         found += await _cluster(areas, choice)
     return found

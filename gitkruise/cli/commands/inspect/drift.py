@@ -44,7 +44,7 @@ _HEADS: Final = (
     "--config",
     "config_path",
     type=click.Path(path_type=Path),
-    help="Configuration file [default: ./gitkruise.yaml].",
+    help="Configuration file [default: gitkruise.yaml of the directory or its checkout].",
 )
 @click.option(
     "--repo", default="", help="Repository with the manifests [default: the current directory]."
@@ -85,7 +85,7 @@ def drift(
     if not path:
         notes = (("next", "run it in a checkout, or name one with --repo"),)
         raise UsageProblem(
-            Finding(code="GK7011", message="the current directory is not a repository", notes=notes)
+            Finding(code="GK7011", message="the current directory is in no checkout", notes=notes)
         )
     fetch_records(path, cluster.name)
     if cluster.given:

@@ -15,7 +15,7 @@ from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import list_of, say, say_json
 from gitkruise.cli.console.style import Style, shorten
 from gitkruise.cli.console.tables import Column, fit_table
-from gitkruise.cli.context.local_repository import fetch_records
+from gitkruise.cli.context.local_repository import checkout_of, fetch_records
 from gitkruise.cli.context.resource_args import NOUNS, parse_object
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.wire.primitives.names import named, noun
@@ -82,7 +82,7 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
     wanted = parse_object(object_name)
     url = repo
     if Path(repo).exists():
-        url = str(Path(repo).resolve())
+        url = str(checkout_of(Path(repo)))
         fetch_records(url, cluster)
     with Repository.open(url) as repository:
         ref = status_branch(repository, cluster)
