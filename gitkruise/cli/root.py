@@ -160,6 +160,8 @@ class Cli(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         word = args[0] if args else ""
+        if word == "help":
+            return self._help_on(ctx, args[1:])
         if word in {*COMMANDS, *ALIASES} or word.startswith("-"):
             return super().resolve_command(ctx, args)
         import difflib  # noqa: PLC0415  only for a mistyped command
@@ -167,6 +169,15 @@ class Cli(click.Group):
         near = difflib.get_close_matches(word, [*COMMANDS, *ALIASES], 1)
         hint = f' Did you mean "{near[0]}"?' if near else ""
         raise click.UsageError(f'no such command "{word}".{hint}', ctx)
+
+    def _help_on(
+        self, ctx: click.Context, names: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Read `help COMMAND` as `COMMAND --help`."""
+        if not names:
+            click.echo(ctx.get_help())
+            ctx.exit()
+        return self.resolve_command(ctx, [*names, "--help"])
 
 
 @click.group(

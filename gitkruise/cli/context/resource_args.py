@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+import click
 
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.model.workloads.labels import (
@@ -41,6 +44,30 @@ NOUNS: Final = {
 _ROLLOUTS: Final = frozenset(
     {"rollouts", "clonesets", "deployments", "statefulsets", "daemonsets", "advancedstatefulsets"}
 )
+
+
+def object_argument(
+    name: str = "object_name", *, metavar: str = "TYPE/NAME", required: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds the argument of one object, "" for none."""
+    shown = metavar if required else f"[{metavar}]"
+    return click.argument(
+        name,
+        nargs=-1,
+        required=required,
+        metavar=shown,
+        callback=lambda ctx, _, words: in_one_word(ctx, words),
+    )
+
+
+def in_one_word(ctx: click.Context, words: tuple[str, ...]) -> str:
+    """Return `TYPE/NAME` for `TYPE NAME` as well, as kubectl reads both. Raises UsageError."""
+    match words:
+        case () | (_,):
+            return "".join(words)
+        case (noun, name) if "/" not in noun + name:
+            return f"{noun}/{name}"
+    raise click.UsageError(f"one object is expected, not: {' '.join(words)}", ctx)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,12 +50,15 @@ class StatusView:
     now: datetime
     cluster: str
     source: str  # the repository's name
+    namespace: str = ""  # whose objects these are; "" for all
+    left_out: int = 0  # objects in other states than those asked for
 
     def only(self, states: AbstractSet[State]) -> StatusView:
         """Return the view with the objects in `states`; with all if `states` is empty."""
         if not states:
             return self
-        return replace(self, objects=tuple(m for m in self.objects if m.state in states))
+        shown = tuple(m for m in self.objects if m.state in states)
+        return replace(self, objects=shown, left_out=len(self.objects) - len(shown))
 
     def in_state(self, states: AbstractSet[State]) -> bool:
         """Return whether any object or unit is in one of `states`."""
@@ -91,8 +94,9 @@ def build_view(
                 )  # fmt: skip
     objects.sort(key=lambda m: (m.key.namespace, m.key.kind, m.key.name))
     return StatusView(
-        objects=tuple(objects), units=tuple(units), now=now, cluster=cluster, source=source
-    )
+        objects=tuple(objects), units=tuple(units), now=now, cluster=cluster, source=source,
+        namespace=namespace,
+    )  # fmt: skip
 
 
 def status_lines(view: StatusView, style: Style, *, wide: bool) -> Iterator[str]:
@@ -100,7 +104,7 @@ def status_lines(view: StatusView, style: Style, *, wide: bool) -> Iterator[str]
     yield from (clip(line, style.width) for line in _header(view, style))
     yield ""
     if not view.objects:
-        yield f"gitkruise manages no object in cluster {view.cluster} yet"
+        yield _nothing(view)
         return
     width = 10_000 if wide else style.width
     promoted = {u.promotion.key: u.promotion for u in view.units if u.promotion is not None}
@@ -117,6 +121,14 @@ def status_lines(view: StatusView, style: Style, *, wide: bool) -> Iterator[str]
     next_ = _next(view)
     if next_:
         yield f"Next: {next_}"
+
+
+def _nothing(view: StatusView) -> str:
+    """Return why no object is listed."""
+    where = f"namespace {view.namespace} of " * bool(view.namespace) + f"cluster {view.cluster}"
+    if view.left_out:
+        return f"no object in {where} is in such a state, {view.left_out} in others"
+    return f"gitkruise manages no object in {where}"
 
 
 def _reason(m: Managed, why: str, line: str, style: Style) -> Iterator[str]:

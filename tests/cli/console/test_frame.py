@@ -72,3 +72,15 @@ def test_durations_want_a_unit(gk: Caller, timeout: str) -> None:
 
 def test_width_of_a_pipe_is_no_limit() -> None:
     assert BOUNDLESS >= 10_000
+
+
+@pytest.mark.parametrize("names", [(), ("plan",), ("sandbox", "up")], ids=" ".join)
+def test_help_on_a_command_is_its_help(gk: Caller, names: tuple[str, ...]) -> None:
+    asked, wanted = gk("help", *names), gk(*names, "--help")
+    assert (asked.code, asked.out, asked.err) == (0, wanted.out, wanted.err)
+
+
+def test_help_on_no_command_is_a_usage_error(gk: Caller) -> None:
+    ended = gk("help", "plna")
+    assert (ended.code, ended.out) == (2, "")
+    assert 'Did you mean "plan"?' in ended.err

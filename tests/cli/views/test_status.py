@@ -107,3 +107,18 @@ def test_end_to_end(gk: Caller, checkout: Checkout, cluster: Path) -> None:
     assert (obj["cluster"], obj["units"][0]["unit"]) == ("sandbox", "shop/shop")
     assert failing.code == 1
     assert [i["object"]["name"] for i in only["items"]] == ["checkout"]
+
+
+EMPTY = [
+    ("", [], frozenset(), "gitkruise manages no object in cluster sandbox"),
+    ("web", [], frozenset(), "gitkruise manages no object in namespace web of cluster sandbox"),
+    ("", LIVE, {State.REJECTED}, "no object in cluster sandbox is in such a state, 3 in others"),
+]
+
+
+@pytest.mark.parametrize(("namespace", "live", "states", "said"), EMPTY)
+def test_an_empty_list_says_of_what(
+    namespace: str, live: list[Managed], states: frozenset[State], said: str
+) -> None:
+    view = build_view(live, [], LATER, cluster="sandbox", source="", namespace=namespace)
+    assert list(status_lines(view.only(states), style(80), wide=False))[-1] == said

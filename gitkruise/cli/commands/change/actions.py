@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from gitkruise.cli.console.command import ExitCodesCommand, duration_type
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options
+from gitkruise.cli.context.resource_args import in_one_word, object_argument
 from gitkruise.errors import Finding, UsageProblem
 
 _SHARED: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
@@ -76,7 +77,6 @@ _COMMIT_FLAGS = frozenset({
     "wait", "timeout",
 })  # fmt: skip
 _EXITS = (1, 3, 4, 5, 6, 130)
-_EXTRA = {"allow_extra_args": True}  # `promote checkout 30%` gets an answer of its own
 _SAYS = "with --wait: the commit was rejected, or its rollout is stuck"
 
 
@@ -102,11 +102,13 @@ def _amounts(bare: str, updated: str, partition: str) -> Callable[..., Any]:
     return add
 
 
-def _move(ctx: click.Context, verb: str, object_name: str, flags: dict[str, Any]) -> None:
+def _move(ctx: click.Context, verb: str, words: tuple[str, ...], flags: dict[str, Any]) -> None:
     """Promote or hold. Raises UsageProblem GK7048 for an amount without what it counts."""
-    bare = flags.pop("bare") or (ctx.args[0] if ctx.args else "")
-    if len(ctx.args) > 1 or (bare and not bare[0].isdigit()):
-        raise click.UsageError(f"unexpected argument: {' '.join(ctx.args) or bare}", ctx)
+    amount = words[-1] if len(words) > 1 and words[-1][:1].isdigit() else ""
+    object_name = in_one_word(ctx, words[:-1] if amount else words)
+    bare = flags.pop("bare") or amount
+    if bare and not bare[0].isdigit():
+        raise click.UsageError(f"unexpected argument: {bare}", ctx)
     if bare:
         message = f"{bare} does not say which pods it counts, the updated or the remaining ones"
         raise _ambiguous(message, verb, object_name, bare)
@@ -144,8 +146,8 @@ def _act(ctx: click.Context, verb: str, object_name: str, flags: dict[str, Any])
     ctx.exit(act(ActionOptions(verb=verb, object_name=object_name, **flags)))
 
 
-@click.command(cls=ExitCodesCommand, exits=_EXITS, says=_SAYS, context_settings=_EXTRA)
-@click.argument("object_name", metavar="TYPE/NAME")
+@click.command(cls=ExitCodesCommand, exits=_EXITS, says=_SAYS)
+@click.argument("words", nargs=-1, required=True, metavar="TYPE/NAME")
 @_amounts(
     "--to",
     updated="Pods on the new revision afterwards: 70%, 28 [default: all].",
@@ -154,7 +156,9 @@ def _act(ctx: click.Context, verb: str, object_name: str, flags: dict[str, Any])
 @_options
 @cluster_options
 @click.pass_context
-def promote(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **flags: Any) -> None:
+def promote(
+    ctx: click.Context, /, words: tuple[str, ...], cluster: ClusterChoice, **flags: Any
+) -> None:
     """Update more pods: commit a lower partition, or a higher canary of a Deployment.
 
     \b
@@ -167,11 +171,11 @@ def promote(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **f
 
     With a cluster (--sandbox, --context) the plan lists the pods by name.
     """
-    _move(ctx, "promote", object_name, flags | {"cluster": cluster})
+    _move(ctx, "promote", words, flags | {"cluster": cluster})
 
 
-@click.command(cls=ExitCodesCommand, exits=_EXITS, says=_SAYS, context_settings=_EXTRA)
-@click.argument("object_name", metavar="TYPE/NAME")
+@click.command(cls=ExitCodesCommand, exits=_EXITS, says=_SAYS)
+@click.argument("words", nargs=-1, required=True, metavar="TYPE/NAME")
 @_amounts(
     "--at",
     updated="Pods on the new revision to hold at: 40%, 16 [default: the current number].",
@@ -180,7 +184,9 @@ def promote(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **f
 @_options
 @cluster_options
 @click.pass_context
-def hold(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **flags: Any) -> None:
+def hold(
+    ctx: click.Context, /, words: tuple[str, ...], cluster: ClusterChoice, **flags: Any
+) -> None:
     """Update no more pods: commit a partition, or a canary, that keeps the remaining pods on the
     old revision.
 
@@ -193,11 +199,11 @@ def hold(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **flag
     branch. Updated pods stay updated; to bring them back, use gitkruise rollback. A Deployment's
     rollout that began without a canary cannot be held; pause it.
     """
-    _move(ctx, "hold", object_name, flags | {"cluster": cluster})
+    _move(ctx, "hold", words, flags | {"cluster": cluster})
 
 
 @click.command(cls=ExitCodesCommand, exits=_EXITS, says=_SAYS)
-@click.argument("object_name", metavar="TYPE/NAME")
+@object_argument()
 @_options
 @cluster_options
 @click.pass_context
@@ -212,7 +218,7 @@ def pause(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **fla
 
 
 @click.command(cls=ExitCodesCommand, exits=_EXITS, says=_SAYS)
-@click.argument("object_name", metavar="TYPE/NAME")
+@object_argument()
 @_options
 @cluster_options
 @click.pass_context
@@ -236,7 +242,7 @@ def resume(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **fl
 
 
 @click.command(cls=ExitCodesCommand, exits=_EXITS, says=_SAYS)
-@click.argument("object_name", metavar="TYPE/NAME")
+@object_argument()
 @click.option(
     "--to",
     default="",

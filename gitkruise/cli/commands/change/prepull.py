@@ -14,7 +14,7 @@ from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.node_requests import carry_out, request_options, show_effect
-from gitkruise.cli.context.resource_args import parse_workload
+from gitkruise.cli.context.resource_args import object_argument, parse_workload
 from gitkruise.printable import many
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _COUNT = click.IntRange(min=0)
 @click.command(
     cls=ExitCodesCommand, exits=(1, 5, 6), says="with --wait: a node could not pull an image"
 )
-@click.argument("object_name", metavar="TYPE/NAME")
+@object_argument()
 @click.option("-n", "--namespace", default="", help="Namespace [default: that of the context].")
 @click.option("--image", "images", multiple=True, metavar="IMAGE",
               help="Image to pull; repeatable [default: those of the template].")  # fmt: skip

@@ -23,6 +23,7 @@ from gitkruise.cli.context.cluster import (
 )
 from gitkruise.cli.context.local_repository import config_at_hand
 from gitkruise.cli.context.next_commands import lines_carrying
+from gitkruise.cli.context.resource_args import object_argument
 from gitkruise.errors import ClusterFailed, DiagnosticError, Finding, NotFound, UsageProblem
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ _output: Final = click.option(
 
 
 @click.command(cls=ExitCodesCommand, exits=(5, 130))
-@click.argument("unit", metavar="unit/NAME")
+@object_argument("unit", metavar="unit/NAME")
 @_namespace
 @click.option("--reason", default="", metavar="TEXT", help="Reason, shown wherever the unit is.")
 @click.option("--until", default="", metavar="TIME|DURATION",
@@ -78,7 +79,7 @@ def suspend(ctx: click.Context, /, unit: str, cluster: ClusterChoice, **flags: A
     exits=(1, 5, 6, 130),
     says="suspended or being deleted; or not ready after the round, other than waiting",
 )
-@click.argument("object_name", metavar="unit/NAME|gitsource/NAME")
+@object_argument(metavar="unit/NAME|gitsource/NAME")
 @_namespace
 @click.option("--timeout", default="5m", show_default=True, callback=duration_type,
               help="Time limit.")  # fmt: skip

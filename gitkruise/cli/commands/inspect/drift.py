@@ -17,6 +17,7 @@ from gitkruise.cli.console.output import list_of, say, say_json, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
+from gitkruise.cli.context.resource_args import object_argument
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.printable import many
 from gitkruise.wire.primitives.names import noun
@@ -38,7 +39,7 @@ _HEADS: Final = (
 
 
 @click.command(cls=ExitCodesCommand, exits=(1, 3, 4, 5), says="an object differs from git")
-@click.argument("object_name", metavar="[TYPE/NAME]", default="")
+@object_argument(required=False)
 @click.option("-n", "--namespace", default="", help="Namespace to compare [default: all].")
 @click.option(
     "--config",

@@ -16,7 +16,7 @@ from gitkruise.cli.console.output import list_of, say, say_json
 from gitkruise.cli.console.style import Style, shorten
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.context.local_repository import checkout_of, fetch_records
-from gitkruise.cli.context.resource_args import NOUNS, parse_object
+from gitkruise.cli.context.resource_args import NOUNS, object_argument, parse_object
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.wire.primitives.names import named, noun
 
@@ -38,7 +38,7 @@ _HEADS: Final = (
 
 
 @click.command(cls=ExitCodesCommand, exits=(4,))
-@click.argument("object_name", metavar="[TYPE/NAME]", default="")
+@object_argument(required=False)
 @click.option("-n", "--namespace", default="", help="Namespace of the object.")
 @click.option("--repo", default=".", show_default=True, help="Repository with the status branch.")
 @click.option(

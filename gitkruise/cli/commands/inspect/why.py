@@ -23,7 +23,7 @@ from gitkruise.cli.context.local_repository import (
     repository_at_hand,
 )
 from gitkruise.cli.context.next_commands import lines_carrying
-from gitkruise.cli.context.resource_args import parse_workload
+from gitkruise.cli.context.resource_args import object_argument, parse_workload
 from gitkruise.errors import ClusterFailed, Finding
 from gitkruise.wire.primitives.names import short_name
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=ExitCodesCommand, exits=(4, 5))
-@click.argument("object_name", metavar="TYPE/NAME")
+@object_argument()
 @click.option("-n", "--namespace", default="", help="Namespace [default: that of the context].")
 @record_options
 @click.option(

@@ -1,0 +1,55 @@
+"""An object is named `TYPE/NAME` or, as kubectl allows, `TYPE NAME`, in every command."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import pytest
+
+from tests.cli.calls import Caller
+from tests.cli.shop import Checkout, cloneset, unit_record
+
+COMMANDS: Final = (
+    ("history",), ("drift",), ("why", "--sandbox"), ("hold", "--print"), ("pause", "--print"),
+    ("resume", "--print"), ("promote", "--updated", "30%", "--print"), ("rollback", "--print"),
+    ("prepull", "--dry-run", "--sandbox"),
+)  # fmt: skip
+
+
+@pytest.fixture
+def recorded(checkout: Checkout) -> Checkout:
+    checkout.commit("first release", {"apps/checkout.yaml": cloneset()})
+    checkout.record("sandbox", unit_record())
+    return checkout
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
+def test_one_object_in_one_word_or_two(
+    gk: Caller, recorded: Checkout, words: tuple[str, ...]
+) -> None:
+    verb, *options = words
+    names = ("cloneset/checkout",), ("cloneset", "checkout")
+    one, two = (gk(verb, *name, *options, "-n", "shop", cwd=recorded.folder) for name in names)
+    assert (two.code, _without_ids(two.out), two.err) == (one.code, _without_ids(one.out), one.err)
+    assert "Usage:" not in two.err
+
+
+def _without_ids(text: str) -> str:
+    """`text` without ids of planned commits, which depend on the second they are made in."""
+    return re.sub(r"\b[0-9a-f]{7}\b", "…", text)
+
+
+@pytest.mark.parametrize("words", [("suspend", "unit"), ("reconcile", "unit"), ("resume", "unit")])
+def test_a_unit_in_one_word_or_two(gk: Caller, words: tuple[str, str]) -> None:
+    verb, noun = words
+    one, two = gk(verb, f"{noun}/web", "--sandbox"), gk(verb, noun, "web", "--sandbox")
+    assert (two.code, two.err) == (one.code, one.err)
+    assert two.code not in {0, 2}
+
+
+@pytest.mark.parametrize("extra", [("cs/web", "api"), ("cs", "web", "api"), ("cs", "web/api")])
+def test_more_than_one_object_is_a_usage_error(gk: Caller, extra: tuple[str, ...]) -> None:
+    ended = gk("history", *extra)
+    assert ended.code == 2
+    assert f"one object is expected, not: {' '.join(extra)}" in ended.err
