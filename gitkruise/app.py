@@ -337,7 +337,7 @@ class _Program:
         if engine == OWN:
             drive = partial(_drive, options.gates, workloads, live, transport, clock)
             self._run(("the workload controllers", drive))
-        removals = Removals(self._remembered(UNITS))
+        removals = Removals(self._remembered(UNITS), options.config.origin)
         finalizer = await farewell_of(
             options.config.units, fleet, context, options.listeners, removals
         )

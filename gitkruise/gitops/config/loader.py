@@ -65,7 +65,9 @@ def load_config(path: Path) -> Config:
         )
     files = [path] if not path.is_dir() else sorted(p for p in path.iterdir() if _is_config(p))
     documents = [d for file in files for d in _documents(file)]
-    return make_config(documents, path if path.is_dir() else path.parent)
+    made = make_config(documents, path if path.is_dir() else path.parent)
+    # Links stay: the files of a mounted ConfigMap lead to another folder after each change.
+    return msgspec.structs.replace(made, origin=str(path.absolute()))
 
 
 def _is_config(path: Path) -> bool:

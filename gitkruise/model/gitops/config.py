@@ -348,12 +348,16 @@ class Receiver(msgspec.Struct, frozen=True):
 
 
 class Config(msgspec.Struct, frozen=True):
-    """Everything one process follows; mappings are by `namespace/name`."""
+    """Everything one process follows; mappings are by `namespace/name`.
+
+    `origin` is the absolute path of its file or directory, "" without one.
+    """
 
     sources: dict[str, GitSource] = {}
     units: dict[str, Unit] = {}
     sinks: dict[str, Sink] = {}
     receivers: dict[str, Receiver] = {}
+    origin: str = ""
 
     def source_of(self, unit: Unit) -> GitSource:
         return self.sources[resolve_reference(unit.spec.source_ref, unit.namespace)]

@@ -9,7 +9,7 @@ import platform
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,6 +26,7 @@ from gitkruise.cli.console.log_format import announce, log_to_stderr, print_even
 from gitkruise.cli.console.output import tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
+from gitkruise.cli.context.local_repository import config_at_hand
 from gitkruise.kube.system.lease_terms import DURATION_S, SYNC_LEASE, UNSENT_WITHIN
 from gitkruise.printable import many
 
@@ -42,16 +43,14 @@ if TYPE_CHECKING:
     from gitkruise.webhook.service import WebhookOptions
 
 
-HERE: Final = Path("gitkruise.yaml")
-
-
 @click.command(cls=ExitCodesCommand, exits=(4, 5))
 @click.option(
     "--config",
     "config_path",
     type=click.Path(path_type=Path),
     help="File or directory with GitSource, Unit, Sink and Receiver documents, in addition to "
-    "such objects of the cluster [default: ./gitkruise.yaml, if it exists].",
+    "such objects of the cluster [default: gitkruise.yaml of the directory or its checkout, if it "
+    "exists].",
 )
 @click.option(
     "--feature-gates", default="", metavar="Name=true,…", help="OpenKruise feature gates."
@@ -172,7 +171,7 @@ def run(
         processes=os.cpu_count() or 1,
     )
     pages = _pages(more, options)
-    asyncio.run(_run(options, cluster, config_path or HERE, pages))
+    asyncio.run(_run(options, cluster, config_path or config_at_hand(), pages))
 
 
 def _pages(flags: Mapping[str, Any], options: RunOptions) -> PagesOptions | None:
@@ -195,11 +194,12 @@ def _local_sources(choice: ClusterChoice, *, wanted: bool) -> bool:
 
 
 def _config(path: Path | None) -> Config:
-    """Load the named file, or ./gitkruise.yaml if it exists, or no configuration."""
+    """Load the named file, or gitkruise.yaml if it exists, or no configuration."""
     from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
     from gitkruise.model.gitops.config import Config  # noqa: PLC0415
 
-    return load_config(path or HERE) if path is not None or HERE.exists() else Config()
+    file = path or config_at_hand()
+    return load_config(file) if path is not None or file.exists() else Config()
 
 
 def _webhook(
