@@ -14,7 +14,6 @@ import pytest
 from gitkruise.errors import ApiError, BadRequest
 from gitkruise.git.manifests.substitute import Value, Values, substitute
 from gitkruise.git.parsing.documents import Limits, parse_file
-from gitkruise.git.semver_range import Range
 from gitkruise.sandbox.http.request_decoding import read_object
 from gitkruise.wire.patch.json_patch import json_patch, merge_patch
 from gitkruise.wire.primitives.requests import (
@@ -27,6 +26,7 @@ from gitkruise.wire.primitives.requests import (
 from gitkruise.wire.values.cron import parse_cron
 from gitkruise.wire.values.jsonpath import parse_json_path
 from gitkruise.wire.values.selectors import parse_field_selector, parse_label_selector
+from gitkruise.wire.values.semver_range import Range
 from tests.worlds import START, empty_world
 
 pytestmark = pytest.mark.slow

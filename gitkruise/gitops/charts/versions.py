@@ -9,9 +9,9 @@ from typing import Final
 from semver import Version
 
 from gitkruise.errors import Finding, InvalidManifests
-from gitkruise.git.semver_range import Range
 from gitkruise.gitops.charts.cache import WantedChart
 from gitkruise.printable import shown
+from gitkruise.wire.values.semver_range import Range
 
 _LISTED: Final = 5  # versions, of those there are
 

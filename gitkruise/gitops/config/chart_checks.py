@@ -67,7 +67,7 @@ def _addressed(document: Document, helm: Obj) -> Iterator[Finding]:
 
 
 def _versioned(document: Document, text: str) -> Iterator[Finding]:
-    from gitkruise.git.semver_range import Range  # noqa: PLC0415  seldom needed
+    from gitkruise.wire.values.semver_range import Range  # noqa: PLC0415  seldom needed
 
     try:
         Range(text)

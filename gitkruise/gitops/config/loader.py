@@ -336,7 +336,7 @@ def _impossible(document: Document) -> Iterator[Finding]:
 
 
 def _bad_range(document: Document, text: str) -> Iterator[Finding]:
-    from gitkruise.git.semver_range import Range  # noqa: PLC0415  seldom needed
+    from gitkruise.wire.values.semver_range import Range  # noqa: PLC0415  seldom needed
 
     try:
         Range(text)

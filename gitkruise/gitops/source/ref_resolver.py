@@ -11,8 +11,8 @@ from gitkruise.git.plumbing.errors import ref_missing
 from gitkruise.git.plumbing.refs import full_ref
 from gitkruise.git.repository.remote import HEAD, TAGS, RemoteRefs
 from gitkruise.git.repository.repository import Repository
-from gitkruise.git.semver_range import Range
 from gitkruise.model.gitops.config import GitRef, GitSource
+from gitkruise.wire.values.semver_range import Range
 
 _TAG = "refs/tags/"
 

@@ -8,6 +8,7 @@ always the text's length alone. Both factors have a limit here. Errors read like
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any, Final
 
@@ -18,6 +19,9 @@ MAX_LENGTH: Final = 10_000  # characters of a pattern
 # Instructions of the pattern times bytes of the text: about two seconds when RE2's cache of
 # states is of no use, and far above what a pattern and a text have that belong together.
 MAX_STEPS: Final = 300_000_000
+
+# A group in a template of Go's `Expand`; any other `$` is a `$`.
+_REFERENCE: Final = re.compile(r"\$(?:(?P<dollar>\$)|\{(?P<braced>\w+)\}|(?P<name>\w+))", re.ASCII)
 
 _TOO_LARGE: Final = "pattern too large"
 
@@ -49,43 +53,72 @@ class CompiledPattern:
     """A compiled pattern. `search` is true when the pattern matches anywhere in a text."""
 
     __slots__ = ("_compiled", "_longest", "source")
+    _captures = False
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self._compiled = _compiled(source)
+        self._compiled = _compiled(source, captures=self._captures)
         size = max(1, self._compiled.programsize)
         self._longest = MAX_STEPS // size
 
     def search(self, text: str) -> bool:
         """Return whether the pattern matches somewhere in `text`. Raises PatternTooCostly."""
+        return self._found(text) is not None
+
+    def _found(self, text: str) -> Any:
         data = _utf8(text)
         if len(data) > self._longest:
             raise PatternTooCostly(
                 f"{len(data)} bytes are too many for a pattern of this size: "
                 f"at most {self._longest} can be matched"
             )
-        return self._compiled.search(data) is not None
+        return self._compiled.search(data)
 
 
-def _compiled(source: str) -> Any:
+class ExtractingPattern(CompiledPattern):
+    """A compiled pattern that also finds its groups."""
+
+    __slots__ = ()
+    _captures = True
+
+    def expand(self, text: str, template: str) -> str | None:
+        """Return `template` with the groups of the first match, as Go's `Expand` writes it; None
+        where nothing matches. Raises PatternTooCostly."""
+        found = self._found(text)
+        if found is None:
+            return None
+        groups = self._compiled.groupindex
+
+        def group(reference: re.Match[str]) -> str:
+            if reference["dollar"]:
+                return "$"
+            name = reference["braced"] or reference["name"]
+            number = int(name) if name.isdecimal() else groups.get(_utf8(name), -1)
+            known = 0 <= number <= self._compiled.groups
+            return (found.group(number) or b"").decode() if known else ""
+
+        return _REFERENCE.sub(group, template)
+
+
+def _compiled(source: str, *, captures: bool) -> Any:
     import re2  # noqa: PLC0415 -- 18 ms that a command without patterns saves
 
     if len(source) > MAX_LENGTH:
         raise BadPattern(_as_go_says(_TOO_LARGE))
     try:
-        return re2.compile(_utf8(source), _options())
+        return re2.compile(_utf8(source), _options(captures=captures))
     except re2.error as error:
         raise BadPattern(_as_go_says(error.args[0].decode(errors="replace"))) from None
 
 
 @cache
-def _options() -> Any:
+def _options(*, captures: bool) -> Any:
     import re2  # noqa: PLC0415
 
     options = re2.Options()
     options.log_errors = False  # RE2 would write to stderr
     options.max_mem = MAX_MEMORY
-    options.never_capture = True  # groups are never read, and finding them is the slow part
+    options.never_capture = not captures  # finding groups is the slow part
     return options
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitkruise.errors import UsageProblem
-from gitkruise.git.semver_range import Range
+from gitkruise.wire.values.semver_range import Range
 
 TAGS = (
     "v0.9.0", "v1.0.0", "v1.2.0", "1.2.3", "v1.10.0", "v1.11.0-rc.1", "v2.0.0-alpha", "v2.0.0",
