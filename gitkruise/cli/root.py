@@ -65,6 +65,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
         "rollback",
         "Return every pod to an earlier template, by a commit.",
     ),
+    "images": (".change.images", "images", "Show newer tags of images, or commit them."),
     "recreate": (".change.recreate", "recreate", "Restart containers of a pod in place."),
     "prepull": (".change.prepull", "prepull", "Pull images on nodes before pods need them."),
     "suspend": (".change.units", "suspend", "Suspend a unit of the cluster."),

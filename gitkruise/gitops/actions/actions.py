@@ -241,7 +241,7 @@ def _resume(repository: Repository, target: ActionTarget, _: ActionArgs) -> File
 
 def _rollback(repository: Repository, target: ActionTarget, wish: ActionArgs) -> FileEdit:
     file, now, folder = target.desired.document.file, target.commit, target.kustomized
-    _check_written(target, "template")
+    check_written(target.unit, target.desired, "template")
     if wish.to:
         back = repository.commit(wish.to)
         trailers: tuple[tuple[str, str], ...] = ()
@@ -310,7 +310,7 @@ def _edited(
     words: str,
 ) -> FileEdit:
     document = target.desired.document
-    _check_written(target, "partition" if "partition" in fields else words)
+    check_written(target.unit, target.desired, "partition" if "partition" in fields else words)
     kustomized = Kustomized.of(repository, target.commit, target.kustomized)
     edits = kustomized.edits(target.commit) if kustomized is not None else None
     data, after = _data(repository, target), document.obj
@@ -329,17 +329,20 @@ def _edited(
     )
 
 
-def _check_written(target: ActionTarget, field: str) -> None:
-    """Refuse to edit an object that a chart renders: its fields are computed from values."""
-    render = target.unit.spec.render
+def check_written(unit: Unit, desired: Desired, field: str) -> None:
+    """Refuse to edit an object that a chart renders: its fields are computed from values.
+
+    Raises UsageProblem GK3602.
+    """
+    render = unit.spec.render
     if render.kind != "helm":
         return
     files = render.helm.values_files if render.helm else ()
-    own = posixpath.join(clean_path(target.unit.spec.path), "values.yaml")
+    own = posixpath.join(clean_path(unit.spec.path), "values.yaml")
     where = shown(files[-1] if files else own)
     inline = ", or in render.helm.values of its unit" if render.helm and render.helm.values else ""
-    raise _refuse(
-        target,
+    raise _refused(
+        desired,
         "GK3602",
         f"its chart computes the {field} from values, which gitkruise does not edit",
         next_=f"change the value in {where}{inline}, and commit",
@@ -428,11 +431,15 @@ def _nothing(target: ActionTarget, why: str) -> NothingToDo:
 
 
 def _refuse(target: ActionTarget, code: str, message: str, next_: str = "") -> UsageProblem:
-    place = target.desired.document.place(strategy_path(target.desired.document, "partition"))
+    return _refused(target.desired, code, message, next_)
+
+
+def _refused(desired: Desired, code: str, message: str, next_: str) -> UsageProblem:
+    place = desired.document.place(strategy_path(desired.document, "partition"))
     notes = [("unchanged", "nothing was committed or pushed")]
     notes += [("next", next_)] if next_ else []
     finding = Finding(
-        code=code, message=f"{target.key}: {message}", places=(place,), notes=tuple(notes)
+        code=code, message=f"{desired.key}: {message}", places=(place,), notes=tuple(notes)
     )
     return UsageProblem(finding)
 

@@ -181,14 +181,14 @@ class KustomizedEdits:
             return (name, *now[1:]), (name, *want[1:])
         known = {"newTag": want[1], "digest": want[2]}
         if [name for name, text in known.items() if text] != sets:
-            raise refused("GK3602", f"cannot put image {now[0]} back", kustomization, at)
+            raise refused("GK3602", f"cannot set image {now[0]} here", kustomization, at)
         for name in sets:
             self._entry(kustomization, (*at, name), known[name])
         return None
 
     def _entry(self, kustomization: Document, path: FieldPath, text: str) -> None:
         if not get(kustomization.obj, *path):
-            raise refused("GK3602", f"cannot put image {text} back", kustomization, path[:2])
+            raise refused("GK3602", f"cannot set image {text} here", kustomization, path[:2])
         self._write(Setter(kustomization, path), text)
 
     # Replacements -------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
@@ -10,13 +10,15 @@ from typing import Any, Final
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import ActionTarget, ActionVerb, FileEdit
+from gitkruise.gitops.actions.image_update import ImageUpdate
 from gitkruise.gitops.actions.rollback import template_paths, templates
 from gitkruise.gitops.preview.preview import Preview
-from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
+from gitkruise.model.gitops.change import ChangeKind, Desired, FieldChange, ObjectChange, Path
+from gitkruise.model.gitops.config import Unit
 from gitkruise.model.planning.canary import CANARIES
 from gitkruise.model.planning.forecast import STUCK, RolloutForecast
 from gitkruise.model.workloads.labels import DEPLOYMENT
-from gitkruise.wire.primitives.names import named
+from gitkruise.wire.primitives.names import ObjectKey, named
 from gitkruise.wire.primitives.paths import drop, get, put
 
 _STAGES_MAX: Final = 3  # of the past, played before an offline preview
@@ -55,26 +57,65 @@ def check_reach(edit: FileEdit, target: ActionTarget, changes: Sequence[ObjectCh
 
     That happens where units share a base, or where a patch sets the field again.
     """
+    check_reached(edit.file, {target.key: edit.fields}, target.unit, changes)
+
+
+def check_reached(
+    file: str,
+    wanted: Mapping[ObjectKey, Sequence[FieldChange]],
+    unit: Unit,
+    changes: Sequence[ObjectChange],
+) -> None:
+    """Raises UsageProblem GK7044 when a commit changes other objects than those `wanted`, or not
+    their fields. `file` is one of those that it edits."""
     changed = {c.key: c for c in changes if c.kind is not ChangeKind.UNCHANGED and not c.drift}
-    others = sorted(str(key) for key in changed.keys() - {target.key})
-    mine = changed.get(target.key)
-    got = {(c.path, str(c.after)) for c in mine.fields} if mine else set()
-    new = mine is not None and mine.kind is ChangeKind.CREATE  # not there yet: it comes as git says
-    missed = [c for c in edit.fields if (c.path, str(c.after)) not in got and not new]
-    if not others and not missed:
+    others = sorted(str(key) for key in changed.keys() - wanted.keys())
+    missed = [_missed(changed.get(key), fields) for key, fields in wanted.items()]
+    lost = next(((key, path) for key, path in zip(wanted, missed, strict=True) if path), None)
+    if not others and lost is None:
         return
     if others:
-        message = f"this edit of {edit.file} would change other objects, too"
+        message = f"this edit of {file} would change other objects, too"
         notes = (("others", ", ".join(others[:8])),)
     else:
-        dotted = ".".join(str(part) for part in missed[0].path)
-        message = f"this edit of {edit.file} does not reach {target.key}"
-        notes = (("why", f"{dotted} is set again by a patch of unit {target.unit.id}"),)
-    next_ = f"set the field in a patch below {target.unit.spec.path} by hand"
+        assert lost is not None
+        dotted = ".".join(str(part) for part in lost[1])
+        message = f"this edit of {file} does not reach {lost[0]}"
+        notes = (("why", f"{dotted} is set again by a patch of unit {unit.id}"),)
+    next_ = f"set the field in a patch below {unit.spec.path} by hand"
     unchanged = ("unchanged", "nothing was committed or pushed")
     raise UsageProblem(
         Finding(code="GK7044", message=message, notes=(*notes, unchanged, ("next", next_)))
     )
+
+
+def _missed(change: ObjectChange | None, fields: Sequence[FieldChange]) -> Path:
+    """Return the first field that does not change as it should; () for none."""
+    got = {(c.path, str(c.after)) for c in change.fields} if change else set()
+    if change is not None and change.kind is ChangeKind.CREATE:
+        return ()  # not there yet: it comes as git says
+    return next((c.path for c in fields if (c.path, str(c.after)) not in got), ())
+
+
+def check_images(update: ImageUpdate, preview: Preview) -> None:
+    """Raises UsageProblem GK7043 when a rollout of new images, played ahead, gets stuck."""
+    found = preview.forecast.rollouts if preview.forecast else ()
+    stuck = next((p for p in found if p.key in update.fields and p.hold == STUCK), None)
+    wrong = next((f for f in preview.unplayed if f.is_error), None)
+    if stuck is None and wrong is None:
+        return
+    if stuck is not None:
+        what, why = str(stuck.key), stuck.message or "pods do not become available"
+    else:
+        assert wrong is not None
+        what, why = f"unit {update.unit.id}", wrong.message
+    notes = (
+        ("played ahead", why),
+        ("unchanged", "nothing was committed or pushed"),
+        ("next", "gitkruise images --update --force commits it all the same"),
+    )
+    message = f"{what}: the rollout of {update.subject} would not end"
+    raise UsageProblem(Finding(code="GK7043", message=message, notes=notes))
 
 
 def check_outcome(edit: FileEdit, target: ActionTarget, preview: Preview) -> None:

@@ -27,16 +27,24 @@ _NEXT: Final = re.compile(r'<([^>]+)>;\s*rel="?next"?')
 async def versions_of(host: ChartHost, wanted: WantedChart) -> Sequence[ChartVersion]:
     """Return the versions of a chart. Raises Unavailable, and InvalidManifests GK3414 for a chart
     that is not there."""
-    found: list[ChartVersion] = []
-    url = f"{_root(host, wanted)}/tags/list?n=1000"
+    tags = await tags_of(host, _path(host, wanted))
+    if tags is None:
+        raise no_chart(wanted, ())
+    # A tag has no +, which helm writes as _.
+    return [ChartVersion(version=tag.replace("_", "+")) for tag in tags]
+
+
+async def tags_of(host: ChartHost, path: str) -> list[str] | None:
+    """Return the tags of a repository of a registry; None where it is not there. Raises
+    Unavailable."""
+    found: list[str] = []
+    url = f"{_root(host, path)}/tags/list?n=1000"
     for _ in range(_PAGES_MAX):
         reply = await host.get(url, bytes_max=_ANSWER_MAX)
         if reply.status == 404:
-            raise no_chart(wanted, ())
+            return None
         tags = decoded(reply, "the list of tags").get("tags")
-        names = tags if isinstance(tags, list) else []
-        # A tag has no +, which helm writes as _.
-        found += (ChartVersion(version=t.replace("_", "+")) for t in names if isinstance(t, str))
+        found += (tag for tag in (tags if isinstance(tags, list) else ()) if isinstance(tag, str))
         more = _NEXT.search(reply.headers.get("Link", ""))
         if more is None:
             return found
@@ -46,7 +54,7 @@ async def versions_of(host: ChartHost, wanted: WantedChart) -> Sequence[ChartVer
 
 async def archive_of(host: ChartHost, wanted: WantedChart, version: ChartVersion) -> bytes:
     """Return the archive of a version with its digest, unverified. Raises Unavailable."""
-    url = f"{_root(host, wanted)}/blobs/sha256:{version.digest}"
+    url = f"{_root(host, _path(host, wanted))}/blobs/sha256:{version.digest}"
     reply = await host.get(url, bytes_max=ARCHIVE_MAX)
     return body_of(reply, f"the archive of version {shown(version.version)}")
 
@@ -56,7 +64,7 @@ async def digest_of(host: ChartHost, wanted: WantedChart, version: ChartVersion)
     tag = quote(version.version.replace("+", "_"), safe="")
     what = f"the manifest of version {shown(version.version)}"
     reply = await host.get(
-        f"{_root(host, wanted)}/manifests/{tag}",
+        f"{_root(host, _path(host, wanted))}/manifests/{tag}",
         bytes_max=_ANSWER_MAX,
         headers={"Accept": _MANIFEST},
     )
@@ -75,7 +83,10 @@ def _archive_in(layer: Any) -> str:
     return digest[1] if digest else ""
 
 
-def _root(host: ChartHost, wanted: WantedChart) -> str:
+def _path(host: ChartHost, wanted: WantedChart) -> str:
+    return f"{urlsplit(host.home).path.strip('/')}/{wanted.name}".strip("/")
+
+
+def _root(host: ChartHost, path: str) -> str:
     parts = urlsplit(host.home)
-    path = f"{parts.path.strip('/')}/{wanted.name}".strip("/")
     return f"{parts.scheme}://{parts.netloc}/v2/{quote(path)}"

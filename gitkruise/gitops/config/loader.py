@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,12 +12,16 @@ import msgspec
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.git.manifests.substitute import NAME
 from gitkruise.git.parsing.documents import parse_file
-from gitkruise.gitops.config.chart_checks import chart_findings
+from gitkruise.gitops.config.chart_checks import chart_findings, range_findings
 from gitkruise.gitops.config.dependency_checks import impossible_waits
 from gitkruise.gitops.config.fast_validate import sound
 from gitkruise.gitops.config.forge_checks import forge_findings, notify_findings
 from gitkruise.gitops.config.other_tools import instead_of_field, instead_of_kind
-from gitkruise.gitops.config.promotion_checks import bare_step, impossible_promotions
+from gitkruise.gitops.config.promotion_checks import (
+    bare_step,
+    image_findings,
+    impossible_promotions,
+)
 from gitkruise.kube.system.package_data import read_json
 from gitkruise.kube.system.private_files import read_regular
 from gitkruise.model.gitops.config import (
@@ -170,6 +173,7 @@ def check_document(document: Document) -> Iterator[Finding]:
         yield from _bad_times(document)
         yield from _not_yet(document, kind)
         yield from chart_findings(document) if kind == "Unit" else ()
+        yield from image_findings(document) if kind == "Unit" else ()
         yield from _impossible(document) if kind == "GitSource" else ()
         yield from (*forge_findings(document), *notify_findings(document)) if kind == "Sink" else ()
 
@@ -313,7 +317,7 @@ def _impossible(document: Document) -> Iterator[Finding]:
     spec = document.obj["spec"]
     semver = get(spec, "ref", "semver", default="")
     if semver:
-        yield from _bad_range(document, semver)
+        yield from range_findings(document, semver, ("spec", "ref", "semver"))
     verify = spec.get("verify")
     if verify is None:
         return
@@ -333,16 +337,6 @@ def _impossible(document: Document) -> Iterator[Finding]:
         )
         message = f"verify.mode {verify['mode']} wants a tag, and this source follows none"
         yield Finding(code="GK7023", message=message, places=(place,), notes=notes)
-
-
-def _bad_range(document: Document, text: str) -> Iterator[Finding]:
-    from gitkruise.wire.values.semver_range import Range  # noqa: PLC0415  seldom needed
-
-    try:
-        Range(text)
-    except UsageProblem as error:
-        place = document.place(("spec", "ref", "semver"))
-        yield replace(error.findings[0], places=(place,))
 
 
 def _not_yet(document: Document, kind: str) -> Iterator[Finding]:

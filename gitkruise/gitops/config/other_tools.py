@@ -40,7 +40,17 @@ _FIELDS: Final[Mapping[tuple[str, str], str]] = {
     ("Unit", "spec.sourceRef.kind"): "take it out: a unit follows a GitSource",
     ("Unit", "spec.dependsOn.readyExpr"): "write ready",
     ("Unit", "spec.patches"): _KUSTOMIZATION,
-    ("Unit", "spec.images"): _KUSTOMIZATION,
+    ("Unit", "spec.images.name"): f"images of a unit follow a registry; {_KUSTOMIZATION}",
+    ("Unit", "spec.images.newName"): _KUSTOMIZATION,
+    ("Unit", "spec.images.newTag"): _KUSTOMIZATION,
+    ("Unit", "spec.images.digest"): _KUSTOMIZATION,
+    ("Unit", "spec.images.image"): "write repository",
+    ("Unit", "spec.images.imageRepositoryRef"): "write repository: the image of the"
+                                                " ImageRepository",
+    ("Unit", "spec.images.exclusionList"): "write filterTags: pattern names what counts",
+    ("Unit", "spec.images.certSecretRef"): "write secretRef: its Secret has the certificate",
+    ("Unit", "spec.images.provider"): _NEITHER,
+    ("Unit", "spec.images.insecure"): _NEITHER,
     ("Unit", "spec.components"): _KUSTOMIZATION,
     ("Unit", "spec.namePrefix"): _KUSTOMIZATION,
     ("Unit", "spec.nameSuffix"): _KUSTOMIZATION,
@@ -84,6 +94,7 @@ _FIELDS: Final[Mapping[tuple[str, str], str]] = {
     ("GitSource", "spec.include"): _NEITHER,
     ("GitSource", "spec.suspend"): "suspend the units of the source",
 }  # fmt: skip
+_FLUX_IMAGE: Final = "image.toolkit.fluxcd.io"
 _UNIT: Final = "a gitkruise Unit does this"
 _KINDS: Final[Mapping[GroupKind, str]] = {
     GroupKind(_FLUX_KUSTOMIZE, "Kustomization"):
@@ -104,6 +115,13 @@ _KINDS: Final[Mapping[GroupKind, str]] = {
         "a gitkruise Unit names the chart itself: render.helm.repository, chart, version",
     GroupKind(_FLUX_SOURCE, "OCIRepository"): "gitkruise follows git repositories: a GitSource",
     GroupKind(_FLUX_SOURCE, "Bucket"): "gitkruise follows git repositories: a GitSource",
+    GroupKind(_FLUX_IMAGE, "ImageRepository"):
+        "a gitkruise Unit does this: images with repository, secretRef and interval",
+    GroupKind(_FLUX_IMAGE, "ImagePolicy"):
+        "a gitkruise Unit does this: images with policy and filterTags",
+    GroupKind(_FLUX_IMAGE, "ImageUpdateAutomation"):
+        "a gitkruise Unit does this: images with write: commit or pullRequest; comments that mark"
+        " fields are not needed",
     GroupKind(_FLUX_NOTIFY, "Receiver"): "a gitkruise Receiver does this: type, secretRef, sources",
     GroupKind(_FLUX_NOTIFY, "Alert"): "a gitkruise Sink does this: notify",
     GroupKind(_FLUX_NOTIFY, "Provider"): "a gitkruise Sink does this: forge or notify",

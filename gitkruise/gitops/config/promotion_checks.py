@@ -1,17 +1,31 @@
-"""Checks of promotions and of rollbacks on failure: commits that gitkruise writes itself."""
+"""Checks of commits that gitkruise writes itself: promotions, rollbacks on failure, and newer
+images."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from datetime import timedelta
 from itertools import pairwise
+from typing import Final
 
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.gitops.config.analysis_checks import bad_analysis
+from gitkruise.gitops.config.chart_checks import (
+    address_problem,
+    range_findings,
+    registry_address,
+)
 from gitkruise.gitops.config.dependency_checks import places
 from gitkruise.model.gitops.config import Config, Unit, resolve_reference
-from gitkruise.model.gitops.document import Document
+from gitkruise.model.gitops.document import Document, FieldPath
 from gitkruise.model.gitops.promotion import PROMOTED, Promotion, PromotionStep
+from gitkruise.printable import shown
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_duration
+from gitkruise.wire.schema.patterns import BadPattern, compile_pattern
+from gitkruise.wire.values.images import is_image
+from gitkruise.wire.values.images import repository as repository_of
 
 
 def impossible_promotions(config: Config) -> Iterator[Finding]:
@@ -42,6 +56,10 @@ def _impossible(config: Config, unit: Unit) -> Iterator[Finding]:
     if failure_handler != "hold":
         pull_field = "onFailure" if failure_handler == "revert-pr" else ""
         yield from _way(config, unit, ("onFailure",), pull=pull_field)
+    for number, image in enumerate(unit.spec.images):
+        if image.write != "none":
+            pull_field = "write" if image.write == "pullRequest" else ""
+            yield from _way(config, unit, ("images", number), pull=pull_field)
 
 
 def _workload(unit: Unit, promotion: Promotion) -> Iterator[Finding]:
@@ -78,6 +96,84 @@ def _steps(unit: Unit, promotion: Promotion) -> Iterator[Finding]:
             field = "partition" if other.updated is None else "updated"
             path = ("promotion", "steps", number, field)
             yield _bad(unit, path, why, "let partitions go down, or updated go up")
+
+
+# Images -----------------------------------------------------------------------------------------
+
+_IMAGE_INTERVAL_MIN: Final = timedelta(seconds=10)
+
+
+def image_findings(document: Document) -> Iterator[Finding]:
+    """GK7003, GK7005 and GK7022 for images that could never be followed as they are written."""
+    known: set[str] = set()
+    images = get(document.obj, "spec", "images", default=())
+    for number, image in enumerate(images):
+        for path, why, next_ in (*_repository(image, known), *_policy(image)):
+            at: FieldPath = ("spec", "images", number, *path)
+            yield _wrong(document, at, why, next_)
+        yield from _interval(document, number, str(image.get("interval", "5m")))
+        text = get(image, "policy", "semver", "range")
+        if text is not None:
+            at = ("spec", "images", number, "policy", "semver", "range")
+            yield from range_findings(document, text, at)
+        known.add(repository_of(image["repository"]))
+    chart = get(document.obj, "spec", "render", "kind") == "helm"
+    if chart and any(image.get("write") != "none" for image in images):
+        why = "a chart computes its images from values, which gitkruise does not edit"
+        next_ = "write write: none, which only shows newer tags, or take images out"
+        yield _wrong(document, ("spec", "images"), why, next_)
+
+
+def _repository(image: Obj, known: Collection[str]) -> Iterator[tuple[FieldPath, str, str]]:
+    text = image["repository"]
+    next_ = "write HOST/NAME, without a tag: registry.example.com/shop/web"
+    if not is_image(f"{text}:tag"):
+        yield ("repository",), f"{shown(text)} is not the name of an image without a tag", next_
+        return
+    why = address_problem(registry_address(text), secret="secretRef" in image)
+    if why:
+        yield ("repository",), why, next_
+    if repository_of(text) in known:
+        yield ("repository",), f"{shown(text)} has a policy already", "keep one of the two"
+
+
+def _policy(image: Obj) -> Iterator[tuple[FieldPath, str, str]]:
+    if len(image["policy"]) != 1:
+        why = "an image has one policy"
+        yield ("policy",), why, "write semver, alphabetical or numerical"
+    chosen = image.get("filterTags", {})
+    try:
+        compile_pattern(chosen.get("pattern", ""))
+    except BadPattern as error:
+        yield ("filterTags", "pattern"), str(error), "write a regular expression of RE2"
+    if chosen.get("extract") and not chosen.get("pattern"):
+        why = "without a pattern there is nothing to extract from"
+        yield ("filterTags", "extract"), why, "write pattern, or take extract out"
+
+
+def _interval(document: Document, number: int, text: str) -> Iterator[Finding]:
+    try:
+        why = "" if parse_duration(text) >= _IMAGE_INTERVAL_MIN else f"{text} is less than 10s"
+    except ValueError as error:
+        why = str(error)
+    if why:
+        yield Finding(
+            code="GK7005",
+            message=f"spec.images.{number}.interval: {why}",
+            places=(document.place(("spec", "images", number, "interval")),),
+        )
+
+
+def _wrong(document: Document, path: FieldPath, why: str, next_: str) -> Finding:
+    return Finding(
+        code="GK7003",
+        message=f"Unit {'.'.join(map(str, path))}: {why}",
+        places=(document.place(path),),
+        notes=(("next", next_),),
+    )
+
+
+# Steps ------------------------------------------------------------------------------------------
 
 
 def bare_step(document: Document, path: tuple[str | int, ...], value: object) -> Finding | None:
@@ -144,7 +240,7 @@ def _written(step: PromotionStep) -> str:
     return f"{step.partition}" if step.updated is None else f"updated: {step.updated}"
 
 
-def _way(config: Config, unit: Unit, field: tuple[str, ...], *, pull: str) -> Iterator[Finding]:
+def _way(config: Config, unit: Unit, field: FieldPath, *, pull: str) -> Iterator[Finding]:
     """Findings for a unit whose commits have no way into git, or from there back to the unit.
 
     `pull` names the field that requires pull requests, if any does.

@@ -11,7 +11,7 @@ import msgspec
 from gitkruise.errors import Crashed, Finding, SourceFailed
 from gitkruise.git.plumbing.refs import parse_url
 from gitkruise.gitops.cluster.engine import AUTO
-from gitkruise.gitops.config.chart_checks import address_of
+from gitkruise.gitops.config.chart_checks import OCI, address_of
 from gitkruise.gitops.config.dependency_checks import waits_of
 from gitkruise.gitops.config.loader import check_document, declared, missing_for
 from gitkruise.gitops.config.metric_addresses import out_of_reach
@@ -25,6 +25,7 @@ from gitkruise.planner.sync.dependencies import cycle
 from gitkruise.printable import shown
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.values.images import repository as repository_of
 
 FINALIZER: Final = "gitkruise.io/deletion"
 Name = tuple[str, str]  # (kind, namespace/name)
@@ -135,8 +136,8 @@ class ResourceReader:
             yield from self._unmeasured(obj)
 
     def _unmeasured(self, obj: Obj) -> Iterator[Finding]:
-        """Yield why a metric or a chart may not name an address: what it says would be readable in
-        a record."""
+        """Yield why a metric, a chart or an image may not name an address: what it says would be
+        readable in a record."""
         rules, namespace = self.rules, obj["metadata"]["namespace"]
         for path, address in _named_addresses(obj):
             why = out_of_reach(
@@ -170,6 +171,8 @@ def _named_addresses(obj: Obj) -> Iterator[tuple[str, str]]:
             path = f"spec.promotion.metrics.{number}.provider.{provider}.{name}"
             yield path, get(metric, "provider", provider, name, default="")
     yield "spec.render.helm.repository", get(obj, *_REPOSITORY, default="")
+    for number, image in enumerate(get(obj, "spec", "images", default=())):
+        yield f"spec.images.{number}.repository", f"{OCI}{repository_of(image['repository'])}"
 
 
 def name_of(obj: Obj) -> Name:

@@ -14,6 +14,7 @@ import msgspec
 
 from gitkruise.model.gitops.analysis import SecretReference
 from gitkruise.model.gitops.document import Document
+from gitkruise.model.gitops.image_policy import FollowedImage
 from gitkruise.model.gitops.promotion import Promotion
 from gitkruise.model.gitops.strict_struct import Strict
 from gitkruise.wire.primitives.names import OWN_API, OWN_GROUP, Obj
@@ -226,6 +227,7 @@ class UnitSpec(Strict, frozen=True):
     on_failure: Literal["hold", "revert-pr", "revert-push"] = "hold"
     windows: tuple[Window, ...] = ()
     promotion: Promotion | None = None
+    images: tuple[FollowedImage, ...] = ()
 
     def suspended(self, now: datetime) -> datetime | None:
         """Until when the unit is left alone: FOREVER without an end, None when it is not."""

@@ -38,6 +38,13 @@ class ImagePolicy(Strict, frozen=True):
     alphabetical: OrderPolicy | None = None
     numerical: OrderPolicy | None = None
 
+    def __str__(self) -> str:
+        if self.semver is not None:
+            return f"semver {self.semver.range}"
+        if self.numerical is not None:
+            return f"numerical {self.numerical.order}"
+        return f"alphabetical {(self.alphabetical or OrderPolicy()).order}"
+
 
 class FilterTags(Strict, frozen=True):
     """Tags that match `pattern` (RE2) count; the policy compares what `extract` makes of them."""

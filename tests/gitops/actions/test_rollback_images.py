@@ -96,7 +96,7 @@ def test_an_entry_that_is_new_gets_the_tag_that_the_object_had(origin: Origin) -
 @pytest.mark.slow
 def test_an_entry_that_sets_another_field_is_not_guessed(origin: Origin) -> None:
     commit(origin, "    newTag: v1\n")
-    with pytest.raises(InvalidManifests, match="GK3602: cannot put image app back") as caught:
+    with pytest.raises(InvalidManifests, match="GK3602: cannot set image app here") as caught:
         back(origin, commit(origin, "    digest: sha256:aa\n"))
     (place,) = caught.value.findings[0].places
     assert (place.file, place.line) == ("live/kustomization.yaml", 4)

@@ -7,9 +7,7 @@ import base64
 import hashlib
 import json
 import os
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,9 +21,10 @@ from gitkruise.gitops.charts.fetcher import ChartAnswer, ChartFetcher
 from gitkruise.gitops.http_get import Access
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.config import Helm, Reference, Render, Unit, UnitSpec
-from tests.git.helm_program import real, registry
+from tests.git.helm_program import real
 from tests.gitops.analysis.endpoint import fetch_now
 from tests.gitops.charts.hosts import Host, chart, serving
+from tests.gitops.charts.real_registry import running
 
 USER = Access({"username": "ann", "password": "hunter2"})
 BASIC = "Basic " + base64.b64encode(b"ann:hunter2").decode()
@@ -137,38 +136,8 @@ def test_a_blob_is_what_its_digest_says(host: Host, tmp_path: Path) -> None:
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[str]:
     """The address of a registry that wants credentials."""
-    program = registry()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    (tmp_path / "htpasswd").write_text(HTPASSWD)
-    told = {
-        "version": "0.1", "storage": {"inmemory": {}}, "log": {"level": "error"},
-        "http": {"addr": f"127.0.0.1:{port}", "secret": "x"},
-        "auth": {"htpasswd": {"realm": "charts", "path": str(tmp_path / "htpasswd")}},
-    }  # fmt: skip
-    with subprocess.Popen(
-        [program], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        assert process.stdin is not None
-        process.stdin.write(json.dumps(told).encode())
-        process.stdin.close()
-        try:
-            listening(port, process)
-            yield f"127.0.0.1:{port}"
-        finally:
-            process.kill()
-
-
-def listening(port: int, process: subprocess.Popen[bytes]) -> None:
-    """Wait until the registry listens."""
-    while process.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.02)
-        else:
-            return
-    raise AssertionError("the registry ended")
+    with running(tmp_path, HTPASSWD) as address:
+        yield address
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,12 @@ from gitkruise.cli.context.cluster import ClusterChoice, cluster_options
 from gitkruise.cli.context.resource_args import in_one_word, object_argument
 from gitkruise.errors import Finding, UsageProblem
 
-_SHARED: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+_Options = tuple[tuple[tuple[str, ...], dict[str, Any]], ...]
+_OBJECT: _Options = (
     (("-n", "--namespace"), {"default": "", "help": "Namespace of the object."}),
     (("--unit",), {"default": "", "metavar": "UNIT", "help": "Unit that contains the object."}),
+)
+_COMMIT: _Options = (
     (("--repo",), {"default": ".", "show_default": True, "help": "Checkout or bare repository."}),
     (
         ("--config", "config_path"),
@@ -80,10 +83,25 @@ _EXITS = (1, 3, 4, 5, 6, 130)
 _SAYS = "with --wait: the commit was rejected, or its rollout is stuck"
 
 
-def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for words, settings in reversed(_SHARED):
+def commit_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that every command has that commits."""
+    for words, settings in reversed(_COMMIT):
         command = click.option(*words, **settings)(command)
     return command
+
+
+def _options(command: Callable[..., Any]) -> Callable[..., Any]:
+    command = commit_options(command)
+    for words, settings in reversed(_OBJECT):
+        command = click.option(*words, **settings)(command)
+    return command
+
+
+def check_way(flags: Mapping[str, Any]) -> None:
+    """Raise UsageProblem GK7010 for a commit that is to go two ways."""
+    if flags["directly"] and (flags["pr"] or flags["branch"]):
+        message = "--commit excludes --pr and --branch"
+        raise UsageProblem(Finding(code="GK7010", message=message))
 
 
 def _amounts(bare: str, updated: str, partition: str) -> Callable[..., Any]:
@@ -140,9 +158,7 @@ def _no_commit(ctx: click.Context) -> None:
 def _act(ctx: click.Context, verb: str, object_name: str, flags: dict[str, Any]) -> None:
     from gitkruise.cli.context.commit_action import ActionOptions, act  # noqa: PLC0415  imports the model
 
-    if flags["directly"] and (flags["pr"] or flags["branch"]):
-        message = "--commit excludes --pr and --branch"
-        raise UsageProblem(Finding(code="GK7010", message=message))
+    check_way(flags)
     ctx.exit(act(ActionOptions(verb=verb, object_name=object_name, **flags)))
 
 
