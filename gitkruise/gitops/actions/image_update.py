@@ -22,12 +22,15 @@ from gitkruise.gitops.images.survey import ImageState
 from gitkruise.gitops.preview.inputs import name_in_config
 from gitkruise.model.gitops.change import FieldChange
 from gitkruise.model.gitops.config import Unit
+from gitkruise.model.gitops.document import GitCommit
 from gitkruise.printable import many, shown
 from gitkruise.wire.primitives.names import ObjectKey
 
 UPDATE: Final = "update-images"  # of the trailer that names an action
 _UNIT: Final = "Gitkruise-Unit"
 _SUBJECT_MAX: Final = 72
+_ARROW: Final = " → "  # between the tags in the body of a commit
+_COMMITS_MAX: Final = 200  # looked through for the last update of an image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +47,7 @@ class ImageChange:
         return self.repository.rpartition("/")[2]
 
     def __str__(self) -> str:
-        return f"{self.repository} {', '.join(self.before)} → {self.after}"
+        return f"{self.repository} {', '.join(self.before)}{_ARROW}{self.after}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +88,51 @@ def updates_images_of(repository: Repository, commit: str, unit: Unit) -> bool:
     return said.get(ACTION) == UPDATE and said.get(_UNIT, "") == name_in_config(unit)
 
 
+def not_taken_back(
+    repository: Repository, commit: str, states: Iterable[ImageState]
+) -> list[ImageState]:
+    """Leave out images whose last update wrote the tag that they would get now.
+
+    A rollback or a user took it back since, so that only another tag is written. Raises NothingToDo
+    GK7041 where that leaves no image to update.
+    """
+    kept, taken = [], []
+    for state in states:
+        before = _last_update(repository, commit, state) if state.due else None
+        if before is not None and before[1] == state.chosen.tag:
+            taken.append(f"{state.image.repository} {before[1]} of {before[0].short}")
+        else:
+            kept.append(state)
+    if taken and not any(state.due for state in kept):
+        message = f"{', '.join(taken)} was taken back, and is not written again"
+        next_ = "wait for another tag, or write it by hand: gitkruise images --update"
+        raise NothingToDo(Finding(code="GK7041", message=message, notes=(("next", next_),)))
+    return kept
+
+
+def _last_update(
+    repository: Repository, commit: str, state: ImageState
+) -> tuple[GitCommit, str] | None:
+    """Return the last of these commits that is about an image, and the tag that it wrote."""
+    kustomized = _kustomized(repository, commit, state.unit)
+    paths = {reference.desired.document.file for reference in state.references}
+    paths |= set(kustomized.folders(commit) if kustomized is not None else ())
+    for each in repository.commits_between("", commit, paths=[*paths], limit=_COMMITS_MAX):
+        if not updates_images_of(repository, each.id, state.unit):
+            continue
+        for line in repository.message(each.id).splitlines():
+            image, arrow, tag = line.rpartition(_ARROW)
+            if arrow and image.startswith(f"{state.image.repository} "):
+                return each, tag
+    return None
+
+
+def _kustomized(repository: Repository, commit: str, unit: Unit) -> Kustomized | None:
+    render = unit.spec.render
+    folder = None if render.kind in {"plain", "helm"} else unit.spec.path
+    return Kustomized.of(repository, commit, folder)
+
+
 def compute_update(
     repository: Repository, commit: str, unit: Unit, states: Iterable[ImageState]
 ) -> ImageUpdate:
@@ -101,8 +149,7 @@ def compute_update(
         raise NothingToDo(Finding(code="GK7041", message=message))
     check_written(unit, due[0][1][0][0].desired, "image")
     edits = [one for _, changes in due for one in changes]
-    folder = None if unit.spec.render.kind == "plain" else unit.spec.path
-    kustomized = Kustomized.of(repository, commit, folder)
+    kustomized = _kustomized(repository, commit, unit)
     if kustomized is None:
         files = _edited_files(repository, commit, edits)
     else:

@@ -33,16 +33,17 @@ async def keep_looking(
     *,
     seed: str,
     containment: Containment = UNREPORTED,
+    part: str = "promotion",
 ) -> NoReturn:
     """`look` again after the pause it gives (None: without end) or on `wake`, until cancelled.
 
     Failures in a row make the pauses grow from the seconds that `failed` gives to PAUSE_MAX_S;
-    news do not shorten those.
+    news do not shorten those. `part` names what looks in reports of a crash.
     """
     failures = 0
     while True:
         try:
-            with containment.of(f"Unit {seed}: its promotion", RefMoved):
+            with containment.of(f"Unit {seed}: its {part}", RefMoved):
                 pause = await look()
         except (RefMoved, DiagnosticError, ApiError) as error:
             failures += 1

@@ -15,7 +15,7 @@ from gitkruise.git.plumbing.errors import RefMoved
 from gitkruise.gitops.actions.actions import ActionArgs, ActionVerb
 from gitkruise.gitops.actions.hold import action_of
 from gitkruise.gitops.actions.loop import Following, keep_looking, told
-from gitkruise.gitops.actions.proposals import ActionRequest, Proposal, Proposer
+from gitkruise.gitops.actions.proposals import ActionProposal, ActionRequest, Proposer
 from gitkruise.gitops.actions.pull_requests import ActionPullRequests
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.status.unit_status import Reporter
@@ -128,7 +128,7 @@ class FailureHandler:
         if pull_url:
             self._say(f"{causal.short} failed; the rollback is proposed: {pull_url}")
 
-    async def _deliver(self, proposal: Proposal, branch: str, failure: Failure) -> str:
+    async def _deliver(self, proposal: ActionProposal, branch: str, failure: Failure) -> str:
         """The address of its pull request; "" for a push."""
         log.warning(log_line("rollback-proposed", unit=self._unit.id, subject=proposal.subject))
         if self._offers is None:

@@ -18,7 +18,7 @@ from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding, Severi
 from gitkruise.git.plumbing.errors import RefMoved
 from gitkruise.gitops.actions.actions import ActionArgs, ActionVerb
 from gitkruise.gitops.actions.loop import Following, keep_looking, told
-from gitkruise.gitops.actions.proposals import ActionRequest, Proposal, Proposer
+from gitkruise.gitops.actions.proposals import ActionProposal, ActionRequest, Proposer
 from gitkruise.gitops.actions.pull_requests import ActionPullRequests
 from gitkruise.gitops.analysis.analyst import Analyst, MeasuredStep
 from gitkruise.gitops.config.sync_windows import Windows
@@ -321,7 +321,7 @@ class Promoter:
             await asyncio.to_thread(self._proposer.push, proposal)
             log.info(log_line("promotion-committed", unit=self._unit.id, subject=proposal.subject))
 
-    async def _proposed(self, told: PromotionRecord, commit: str) -> Proposal | None:
+    async def _proposed(self, told: PromotionRecord, commit: str) -> ActionProposal | None:
         """The commit of the next step; None when things are otherwise by now."""
         number = f"{told.step + 1}/{told.steps}"
         act = ActionRequest(
@@ -357,7 +357,7 @@ class Promoter:
         self._reporter.look_again()
 
 
-def _body(told: PromotionRecord, spec: Promotion, proposal: Proposal) -> str:
+def _body(told: PromotionRecord, spec: Promotion, proposal: ActionProposal) -> str:
     """Return the body of the pull request; the plan is added as a comment."""
     stood = ""
     if told.step:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gitkruise.errors import InvalidManifests
@@ -19,13 +20,23 @@ from gitkruise.gitops.actions.actions import (
     compute,
 )
 from gitkruise.gitops.actions.hold import held_by
-from gitkruise.gitops.actions.proof import check_outcome, check_reach
+from gitkruise.gitops.actions.image_update import ImageUpdate, compute_update, not_taken_back
+from gitkruise.gitops.actions.proof import (
+    check_images,
+    check_outcome,
+    check_reach,
+    check_reached,
+)
 from gitkruise.gitops.actions.target import BranchState, ObjectQuery, find_target, read_branch
 from gitkruise.gitops.cluster.live_cache import LiveView
+from gitkruise.gitops.images.references import references_to
+from gitkruise.gitops.images.survey import image_state
+from gitkruise.gitops.images.tags import SeenTags
+from gitkruise.gitops.preview.changes import changes_between
 from gitkruise.gitops.preview.inputs import PlanSide, read_side
-from gitkruise.gitops.preview.preview import live_preview
+from gitkruise.gitops.preview.preview import Preview, live_preview
 from gitkruise.kube.system.clock import Clock
-from gitkruise.model.gitops.config import Config
+from gitkruise.model.gitops.config import Config, Unit
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.primitives.names import ObjectKey
@@ -47,9 +58,22 @@ class Proposal:
 
     commit: str
     base: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionProposal(Proposal):
+    """The commit of an action on one object."""
+
     key: ObjectKey
     edit: FileEdit
-    subject: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageProposal(Proposal):
+    """The commit of newer images of a unit."""
+
+    update: ImageUpdate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +95,7 @@ class Proposer:
     def ref(self) -> str:
         return full_ref(self.branch)
 
-    async def propose(self, act: ActionRequest, tip: str) -> Proposal | None:
+    async def propose(self, act: ActionRequest, tip: str) -> ActionProposal | None:
         """The commit that does it on top of `tip`; None when the branch is elsewhere by now.
 
         Raises UsageProblem GK704x when it makes no sense or would not end as asked, and
@@ -81,18 +105,41 @@ class Proposer:
         if drafted is None:
             return None
         (base, after), target, edit = drafted
-        preview = await live_preview(
-            base,
-            after,
-            self.live.catalog,
-            self.gates,
-            transport=self.live.transport,
-            now=self.clock.now(),
-        )
+        preview = await self._preview(base, after)
         check_reach(edit, target, preview.changes)
         check_outcome(edit, target, preview)
         commit = after.commit
-        return Proposal(commit=commit.id, base=tip, key=act.key, edit=edit, subject=commit.subject)
+        return ActionProposal(
+            commit=commit.id, base=tip, key=act.key, edit=edit, subject=commit.subject
+        )
+
+    async def propose_images(
+        self, unit: Unit, tags: Mapping[str, SeenTags], tip: str, over: str = ""
+    ) -> ImageProposal | None:
+        """The commit of the newer ones of `tags`, by repository, on top of `tip`; None when the
+        branch is elsewhere by now.
+
+        On top of `over`, a commit of an earlier proposal, the branch of that can be moved to it; it
+        is `over` itself if that says and does the same. A tag that was written before and taken
+        back is not written again. Raises NothingToDo GK7041, and as `propose`.
+        """
+        drafted = await asyncio.to_thread(self._draft_images, unit, tags, tip, over)
+        if drafted is None:
+            return None
+        base, after, update = drafted
+        if after is not None:
+            preview = await self._preview(base, after)
+            changes = changes_between(base.objects, after.objects, self.live.catalog)
+            check_reached(next(iter(update.files)), update.fields, unit, changes)
+            check_images(update, preview)
+        commit = after.commit.id if after is not None else over
+        return ImageProposal(commit=commit, base=tip, subject=update.subject, update=update)
+
+    async def _preview(self, base: PlanSide, after: PlanSide) -> Preview:
+        live = self.live
+        return await live_preview(
+            base, after, live.catalog, self.gates, transport=live.transport, now=self.clock.now()
+        )
 
     def _draft(
         self, act: ActionRequest, tip: str
@@ -102,30 +149,76 @@ class Proposer:
             return None
         state, target = self._target(act.key, tip)
         edit = compute(act.verb, repository, target, act.wish)
-        tree = edit_tree(repository, repository.tree_id(tip), edit.files, [])
         message = act_message(edit, target, trailers=act.trailers)
-        data = format_commit(tree, [tip], self.identity, self.clock.now(), message)
+        after = self._committed(state, edit.files, message, [tip])
+        return (state.side, after), target, edit
+
+    def _draft_images(
+        self, unit: Unit, tags: Mapping[str, SeenTags], tip: str, over: str
+    ) -> tuple[PlanSide, PlanSide | None, ImageUpdate] | None:
+        """Return both sides, the second one None where `over` has the update already."""
+        repository = self.repository
+        if repository.fetch(self.ref) != tip:
+            return None
+        state = self._state(tip)
+        states = [
+            image_state(
+                unit, image, tuple(references_to(image.repository, state.side.objects)),
+                tags[image.repository],
+            )
+            for image in unit.spec.images
+            if image.repository in tags
+        ]  # fmt: skip
+        update = compute_update(repository, tip, unit, not_taken_back(repository, tip, states))
+        message = update.message()
+        said = repository.message(over).strip() if over else ""
+        if said == message and self._has(over, update.files):
+            return state.side, None, update
+        parents = [tip]
+        if over and not repository.is_ancestor(over, tip):
+            parents = [over] if repository.is_ancestor(tip, over) else [over, tip]
+        return state.side, self._committed(state, update.files, message, parents), update
+
+    def _has(self, commit: str, files: Mapping[str, bytes]) -> bool:
+        """Return whether a commit has files with these contents."""
+        entries = {file: self.repository.find(commit, file) for file in files}
+        return all(
+            entry is not None and self.repository.read_blob(entry.id) == files[file]
+            for file, entry in entries.items()
+        )
+
+    def _committed(
+        self, state: BranchState, files: Mapping[str, bytes], message: str, parents: Sequence[str]
+    ) -> PlanSide:
+        """Write the commit, and read it. Raises InvalidManifests."""
+        repository = self.repository
+        tree = edit_tree(repository, repository.tree_id(state.side.commit.id), files, [])
+        data = format_commit(tree, parents, self.identity, self.clock.now(), message)
         commit = repository.write_object("commit", data)
         after = read_side(repository, commit, state.config, self.live.catalog, self.gates)
         errors = [f for f in after.findings if f.is_error]
         if errors:
             raise InvalidManifests(*errors)
-        return (state.side, after), target, edit
+        return after
 
-    def _target(self, key: ObjectKey, tip: str) -> tuple[BranchState, ActionTarget]:
-        state = read_branch(
+    def _state(self, tip: str) -> BranchState:
+        return read_branch(
             self.repository, self.branch, tip, self.config, self.live.catalog, self.gates
         )
+
+    def _target(self, key: ObjectKey, tip: str) -> tuple[BranchState, ActionTarget]:
         return find_target(
-            [state], ObjectQuery(kind=key.group_kind, name=key.name, namespace=key.namespace)
+            [self._state(tip)],
+            ObjectQuery(kind=key.group_kind, name=key.name, namespace=key.namespace),
         )
 
-    def push(self, proposal: Proposal, onto: str = "") -> None:
-        """Push it to the followed branch, or to a new one. Blocking; never forced.
+    def push(self, proposal: Proposal, onto: str = "", over: str = "") -> None:
+        """Push it to the followed branch, or to another one: a new one, or one that is at `over`.
+        Blocking; never forced.
 
         Raises RefMoved when another push was faster, SourceFailed when it is rejected.
         """
-        ref, old = (full_ref(onto), None) if onto else (self.ref, proposal.base)
+        ref, old = (full_ref(onto), over or None) if onto else (self.ref, proposal.base)
         self.repository.push_ref(ref, proposal.commit, old=old)
 
     def held_by(self, key: ObjectKey, commit: str) -> GitCommit | None:

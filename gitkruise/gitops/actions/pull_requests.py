@@ -10,7 +10,7 @@ from gitkruise.errors import ApiError, BadRequest, Unavailable
 from gitkruise.git.plumbing.errors import RefMoved
 from gitkruise.gitops.actions.actions import ActionVerb
 from gitkruise.gitops.actions.hold import action_of
-from gitkruise.gitops.actions.proposals import Proposal, Proposer
+from gitkruise.gitops.actions.proposals import ActionProposal, Proposal, Proposer
 from gitkruise.gitops.forges.provider import ForgeRepository
 from gitkruise.model.gitops.notifications import Pull
 from gitkruise.wire.primitives.log_line import log_line
@@ -30,7 +30,7 @@ class ActionPullRequests:
         pulls = await self._forge.pulls_from(branch)
         return pulls[0] if pulls else None
 
-    async def make(self, branch: str, proposal: Proposal, body: str) -> Pull:
+    async def make(self, branch: str, proposal: ActionProposal, body: str) -> Pull:
         """Push the branch and open its pull request; older ones of its kind give way.
 
         A branch that is there already was pushed by an earlier run. Raises SourceFailed, ApiError.
@@ -43,6 +43,20 @@ class ActionPullRequests:
         pull = await self._forge.open_pull(branch, base, proposal.subject, body)
         verb, key = proposal.edit.verb, proposal.key
         await overtake(self._forge, pull, lambda other: self._ours(other, verb, key))
+        return pull
+
+    async def put(
+        self, branch: str, proposal: Proposal, body: str, *, over: str, pull: Pull | None
+    ) -> Pull:
+        """Push a proposal to a branch that is at `over` ("": there is none), and update its open
+        pull request, or open one. Raises SourceFailed, RefMoved, ApiError."""
+        if proposal.commit != over:
+            await asyncio.to_thread(self._proposer.push, proposal, branch, over)
+        if pull is None or pull.state != "open":
+            base = self._proposer.branch
+            return await self._forge.open_pull(branch, base, proposal.subject, body)
+        if proposal.commit != over or pull.title != proposal.subject:
+            await self._forge.edit_pull(pull.number, proposal.subject, body)
         return pull
 
     async def merge(self, pull: Pull, key: ObjectKey) -> None:

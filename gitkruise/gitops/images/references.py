@@ -48,7 +48,7 @@ def references_to(image: str, objects: Iterable[Desired]) -> Iterator[ImageRefer
     """Yield the references to an image, which is named without a tag."""
     wanted = repository(image)
     for desired in objects:
-        for path, reference in _images(desired.document.obj, ()):
+        for path, reference in _images(desired.obj, ()):
             if repository(reference) == wanted:
                 yield ImageReference(desired, path, reference)
 

@@ -1,4 +1,5 @@
-"""Promotions and rollbacks that go by themselves: who writes them, where, on which forge."""
+"""Promotions, rollbacks and newer images that go by themselves: who writes them, where, on which
+forge."""
 
 from __future__ import annotations
 
@@ -8,14 +9,17 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from gitkruise.errors import ApiError, DiagnosticError
+from gitkruise.gitops.actions.image_automation import ImageUpdater, image_branch
 from gitkruise.gitops.actions.on_failure import FailureHandler
 from gitkruise.gitops.actions.promotion import Promoter
 from gitkruise.gitops.actions.proposals import Proposer
 from gitkruise.gitops.actions.pull_requests import ActionPullRequests
 from gitkruise.gitops.analysis.analyst import Analyst
+from gitkruise.gitops.cluster.impersonation import account_of, acting_as
 from gitkruise.gitops.config.fingerprints import Fingerprints, sink_of
 from gitkruise.gitops.config.promotion_checks import check_promotion
 from gitkruise.gitops.forges.factory import open_forge
+from gitkruise.gitops.images.tags import TagReader
 from gitkruise.gitops.reconcile.unit_cluster import UnitContext
 from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.runtime.component_errors import ComponentErrors
@@ -26,13 +30,14 @@ from gitkruise.model.gitops.config import Config, Unit
 
 _HEADS: Final = "refs/heads/"
 Driven = tuple[UnitReconciler, Reporter]
+_Acting = Promoter | FailureHandler | ImageUpdater
 
 
 class Promotions:
     """The promotions of units that run, by unit. Without `acts` they only say where they stand."""
 
     def __init__(self, tasks: asyncio.TaskGroup, context: UnitContext, *, acts: bool) -> None:
-        self._parts: ComponentSet[tuple[Promoter | None, FailureHandler | None]] = ComponentSet(
+        self._parts: ComponentSet[tuple[_Acting | None, ...]] = ComponentSet(
             "Unit", tasks, context.containment, context.clock
         )
         self._context, self._acts = context, acts
@@ -60,8 +65,7 @@ class Promotions:
         """
         for name, driven in units.items():
             unit = driven[0].unit
-            acting = unit.spec.promotion is not None or unit.spec.on_failure != "hold"
-            if name in self._parts or not acting:
+            if name in self._parts or not _acts(unit):
                 continue
             async with AsyncExitStack() as stack:
                 try:
@@ -78,12 +82,12 @@ class Promotions:
 
 async def _opened(
     config: Config, driven: Driven, writer: Writer, context: UnitContext, stack: AsyncExitStack
-) -> tuple[Promoter | None, FailureHandler | None]:
+) -> tuple[_Acting | None, ...]:
     sync, reporter = driven
     spec, has_news = sync.unit.spec, context.standings.has_news
     proposer = await _proposer(config, sync.unit, writer, context)
     edge = context.containment
-    promoter = failure_handler = None
+    promoter = failure_handler = updater = None
     if spec.promotion is not None:
         pulls = spec.promotion.via == "pull-request"
         offers = await _offers(config, sync.unit, proposer, stack) if pulls else None
@@ -101,7 +105,25 @@ async def _opened(
         failure_handler = FailureHandler(
             sync.unit, sync, reporter, proposer, offers=offers, has_news=has_news, containment=edge
         )
-    return promoter, failure_handler
+    writes = {image.write for image in spec.images} - {"none"}
+    if writes:
+        pulls = "pullRequest" in writes
+        offers = await _offers(config, sync.unit, proposer, stack) if pulls else None
+        transport = acting_as(account_of(sync.unit), context.live.transport)
+        updater = ImageUpdater(
+            sync, reporter, proposer,
+            offers=offers, branch=image_branch(context.cluster, sync.unit),
+            reader=TagReader(unit=sync.unit, transport=transport, clock=context.clock),
+            has_news=has_news, containment=edge,
+        )  # fmt: skip
+    return promoter, failure_handler, updater
+
+
+def _acts(unit: Unit) -> bool:
+    """Return whether commits for a unit are written without a user."""
+    spec = unit.spec
+    followed = any(image.write != "none" for image in spec.images)
+    return spec.promotion is not None or spec.on_failure != "hold" or followed
 
 
 async def _proposer(config: Config, unit: Unit, writer: Writer, context: UnitContext) -> Proposer:

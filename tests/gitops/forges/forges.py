@@ -239,12 +239,12 @@ class ModelForge:
             state = {"open": "opened"}.get(p["state"], p["state"])
             return {
                 "iid": number, "sha": p["head"], "target_branch": p["base"], "state": state,
-                "title": "t", "merge_commit_sha": merged, "squash_commit_sha": None,
+                "title": p.get("title", "t"), "merge_commit_sha": merged, "squash_commit_sha": None,
                 "source_project_id": p["from"], "target_project_id": 1,
                 "source_branch": p["branch"], "web_url": f"https://lab/{REPO}/{number}",
             }  # fmt: skip
         return {
-            "number": number, "title": "t", "merge_commit_sha": merged,
+            "number": number, "title": p.get("title", "t"), "merge_commit_sha": merged,
             "state": "open" if p["state"] == "open" else "closed",
             "merged_at": "2026-11-21T10:00:00Z" if p["state"] == "merged" else None,
             "head": {"sha": p["head"], "repo": {"id": p["from"]}, "ref": p["branch"]},

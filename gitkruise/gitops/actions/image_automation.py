@@ -1,0 +1,288 @@
+"""Newer images of a unit, written to git by `gitkruise run` as commits or pull requests.
+
+Nothing is remembered: git has the tags, registries have the others, and a pull request is known by
+the name of its branch, which stays the same for newer tags.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from gitkruise.errors import ApiError, DiagnosticError, Finding, NothingToDo, RefMissing, Severity
+from gitkruise.git.plumbing.errors import RefMoved
+from gitkruise.gitops.actions.image_update import updates_images_of
+from gitkruise.gitops.actions.loop import keep_looking, told
+from gitkruise.gitops.actions.proposals import ImageProposal, Proposer
+from gitkruise.gitops.actions.pull_requests import ActionPullRequests
+from gitkruise.gitops.build.builder import BuiltCommit
+from gitkruise.gitops.containment import UNREPORTED, Containment
+from gitkruise.gitops.images.references import references_to
+from gitkruise.gitops.images.survey import image_state
+from gitkruise.gitops.images.tags import SeenTags, TagReader
+from gitkruise.gitops.reconcile.interventions import COMPONENT
+from gitkruise.gitops.status.unit_status import Reporter
+from gitkruise.kube.client.events import Subject
+from gitkruise.model.gitops.config import Unit, duration
+from gitkruise.model.gitops.image_policy import FollowedImage
+from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.planning.plan import Event
+from gitkruise.planner.notify.comment import plain
+from gitkruise.wire.primitives.log_line import log_line
+from gitkruise.wire.primitives.names import split_api_version
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.times import format_time
+
+log = logging.getLogger(__name__)
+BRANCHES: Final = "gitkruise/images"  # of pull requests, followed by cluster and unit
+CODE: Final = "GK3508"
+_CHANNEL: Final = "images"
+_BUSY: Final = timedelta(seconds=1)  # while the unit has a commit to read
+_LOOK: Final = timedelta(seconds=30)  # while the branch has a commit that the unit does not take
+_MOVED_S: Final = 1.0
+_FAILED_S: Final = 5.0
+
+
+class Built(Protocol):
+    """The part of UnitReconciler that image automation reads."""
+
+    built: BuiltCommit | None
+
+
+@dataclass(slots=True)
+class _Registry:
+    """An image as its registry showed it last."""
+
+    image: FollowedImage
+    due: float = 0.0  # of the monotonic clock
+    seen: SeenTags | None = None
+    silent_since: datetime | None = None
+    error: Finding | None = None
+
+
+@dataclass(slots=True)
+class _Delivered:
+    """The inputs of the last delivery: the commit, and the tags that were chosen."""
+
+    of: tuple[str, tuple[str, ...]] = ("", ())
+    note: str = ""
+    url: str = field(default="", repr=False)
+
+
+class ImageUpdater:
+    """Writes newer images of one unit to git."""
+
+    def __init__(
+        self,
+        following: Built,
+        reporter: Reporter,
+        proposer: Proposer,
+        *,
+        offers: ActionPullRequests | None,
+        reader: TagReader,
+        branch: str,
+        has_news: Callable[[str], bool],
+        containment: Containment = UNREPORTED,
+    ) -> None:
+        """`branch` is that of pull requests; `reader` reads for the unit."""
+        unit = reader.unit
+        self._unit, self._following, self._reporter = unit, following, reporter
+        self._proposer, self._offers, self._reader = proposer, offers, reader
+        self._branch, self._has_news = branch, has_news
+        self._clock, self._containment = proposer.clock, containment
+        self._registries = [_Registry(i) for i in unit.spec.images if i.write != "none"]
+        self._delivered = {"commit": _Delivered(), "pullRequest": _Delivered()}
+        self._problem = ""
+        self._remarked: Finding | None = None
+        self._seen_commit = ""
+        self._wake = asyncio.Event()
+        reporter.listen(self._heard)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await keep_looking(
+            self._looked, self._failed, self._wake, self._clock,
+            seed=self._unit.id, containment=self._containment, part="image updates",
+        )  # fmt: skip
+
+    def _heard(self, _: UnitRecord) -> None:
+        built = self._following.built
+        if built is not None and built.commit.id != self._seen_commit:
+            self._wake.set()
+
+    async def _looked(self) -> timedelta | None:
+        pause = await self.look()
+        self._problem = ""
+        self._remark()
+        return pause
+
+    def _failed(self, error: RefMoved | DiagnosticError | ApiError) -> float:
+        if isinstance(error, RefMoved):
+            return _MOVED_S  # what was pushed meanwhile is looked at first
+        self._problem = f"newer images cannot be written: {told(error)}"
+        self._remark()
+        return _FAILED_S
+
+    async def look(self) -> timedelta | None:
+        """Ask the registries that are due, and write newer tags; how long nothing is to be done
+        without news."""
+        if self._unit.spec.suspended(self._clock.now()) is not None:
+            return _LOOK
+        for registry in self._registries:
+            if self._clock.monotonic() >= registry.due:
+                await self._ask(registry)
+        built = self._following.built
+        if built is None or built.desired is None or self._has_news(self._unit.id):
+            return _BUSY
+        self._seen_commit = built.commit.id
+        for write in ("commit", "pullRequest"):
+            if not await self._write(write, built):
+                return _LOOK
+        left = min(registry.due for registry in self._registries) - self._clock.monotonic()
+        return timedelta(seconds=max(left, 0.0))
+
+    async def _ask(self, registry: _Registry) -> None:
+        registry.due = self._clock.monotonic() + duration(registry.image.interval).total_seconds()
+        try:
+            registry.seen = await self._reader.read(registry.image)
+        except DiagnosticError as error:
+            if registry.silent_since is None:
+                registry.silent_since = self._clock.now()
+                log.warning(log_line("tags-not-read", unit=self._unit.id, error=error))
+            registry.error = error.findings[0]
+        else:
+            registry.silent_since = registry.error = None
+
+    async def _write(self, write: str, built: BuiltCommit) -> bool:
+        """Write what is due by one way; return False while the branch has a commit that the unit
+        has not read, or while it has news."""
+        tags, chosen = self._newer(write, built)
+        delivered = self._delivered[write]
+        if not tags:
+            self._delivered[write] = _Delivered()
+            return True
+        commit = built.commit.id
+        if delivered.of == (commit, chosen):
+            return True
+        deliver = self._commit if write == "commit" else self._offer
+        try:
+            made = await deliver(tags, commit)
+        except NothingToDo as nothing:
+            made = _Delivered(note=nothing.findings[0].message)
+        if made is None:
+            return False
+        made.of = (commit, chosen)
+        self._delivered[write] = made
+        return True
+
+    def _newer(self, write: str, built: BuiltCommit) -> tuple[dict[str, SeenTags], tuple[str, ...]]:
+        """Return the tags of images with newer ones than the commit has, and the new references."""
+        assert built.desired is not None
+        found: dict[str, SeenTags] = {}
+        chosen: list[str] = []
+        for registry in self._registries:
+            image = registry.image
+            if image.write != write or registry.seen is None:
+                continue
+            references = tuple(references_to(image.repository, built.desired.objects))
+            state = image_state(self._unit, image, references, registry.seen)
+            if state.due:
+                found[image.repository] = registry.seen
+                chosen += (text for _, text in state.due)
+        return found, tuple(chosen)
+
+    async def _commit(self, tags: Mapping[str, SeenTags], tip: str) -> _Delivered | None:
+        proposal = await self._proposer.propose_images(self._unit, tags, tip)
+        if proposal is None or self._has_news(self._unit.id):
+            return None
+        await asyncio.to_thread(self._proposer.push, proposal)
+        self._tell("ImagesCommitted", proposal, proposal.commit[:7])
+        return _Delivered()
+
+    async def _offer(self, tags: Mapping[str, SeenTags], tip: str) -> _Delivered | None:
+        """Propose the tags by the pull request of the branch."""
+        assert self._offers is not None, "checked"
+        over = await asyncio.to_thread(self._head)
+        if over is None:
+            return _Delivered(note=f"a user pushed to {self._branch}: merge or delete it")
+        pull = await self._offers.found(self._branch)
+        proposal = await self._proposer.propose_images(self._unit, tags, tip, over)
+        if proposal is None or self._has_news(self._unit.id):
+            return None
+        same = proposal.commit == over or (pull is not None and pull.title == proposal.subject)
+        if pull is not None and pull.state == "closed" and same:
+            return _Delivered(note=f"pull request #{pull.number} that proposed them was closed")
+        body = f"{plain(proposal.update.why)}\n\nMerge it to roll them out; close it to keep what "
+        body += "git has. It is updated when the registry has a newer tag."
+        known = pull is not None and pull.state == "open" and proposal.commit == over
+        pull = await self._offers.put(self._branch, proposal, body, over=over, pull=pull)
+        if not known:
+            self._tell("ImagesProposed", proposal, pull.url)
+        return _Delivered(note=f"{proposal.subject} is proposed: {pull.url}")
+
+    def _head(self) -> str | None:
+        """Return the head of our branch, "" without one; None if it has a commit of others."""
+        repository = self._proposer.repository
+        try:
+            head = repository.fetch(f"refs/heads/{self._branch}")
+        except RefMissing:
+            return ""
+        return head if updates_images_of(repository, head, self._unit) else None
+
+    # Reporting ------------------------------------------------------------------------------
+
+    def _tell(self, reason: str, proposal: ImageProposal, where: str) -> None:
+        """Log a commit or pull request, and record an Event at each object that it changes."""
+        unit, live = self._unit.id, self._proposer.live
+        log.info(log_line(reason, unit=unit, subject=proposal.subject, where=where))
+        for key in proposal.update.fields:
+            obj = live.store.get(key)
+            if obj is None:
+                continue
+            _, version = split_api_version(str(obj["apiVersion"]))
+            uid = str(get(obj, "metadata", "uid", default=""))
+            text = f"unit {unit}: {proposal.subject}: {where}"
+            subject = Subject(key=key, version=version, uid=uid)
+            live.events.record(subject, Event("Normal", reason, text), COMPONENT)
+
+    def _remark(self) -> None:
+        """Report what is new: each remark offers a record."""
+        finding = self._finding()
+        if finding != self._remarked:
+            self._remarked = finding
+            self._reporter.remark(_CHANNEL, finding)
+
+    def _finding(self) -> Finding | None:
+        notes = list(self._notes())
+        if not notes:
+            return None
+        (first, why), *others = notes
+        return Finding(
+            code=CODE,
+            message=f"images: {first}",
+            severity=Severity.WARNING,
+            notes=(*((("why", why),) if why else ()), *(("also", text) for text, _ in others)),
+        )
+
+    def _notes(self) -> Iterator[tuple[str, str]]:
+        """Yield what people should know, each with its reason or ""."""
+        if self._problem:
+            yield self._problem, ""
+        for registry in self._registries:
+            if registry.error is not None and registry.silent_since is not None:
+                since = format_time(registry.silent_since)
+                error = registry.error
+                what = f"the tags of {registry.image.repository} are unknown since {since}"
+                yield what, f"{error.code}: {error.message}"
+        for delivered in self._delivered.values():
+            if delivered.note:
+                yield delivered.note, ""
+
+
+def image_branch(cluster: str, unit: Unit) -> str:
+    """Return the branch of pull requests with newer images of a unit, as this cluster has it."""
+    return f"{BRANCHES}/{cluster}/{unit.id}"

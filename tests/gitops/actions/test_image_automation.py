@@ -1,0 +1,265 @@
+"""gitkruise run writes newer images to git: by commits, or by one pull request per unit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from gitkruise.gitops.actions.image_automation import ImageUpdater, image_branch
+from gitkruise.gitops.actions.proposals import Proposer
+from gitkruise.gitops.actions.pull_requests import ActionPullRequests
+from gitkruise.gitops.images.tags import TagReader
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.sandbox.controllers import alongside
+from gitkruise.wire.primitives.names import GroupKind
+from tests.git.repos import run_git
+from tests.gitops.actions.test_promotion_pulls import forge_of, shown
+from tests.gitops.analysis.endpoint import fetch_now
+from tests.gitops.charts.hosts import Host, serving
+from tests.gitops.forges.forges import ModelForge, client
+from tests.gitops.promoted import configured, written
+from tests.gitops.stage import BOT, MakeStage, Stage, web
+
+LIST = "/v2/shop/web/tags/list?n=1000"
+EVENT = GroupKind("", "Event")
+BRANCH = "gitkruise/images/test/shop/web"
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    with serving() as found:
+        offer(found, "1.0.0")
+        yield found
+
+
+def offer(host: Host, *tags: str) -> None:
+    host.has(LIST, json.dumps({"tags": tags}).encode())
+
+
+def image(host: Host, tag: str = "") -> str:
+    name = f"{host.url.removeprefix('http://')}/shop/web"
+    return f"{name}:{tag}" if tag else name
+
+
+def followed(host: Host, write: str) -> dict[str, Any]:
+    policy = {"semver": {"range": "1.x"}}
+    return {"repository": image(host), "policy": policy, "interval": "1m", "write": write}
+
+
+@asynccontextmanager
+async def updating(stage: Stage, model: ModelForge | None = None) -> AsyncIterator[None]:
+    """gitkruise with what writes images for its unit, while the block runs; its end is a crash."""
+    unit = stage.unit.unit
+    proposer = Proposer(
+        repository=stage.repository, branch="main", config=configured(stage), live=stage.live,
+        gates=Gates(), clock=stage.clock, identity=BOT,
+    )  # fmt: skip
+    forge = client(model, stage.clock) if model is not None else None
+    updater = ImageUpdater(
+        stage.unit, stage.reporter, proposer,
+        offers=ActionPullRequests(forge, proposer) if forge else None,
+        reader=TagReader(
+            unit=unit, transport=stage.live.transport, clock=stage.clock, get=fetch_now
+        ),
+        branch=image_branch("test", unit), has_news=stage.around.standings.has_news,
+    )  # fmt: skip
+
+    async def follow() -> None:
+        while True:
+            await stage.follower.check()
+            await stage.clock.sleep(20)
+
+    async with stage.running(), alongside(follow(), updater.run()):
+        yield
+
+
+def remarks(stage: Stage) -> list[str]:
+    return [f.message for f in stage.record.findings if f.code == "GK3508"]
+
+
+def test_a_newer_tag_is_committed_and_rolled_out_once(staged: MakeStage, host: Host) -> None:
+    stage = staged(images=[followed(host, "commit")])
+
+    async def script() -> None:
+        async with updating(stage):
+            await stage.push(web(image(host, "1.0.0")), message="first")
+            await stage.rest(70)
+            assert written(stage) == ["first"]
+            offer(host, "1.0.0", "1.1.0", "2.0.0", "1.2.0-rc.1")
+            await stage.rest(180)
+            assert written(stage) == ["first", "web: web 1.1.0"]
+            assert (stage.state, stage.images()) == ("Done", [image(host, "1.1.0")] * 4)
+            told = [e["message"] for e in stage.world.objects(EVENT, "shop")
+                    if e["reason"] == "ImagesCommitted"]  # fmt: skip
+            assert len(told) == 1
+            assert told[0].startswith("unit shop/web: web: web 1.1.0: ")
+            offer(host, "1.1.0", "1.3.0")
+            await stage.rest(600)
+            assert written(stage)[2:] == ["web: web 1.3.0"]
+            assert remarks(stage) == []
+            asked = host.paths.count(LIST)
+        stage.start_over()
+        async with updating(stage):
+            await stage.rest(300)
+            assert written(stage)[3:] == []
+            assert 4 <= host.paths.count(LIST) - asked <= 6
+
+    stage.play(script)
+
+
+def test_a_registry_that_is_away_is_a_warning_and_stops_nothing(
+    staged: MakeStage, host: Host
+) -> None:
+    stage = staged(images=[followed(host, "commit")])
+
+    async def script() -> None:
+        async with updating(stage):
+            host.replies.clear()
+            await stage.push(web(image(host, "1.0.0")), message="first")
+            await stage.rest(200)
+            (said,) = remarks(stage)
+            assert said.startswith(
+                f"images: the tags of {image(host)} are unknown since 2026-11-21T10:00:00Z"
+            )
+            assert stage.state == "Done"
+            await stage.push(web(image(host, "1.0.1")), message="by hand")
+            await stage.rest(60)
+            assert stage.images() == [image(host, "1.0.1")] * 4
+            assert remarks(stage) == [said]
+            offer(host, "1.1.0")
+            await stage.rest(120)
+            assert written(stage)[-1] == "web: web 1.1.0"
+            assert remarks(stage) == []
+
+    stage.play(script)
+
+
+def test_a_tag_that_was_taken_back_is_not_written_again(staged: MakeStage, host: Host) -> None:
+    stage = staged(images=[followed(host, "commit")])
+
+    async def script() -> None:
+        async with updating(stage):
+            offer(host, "1.1.0")
+            await stage.push(web(image(host, "1.0.0")), message="first")
+            await stage.rest(180)
+            run_git(stage.origin.work, "pull", "--quiet", "origin", "main")
+            await stage.push(web(image(host, "1.0.0")), message="back")
+            await stage.rest(300)
+            assert written(stage) == ["first", "web: web 1.1.0", "back"]
+            (said,) = remarks(stage)
+            assert "1.1.0 of" in said
+            assert "was taken back, and is not written again" in said
+            offer(host, "1.1.0", "1.1.1")
+            await stage.rest(180)
+            assert written(stage)[3:] == ["web: web 1.1.1"]
+            assert remarks(stage) == []
+
+    stage.play(script)
+
+
+def test_a_commit_that_is_not_read_yet_is_waited_for(staged: MakeStage, host: Host) -> None:
+    stage = staged(images=[followed(host, "commit")])
+
+    async def script() -> None:
+        async with updating(stage):
+            await stage.push(web(image(host, "1.0.0")), message="first")
+            await stage.rest(30)
+            stage.origin.commit({"app.yaml": "not: [yaml"}, "broken")
+            offer(host, "1.1.0")
+            await stage.rest(300)
+            assert written(stage) == ["first", "broken"]
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["github", "gitlab", "gitea"])
+def test_one_pull_request_is_opened_and_updated_by_newer_tags(
+    kind: str, staged: MakeStage, host: Host
+) -> None:
+    stage = staged(images=[followed(host, "pullRequest")])
+    model = forge_of(stage, kind)
+
+    async def script() -> None:
+        async with updating(stage, model):
+            offer(host, "1.1.0")
+            await stage.push(web(image(host, "1.0.0")), message="first")
+            await stage.rest(120)
+            assert shown(model) == [(BRANCH, "open")]
+            assert model.pulls[1]["title"] == "web: web 1.1.0"
+            assert "1.0.0 → 1.1.0" in model.pulls[1]["body"]
+            assert remarks(stage)[0].startswith("images: web: web 1.1.0 is proposed: ")
+            offer(host, "1.1.0", "1.2.0")
+            await stage.rest(120)
+            assert shown(model) == [(BRANCH, "open")]
+            assert model.pulls[1]["title"] == "web: web 1.2.0"
+            head = run_git(stage.origin.bare, "rev-parse", BRANCH)
+            await stage.push(other="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: o}\n")
+            await stage.rest(120)
+            assert run_git(stage.origin.bare, "rev-parse", BRANCH) == head
+        stage.start_over()
+        async with updating(stage, model):
+            await stage.rest(120)
+            assert run_git(stage.origin.bare, "rev-parse", BRANCH) == head
+            model.pulls[1]["head"] = head
+            model.end_pull(1, "merged", model.on_merge(1))
+            await stage.rest(120)
+            assert stage.images() == [image(host, "1.2.0")] * 4
+            assert remarks(stage) == []
+            offer(host, "1.3.0")
+            await stage.rest(120)
+            assert shown(model) == [(BRANCH, "merged"), (BRANCH, "open")]
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_a_closed_pull_request_is_followed_by_that_of_another_tag(
+    staged: MakeStage, host: Host
+) -> None:
+    stage = staged(images=[followed(host, "pullRequest")])
+    model = forge_of(stage)
+
+    async def script() -> None:
+        async with updating(stage, model):
+            offer(host, "1.1.0")
+            await stage.push(web(image(host, "1.0.0")), message="first")
+            await stage.rest(120)
+            model.end_pull(1, "closed")
+        stage.start_over()
+        async with updating(stage, model):
+            await stage.rest(300)
+            assert shown(model) == [(BRANCH, "closed")]
+            assert remarks(stage) == ["images: pull request #1 that proposed them was closed"]
+            offer(host, "1.2.0")
+            await stage.rest(120)
+            assert shown(model) == [(BRANCH, "closed"), (BRANCH, "open")]
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_what_somebody_else_pushed_to_the_branch_is_left_to_people(
+    staged: MakeStage, host: Host
+) -> None:
+    stage = staged(images=[followed(host, "pullRequest")])
+    model = forge_of(stage)
+
+    async def script() -> None:
+        async with updating(stage, model):
+            offer(host, "1.1.0")
+            await stage.push(web(image(host, "1.0.0")), message="first")
+            await stage.rest(120)
+            run_git(stage.origin.work, "fetch", "--quiet", "origin")
+            run_git(stage.origin.work, "checkout", "--quiet", "--detach", f"origin/{BRANCH}")
+            head = stage.origin.commit({"more.yaml": "# more\n"}, "and this", branch=BRANCH)
+            offer(host, "1.2.0")
+            await stage.rest(120)
+            assert run_git(stage.origin.bare, "rev-parse", BRANCH) == head
+            assert remarks(stage) == [f"images: a user pushed to {BRANCH}: merge or delete it"]
+
+    stage.play(script)
