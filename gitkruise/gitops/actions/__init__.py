@@ -8,9 +8,10 @@ before it is committed. The cluster is never written: the reconciler applies the
 other one.
 
 Automatic actions run in a `loop` per unit: `promotion` commits the next step of a promotion after
-its soak, `on_failure` rolls a failed rollout back. `proposals` turns both into a commit on the
-followed branch or on a branch with a pull request (`pull_requests`).
+its soak, `on_failure` rolls a failed rollout back, and `image_automation` writes newer images, as
+`image_update` edits them. `proposals` turns each into a commit on the followed branch or on a
+branch with a pull request (`pull_requests`).
 
-The commands `gitkruise promote|hold|resume|rollback` call `actions`; `runtime.promotions` starts
-the loops.
+The commands `gitkruise promote|hold|resume|rollback` call `actions`, `gitkruise images` calls
+`image_update`; `runtime.promotions` starts the loops.
 """

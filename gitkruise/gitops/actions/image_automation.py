@@ -22,7 +22,7 @@ from gitkruise.gitops.actions.pull_requests import ActionPullRequests
 from gitkruise.gitops.build.builder import BuiltCommit
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.images.references import references_to
-from gitkruise.gitops.images.survey import image_state
+from gitkruise.gitops.images.survey import ImageState
 from gitkruise.gitops.images.tags import SeenTags, TagReader
 from gitkruise.gitops.reconcile.interventions import COMPONENT
 from gitkruise.gitops.status.unit_status import Reporter
@@ -189,7 +189,9 @@ class ImageUpdater:
             if image.write != write or registry.seen is None:
                 continue
             references = tuple(references_to(image.repository, built.desired.objects))
-            state = image_state(self._unit, image, references, registry.seen)
+            state = ImageState(
+                unit=self._unit, image=image, references=references, seen=registry.seen
+            )
             if state.due:
                 found[image.repository] = registry.seen
                 chosen += (text for _, text in state.due)
@@ -276,7 +278,9 @@ class ImageUpdater:
             if registry.error is not None and registry.silent_since is not None:
                 since = format_time(registry.silent_since)
                 error = registry.error
-                what = f"the tags of {registry.image.repository} are unknown since {since}"
+                what = (
+                    f"the tags of {registry.image.repository} have not been readable since {since}"
+                )
                 yield what, f"{error.code}: {error.message}"
         for delivered in self._delivered.values():
             if delivered.note:

@@ -30,7 +30,7 @@ from gitkruise.gitops.actions.proof import (
 from gitkruise.gitops.actions.target import BranchState, ObjectQuery, find_target, read_branch
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.images.references import references_to
-from gitkruise.gitops.images.survey import image_state
+from gitkruise.gitops.images.survey import ImageState
 from gitkruise.gitops.images.tags import SeenTags
 from gitkruise.gitops.preview.changes import changes_between
 from gitkruise.gitops.preview.inputs import PlanSide, read_side
@@ -162,13 +162,15 @@ class Proposer:
             return None
         state = self._state(tip)
         states = [
-            image_state(
-                unit, image, tuple(references_to(image.repository, state.side.objects)),
-                tags[image.repository],
+            ImageState(
+                unit=unit,
+                image=image,
+                references=tuple(references_to(image.repository, state.side.objects)),
+                seen=tags[image.repository],
             )
             for image in unit.spec.images
             if image.repository in tags
-        ]  # fmt: skip
+        ]
         update = compute_update(repository, tip, unit, not_taken_back(repository, tip, states))
         message = update.message()
         said = repository.message(over).strip() if over else ""

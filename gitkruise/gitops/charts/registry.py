@@ -15,6 +15,7 @@ from gitkruise.gitops.charts.versions import ChartVersion, no_chart
 from gitkruise.printable import shown
 
 _PAGES_MAX: Final = 50
+_TAGS_MAX: Final = 100_000
 _ANSWER_MAX: Final = 4 << 20
 _MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 _ARCHIVES: Final = (
@@ -45,6 +46,8 @@ async def tags_of(host: ChartHost, path: str) -> list[str] | None:
             return None
         tags = decoded(reply, "the list of tags").get("tags")
         found += (tag for tag in (tags if isinstance(tags, list) else ()) if isinstance(tag, str))
+        if len(found) > _TAGS_MAX:
+            raise Unavailable(f"it lists more than {_TAGS_MAX} tags")
         more = _NEXT.search(reply.headers.get("Link", ""))
         if more is None:
             return found

@@ -14,7 +14,6 @@ from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.image_policy import (
     ChosenTag,
     FollowedImage,
-    choose_tag,
     tag_to_write,
 )
 
@@ -32,8 +31,11 @@ class ImageState:
     image: FollowedImage
     references: tuple[ImageReference, ...]
     seen: SeenTags | None = None
-    chosen: ChosenTag = _UNSEEN
     error: Finding | None = None
+
+    @property
+    def chosen(self) -> ChosenTag:
+        return self.seen.chosen if self.seen is not None else _UNSEEN
 
     @property
     def due(self) -> tuple[tuple[ImageReference, str], ...]:
@@ -65,16 +67,7 @@ async def image_states(
             seen, error = await reader.read(image), None
         except DiagnosticError as failed:
             seen, error = None, failed.findings[0]
-        found.append(image_state(unit, image, references, seen, error))
+        found.append(
+            ImageState(unit=unit, image=image, references=references, seen=seen, error=error)
+        )
     return tuple(found)
-
-
-def image_state(
-    unit: Unit, image: FollowedImage, references: tuple[ImageReference, ...],
-    seen: SeenTags | None, error: Finding | None = None,
-) -> ImageState:  # fmt: skip
-    """Return an image whose tags were `seen`, or could not be."""
-    chosen = choose_tag(seen.tags, image) if seen is not None else _UNSEEN
-    return ImageState(
-        unit=unit, image=image, references=references, seen=seen, chosen=chosen, error=error
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from gitkruise.gitops.http_get import Access, Fetch, fetch
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import Unit
-from gitkruise.model.gitops.image_policy import FollowedImage
+from gitkruise.model.gitops.image_policy import ChosenTag, FollowedImage, choose_tag
 from gitkruise.planner.node.pull_credentials import BadSecretError, credentials_for
 from gitkruise.printable import shown
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
@@ -30,9 +31,11 @@ _CREDENTIALS: Final = frozenset({"password", "bearerToken", "ca.crt"})
 
 @dataclass(frozen=True, slots=True)
 class SeenTags:
-    """Tags of an image, and when its registry listed them."""
+    """Number of tags that the registry of an image listed, the one that the policy chooses of them,
+    and the time."""
 
-    tags: frozenset[str]
+    count: int
+    chosen: ChosenTag
     at: datetime
 
 
@@ -60,7 +63,9 @@ class TagReader:
             raise _unread(image, access.cover(error.message)) from error
         if found is None:
             raise _unread(image, "the registry does not have it")
-        return SeenTags(frozenset(found), self.clock.now())
+        # In a thread: there may be many tags, and the pattern is that of a stranger.
+        chosen = await asyncio.to_thread(choose_tag, found, image)
+        return SeenTags(len(found), chosen, self.clock.now())
 
     async def _access(self, image: FollowedImage) -> Access:
         if image.secret_ref is None:

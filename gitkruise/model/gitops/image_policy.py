@@ -6,13 +6,14 @@ Names and rules are those of Flux's ImageRepository and ImagePolicy.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Literal, TypeAlias
 
 from gitkruise.model.gitops.analysis import SecretReference
 from gitkruise.model.gitops.strict_struct import Strict
+from gitkruise.wire.schema.patterns import ExtractingPattern, PatternTooCostly
 
 Order: TypeAlias = Literal["asc", "desc"]
 Write: TypeAlias = Literal["pullRequest", "commit", "none"]
@@ -76,9 +77,12 @@ def choose_tag(tags: Iterable[str], image: FollowedImage) -> ChosenTag:
     """Return the tag that the policy of an image chooses. The order of `tags` does not matter.
 
     Of tags that the policy cannot tell apart the last by name is chosen. Raises UsageProblem
-    GK7022, BadPattern and PatternTooCostly for a policy that was not checked.
+    GK7022 and BadPattern for a policy that was not checked.
     """
-    values = _values({tag for tag in tags if _TAG.fullmatch(tag)}, image.filter_tags)
+    try:
+        values = _values({tag for tag in tags if _TAG.fullmatch(tag)}, image.filter_tags)
+    except PatternTooCostly as error:
+        return ChosenTag("", f"the pattern cannot be matched with all tags: {error}")
     if not values:
         matching = f" that matches {image.filter_tags.pattern}" if image.filter_tags.pattern else ""
         return ChosenTag("", f"there is no tag{matching}")
@@ -95,13 +99,12 @@ def choose_tag(tags: Iterable[str], image: FollowedImage) -> ChosenTag:
     return ChosenTag(_last(values, policy.alphabetical or OrderPolicy(), str))
 
 
-def _values(tags: Iterable[str], chosen: FilterTags) -> dict[str, str]:
+def _values(tags: Collection[str], chosen: FilterTags) -> dict[str, str]:
     """Return tags by the values that are compared; of several for a value the last by name."""
     if not chosen.pattern:
         return {tag: tag for tag in tags}
-    from gitkruise.wire.schema.patterns import ExtractingPattern  # noqa: PLC0415  seldom needed
-
     pattern = ExtractingPattern(chosen.pattern)
+    pattern.check_size(sum(map(len, tags)))
     found: dict[str, str] = {}
     for tag in sorted(tags):
         if not chosen.extract:

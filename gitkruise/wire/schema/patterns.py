@@ -65,13 +65,17 @@ class CompiledPattern:
         """Return whether the pattern matches somewhere in `text`. Raises PatternTooCostly."""
         return self._found(text) is not None
 
-    def _found(self, text: str) -> Any:
-        data = _utf8(text)
-        if len(data) > self._longest:
+    def check_size(self, size: int) -> None:
+        """Raise PatternTooCostly for more bytes of text than the pattern may be matched with."""
+        if size > self._longest:
             raise PatternTooCostly(
-                f"{len(data)} bytes are too many for a pattern of this size: "
+                f"{size} bytes are too many for a pattern of this size: "
                 f"at most {self._longest} can be matched"
             )
+
+    def _found(self, text: str) -> Any:
+        data = _utf8(text)
+        self.check_size(len(data))
         return self._compiled.search(data)
 
 

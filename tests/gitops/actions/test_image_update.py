@@ -16,7 +16,7 @@ from gitkruise.gitops.actions.image_update import (
     updates_images_of,
 )
 from gitkruise.gitops.images.references import references_to
-from gitkruise.gitops.images.survey import image_state
+from gitkruise.gitops.images.survey import ImageState
 from gitkruise.gitops.images.tags import SeenTags
 from gitkruise.gitops.preview.inputs import read_side
 from gitkruise.kube.system.package_data import load_catalog
@@ -30,7 +30,12 @@ from gitkruise.model.gitops.config import (
     Unit,
     UnitSpec,
 )
-from gitkruise.model.gitops.image_policy import FollowedImage, ImagePolicy, SemverPolicy
+from gitkruise.model.gitops.image_policy import (
+    FollowedImage,
+    ImagePolicy,
+    SemverPolicy,
+    choose_tag,
+)
 from gitkruise.model.workloads.feature_gates import Gates
 from tests.git.repos import Origin, make_origin, run_git
 from tests.worlds import START
@@ -98,10 +103,12 @@ class Shop:
         with Repository.open(str(self.origin.bare)) as repository:
             side = read_side(repository, commit, config, load_catalog(), Gates())
             assert not side.findings
-            seen = SeenTags(frozenset(tags), START)
             states = [
-                image_state(
-                    self.unit, image, tuple(references_to(image.repository, side.objects)), seen
+                ImageState(
+                    unit=self.unit,
+                    image=image,
+                    references=tuple(references_to(image.repository, side.objects)),
+                    seen=SeenTags(len(tags), choose_tag(tags, image), START),
                 )
                 for image in images
             ]

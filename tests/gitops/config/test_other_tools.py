@@ -15,6 +15,9 @@ FOREIGN = [
     ("argoproj.io/v1alpha1", "Application", "sourceRef for source.repoURL"),
     ("source.toolkit.fluxcd.io/v1", "GitRepository", "GitSource"),
     ("source.toolkit.fluxcd.io/v1", "HelmRepository", "render.helm.repository, secretRef"),
+    ("image.toolkit.fluxcd.io/v1", "ImageRepository", "images with repository, secretRef"),
+    ("image.toolkit.fluxcd.io/v1", "ImagePolicy", "images with policy and filterTags"),
+    ("image.toolkit.fluxcd.io/v1", "ImageUpdateAutomation", "images with write"),
     ("example.com/v1", "Application", "install the CRD"),
 ]
 

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +17,17 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.analysis import SecretReference
 from gitkruise.model.gitops.config import Reference, Unit, UnitSpec
-from gitkruise.model.gitops.image_policy import FollowedImage, ImagePolicy, OrderPolicy
+from gitkruise.model.gitops.image_policy import (
+    ChosenTag,
+    FollowedImage,
+    ImagePolicy,
+    OrderPolicy,
+    SemverPolicy,
+)
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
 from tests.gitops.analysis.endpoint import fetch_now
 from tests.gitops.charts.hosts import Host, serving
+from tests.gitops.charts.real_registry import push, running
 
 BASIC = "Basic " + base64.b64encode(b"ann:hunter2").decode()
 UNIT = Unit("shop", "web", UnitSpec(source_ref=Reference("src")))
@@ -79,7 +87,7 @@ def refusal(image: FollowedImage, transport: Any = None) -> str:
 
 def test_the_tags_are_those_of_the_registry(host: Host) -> None:
     found = seen(image(host))
-    assert (found.tags, found.at) == (frozenset({"1.0.0", "1.1.0"}), ManualClock().now())
+    assert found == SeenTags(2, ChosenTag("1.1.0"), ManualClock().now())
     assert host.requests == [(LIST, "")]
 
 
@@ -87,11 +95,11 @@ def test_a_pull_secret_or_user_and_password_authenticate(host: Host) -> None:
     host.user = BASIC
     assert "it rejects the credentials" in refusal(image(host))
     known = secret(username="ann", password="hunter2")
-    assert seen(image(host, secret="regcred"), Secrets(known)).tags
+    assert seen(image(host, secret="regcred"), Secrets(known)).count
     registry = host.url.removeprefix("http://")
     auths = {"auths": {registry: {"auth": BASIC.removeprefix("Basic ")}}}
     pull = secret("kubernetes.io/dockerconfigjson", __dockerconfigjson=json.dumps(auths))
-    assert seen(image(host, secret="regcred"), Secrets(pull)).tags
+    assert seen(image(host, secret="regcred"), Secrets(pull)).count
 
 
 REFUSED = [
@@ -122,3 +130,14 @@ def test_an_object_of_the_cluster_is_led_to_no_other_place(host: Host) -> None:
     host.replies[LIST] = (307, {"Location": "http://169.254.169.254/latest"}, b"")
     with pytest.raises(DiagnosticError, match="only https:// is followed"):
         seen(image(host), unit=custom)
+
+
+@pytest.mark.slow
+def test_tags_of_a_real_registry_are_listed(tmp_path: Path) -> None:
+    with running(tmp_path) as address:
+        push(address, "shop/web", "1.0.0", "1.1.0", "latest")
+        policy = ImagePolicy(semver=SemverPolicy(range="1.x"))
+        found = FollowedImage(repository=f"{address}/shop/web", policy=policy)
+        assert seen(found) == SeenTags(3, ChosenTag("1.1.0"), ManualClock().now())
+        other = FollowedImage(repository=f"{address}/shop/other", policy=policy)
+        assert "the registry does not have it" in refusal(other)

@@ -152,6 +152,30 @@ def test_an_object_takes_charts_from_where_it_may_measure(repository: str, why: 
     assert why in (finding.message if finding is not None else "")
 
 
+# Image that an object follows, and why it may not.
+IMAGES = [
+    ("registry.example.com/shop/web", ""), ("nginx", ""), ("registry.shop.svc:5000/web", ""),
+    ("localhost:5000/web", "own machine"), ("10.0.0.1:5000/web", "not by IP addresses"),
+    ("registry.other.svc/web", "Service of namespace other"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("repository", "why"), IMAGES)
+def test_an_object_follows_images_of_registries_where_it_may_measure(
+    repository: str, why: str
+) -> None:
+    image = {"repository": repository, "policy": {"numerical": {}}, "write": "none"}
+    unit = {
+        "apiVersion": "gitkruise.io/v1alpha1", "kind": "Unit",
+        "metadata": {"name": "web", "namespace": "shop", "uid": "1", "generation": 1},
+        "spec": {"sourceRef": {"name": "src"}, "images": [image]},
+    }  # fmt: skip
+    reader = ResourceReader(Config(), ResourceRules(), ExpressionChecks(InProcess()))
+    finding = asyncio.run(reader.read([unit], "")).broken.get(("Unit", "shop/web"))
+    assert (finding is not None and finding.code == "GK7053") == bool(why)
+    assert why in (finding.message if finding is not None else "")
+
+
 def test_a_folder_is_refused_in_the_condition_and_no_word_of_it_is_read(hands: House) -> None:
     hands.push(web=[config_map("a", x="1")])
 

@@ -82,6 +82,14 @@ def test_without_a_tag_the_reason_is_known(
     assert choose_tag(tags, followed) == ChosenTag("", why)
 
 
+def test_a_costly_pattern_is_not_matched_with_many_tags() -> None:
+    costly = image(LAST_NAME, "[a-z]{1,900}[b-y]{1,900}")
+    tags = [f"{number:05}{'a' * 100}" for number in range(2000)]
+    chosen = choose_tag(tags, costly)
+    assert chosen.tag == ""
+    assert "the pattern cannot be matched with all tags" in chosen.why
+
+
 # The tag in git, the tag that was chosen, image, and what is written.
 WRITTEN = [
     ("1.0.0", "1.1.0", image(semver("1.x")), "1.1.0"),

@@ -196,7 +196,7 @@ def _cells(image: ImageState) -> tuple[str, ...]:
         ", ".join(tag or "no tag" for tag in image.current) or "-",
         image.chosen.tag or "-",
         str(image.image.policy),
-        str(len(seen.tags)) if seen else "-",
+        str(seen.count) if seen else "-",
         format_time(seen.at) if seen else "-",
         _note(image),
     )
@@ -237,7 +237,7 @@ def _image_obj(image: ImageState) -> dict[str, Any]:
         "newest": image.chosen.tag,
         "newer": bool(image.due),
         "note": _note(image),
-        "tags": len(seen.tags) if seen else 0,
+        "tags": seen.count if seen else 0,
         "seen": format_time(seen.at) if seen else "",
         "findings": [finding_obj(image.error)] if image.error else [],
     }
