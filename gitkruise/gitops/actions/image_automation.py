@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from gitkruise.errors import ApiError, DiagnosticError, Finding, NothingToDo, RefMissing, Severity
 from gitkruise.git.plumbing.errors import RefMoved
@@ -64,13 +64,20 @@ class _Registry:
     error: Finding | None = None
 
 
+class _Note(NamedTuple):
+    """Reason for which a newer image is not written, and what people can do."""
+
+    text: str
+    next: str
+    why: str = ""
+
+
 @dataclass(slots=True)
 class _Delivered:
-    """The inputs of the last delivery: the commit, and the tags that were chosen."""
+    """The inputs of the last delivery: the commit, and the references that were to be written."""
 
     of: tuple[str, tuple[str, ...]] = ("", ())
-    note: str = ""
-    url: str = field(default="", repr=False)
+    note: _Note | None = None
 
 
 class ImageUpdater:
@@ -123,7 +130,7 @@ class ImageUpdater:
     def _failed(self, error: RefMoved | DiagnosticError | ApiError) -> float:
         if isinstance(error, RefMoved):
             return _MOVED_S  # what was pushed meanwhile is looked at first
-        self._problem = f"newer images cannot be written: {told(error)}"
+        self._problem = told(error)
         self._remark()
         return _FAILED_S
 
@@ -172,7 +179,7 @@ class ImageUpdater:
         try:
             made = await deliver(tags, commit)
         except NothingToDo as nothing:
-            made = _Delivered(note=nothing.findings[0].message)
+            made = _Delivered(note=_Note(nothing.findings[0].message, self._by_hand))
         if made is None:
             return False
         made.of = (commit, chosen)
@@ -210,21 +217,23 @@ class ImageUpdater:
         assert self._offers is not None, "checked"
         over = await asyncio.to_thread(self._head)
         if over is None:
-            return _Delivered(note=f"a user pushed to {self._branch}: merge or delete it")
+            text = f"a user pushed to {self._branch}"
+            return _Delivered(note=_Note(text, "merge that branch, or delete it"))
         pull = await self._offers.found(self._branch)
         proposal = await self._proposer.propose_images(self._unit, tags, tip, over)
         if proposal is None or self._has_news(self._unit.id):
             return None
         same = proposal.commit == over or (pull is not None and pull.title == proposal.subject)
         if pull is not None and pull.state == "closed" and same:
-            return _Delivered(note=f"pull request #{pull.number} that proposed them was closed")
+            text = f"pull request #{pull.number}, which proposed {proposal.subject}, was closed"
+            return _Delivered(note=_Note(text, self._by_hand))
         body = f"{plain(proposal.update.why)}\n\nMerge it to roll them out; close it to keep what "
         body += "git has. It is updated when the registry has a newer tag."
         known = pull is not None and pull.state == "open" and proposal.commit == over
         pull = await self._offers.put(self._branch, proposal, body, over=over, pull=pull)
         if not known:
             self._tell("ImagesProposed", proposal, pull.url)
-        return _Delivered(note=f"{proposal.subject} is proposed: {pull.url}")
+        return _Delivered()
 
     def _head(self) -> str | None:
         """Return the head of our branch, "" without one; None if it has a commit of others."""
@@ -262,29 +271,36 @@ class ImageUpdater:
         notes = list(self._notes())
         if not notes:
             return None
-        (first, why), *others = notes
+        first, *others = notes
         return Finding(
             code=CODE,
-            message=f"images: {first}",
+            message=f"images: {first.text}",
             severity=Severity.WARNING,
-            notes=(*((("why", why),) if why else ()), *(("also", text) for text, _ in others)),
+            notes=(
+                *((("why", first.why),) if first.why else ()),
+                *(("also", other.text) for other in others),
+                ("unchanged", "what runs stays as git asks for it"),
+                ("next", first.next),
+            ),
         )
 
-    def _notes(self) -> Iterator[tuple[str, str]]:
-        """Yield what people should know, each with its reason or ""."""
+    def _notes(self) -> Iterator[_Note]:
         if self._problem:
-            yield self._problem, ""
+            why = "newer images cannot be written"
+            yield _Note(why, f"correct it, or see {self._by_hand} --print", self._problem)
         for registry in self._registries:
             if registry.error is not None and registry.silent_since is not None:
-                since = format_time(registry.silent_since)
-                error = registry.error
-                what = (
-                    f"the tags of {registry.image.repository} have not been readable since {since}"
-                )
-                yield what, f"{error.code}: {error.message}"
+                since, error = format_time(registry.silent_since), registry.error
+                what = f"the tags of {registry.image.repository} have not been readable"
+                following = dict(error.notes)["next"]
+                yield _Note(f"{what} since {since}", following, f"{error.code}: {error.message}")
         for delivered in self._delivered.values():
-            if delivered.note:
-                yield delivered.note, ""
+            if delivered.note is not None:
+                yield delivered.note
+
+    @property
+    def _by_hand(self) -> str:
+        return f"gitkruise images {self._unit.id} --update"
 
 
 def image_branch(cluster: str, unit: Unit) -> str:

@@ -105,8 +105,7 @@ def not_taken_back(
             kept.append(state)
     if taken and not any(state.due for state in kept):
         message = f"{', '.join(taken)} was taken back, and is not written again"
-        next_ = "wait for another tag, or write it by hand: gitkruise images --update"
-        raise NothingToDo(Finding(code="GK7041", message=message, notes=(("next", next_),)))
+        raise NothingToDo(Finding(code="GK7041", message=message))
     return kept
 
 

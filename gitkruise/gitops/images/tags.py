@@ -83,19 +83,19 @@ class TagReader:
         except ApiError as error:
             raise _unread(image, f"its Secret {where} is not readable: {error.message}") from error
         if secret.get("type") in _PULL_SECRETS:
-            return _login(image, secret)
+            return _login(image, secret, where)
         data = _texts(secret.get("data") or {})
         if not _CREDENTIALS & data.keys():
             raise _no_credentials(where, "it has no key that is known")
         return Access(data)
 
 
-def _login(image: FollowedImage, secret: Mapping[str, object]) -> Access:
+def _login(image: FollowedImage, secret: Mapping[str, object], where: str) -> Access:
     """Return the login of a pull secret for an image. Raises UsageProblem GK7025."""
     try:
         logins = credentials_for(image.repository, [secret])
     except BadSecretError as error:
-        raise UsageProblem(Finding(code="GK7025", message=str(error))) from error
+        raise _no_credentials(where, str(error)) from error
     if not logins:
         return Access()  # as a node pulls it
     return Access({"username": logins[0].username, "password": logins[0].password})

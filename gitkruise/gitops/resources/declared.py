@@ -11,7 +11,7 @@ import msgspec
 from gitkruise.errors import Crashed, Finding, SourceFailed
 from gitkruise.git.plumbing.refs import parse_url
 from gitkruise.gitops.cluster.engine import AUTO
-from gitkruise.gitops.config.chart_checks import OCI, address_of
+from gitkruise.gitops.config.chart_checks import address_of, registry_address
 from gitkruise.gitops.config.dependency_checks import waits_of
 from gitkruise.gitops.config.loader import check_document, declared, missing_for
 from gitkruise.gitops.config.metric_addresses import out_of_reach
@@ -25,7 +25,6 @@ from gitkruise.planner.sync.dependencies import cycle
 from gitkruise.printable import shown
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.values.images import repository as repository_of
 
 FINALIZER: Final = "gitkruise.io/deletion"
 Name = tuple[str, str]  # (kind, namespace/name)
@@ -139,15 +138,15 @@ class ResourceReader:
         """Yield why a metric, a chart or an image may not name an address: what it says would be
         readable in a record."""
         rules, namespace = self.rules, obj["metadata"]["namespace"]
-        for path, address in _named_addresses(obj):
+        for path, text, address in _named_addresses(obj):
             why = out_of_reach(
-                address_of(address),
+                address,
                 namespace,
                 cross_namespace=rules.cross_namespace,
                 local=rules.local_sources,
             )
             if why:
-                yield _unreachable(obj, path, address, why)
+                yield _unreachable(obj, path, text, why)
 
     def _unread(self, obj: Obj, url: str) -> Iterator[Finding]:
         """Yield why a source cannot be read from `url`: local paths mean nothing in the cluster."""
@@ -164,15 +163,18 @@ class ResourceReader:
             yield _unreadable(obj, f"{shown(url)} is a folder of gitkruise's own machine")
 
 
-def _named_addresses(obj: Obj) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of each address that a unit names."""
+def _named_addresses(obj: Obj) -> Iterator[tuple[str, str, str]]:
+    """Yield the path and the text of each place that a unit names, and its address."""
     for number, metric in enumerate(get(obj, "spec", "promotion", "metrics", default=())):
         for provider, name in _ADDRESSES:
             path = f"spec.promotion.metrics.{number}.provider.{provider}.{name}"
-            yield path, get(metric, "provider", provider, name, default="")
-    yield "spec.render.helm.repository", get(obj, *_REPOSITORY, default="")
+            address = get(metric, "provider", provider, name, default="")
+            yield path, address, address
+    charts = get(obj, *_REPOSITORY, default="")
+    yield "spec.render.helm.repository", charts, address_of(charts)
     for number, image in enumerate(get(obj, "spec", "images", default=())):
-        yield f"spec.images.{number}.repository", f"{OCI}{repository_of(image['repository'])}"
+        text = image["repository"]
+        yield f"spec.images.{number}.repository", text, registry_address(text)
 
 
 def name_of(obj: Obj) -> Name:

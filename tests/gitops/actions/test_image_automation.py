@@ -137,6 +137,21 @@ def test_a_registry_that_is_away_is_a_warning_and_stops_nothing(
     stage.play(script)
 
 
+def test_a_missing_secret_is_a_warning_that_says_what_to_do(staged: MakeStage, host: Host) -> None:
+    stage = staged(images=[{**followed(host, "commit"), "secretRef": {"name": "none"}}])
+
+    async def script() -> None:
+        async with updating(stage):
+            await stage.push(web(image(host, "1.0.0")), message="first")
+            await stage.rest(70)
+            (found,) = [f for f in stage.record.findings if f.code == "GK3508"]
+            assert "its Secret shop/none does not exist" in dict(found.notes)["why"]
+            assert dict(found.notes)["next"].startswith("correct images.repository or its Secret")
+            assert stage.state == "Done"
+
+    stage.play(script)
+
+
 def test_a_tag_that_was_taken_back_is_not_written_again(staged: MakeStage, host: Host) -> None:
     stage = staged(images=[followed(host, "commit")])
 
@@ -191,7 +206,7 @@ def test_one_pull_request_is_opened_and_updated_by_newer_tags(
             assert shown(model) == [(BRANCH, "open")]
             assert model.pulls[1]["title"] == "web: web 1.1.0"
             assert "1.0.0 → 1.1.0" in model.pulls[1]["body"]
-            assert remarks(stage)[0].startswith("images: web: web 1.1.0 is proposed: ")
+            assert remarks(stage) == []
             offer(host, "1.1.0", "1.2.0")
             await stage.rest(120)
             assert shown(model) == [(BRANCH, "open")]
@@ -233,7 +248,8 @@ def test_a_closed_pull_request_is_followed_by_that_of_another_tag(
         async with updating(stage, model):
             await stage.rest(300)
             assert shown(model) == [(BRANCH, "closed")]
-            assert remarks(stage) == ["images: pull request #1 that proposed them was closed"]
+            closed = "pull request #1, which proposed web: web 1.1.0, was closed"
+            assert remarks(stage) == [f"images: {closed}"]
             offer(host, "1.2.0")
             await stage.rest(120)
             assert shown(model) == [(BRANCH, "closed"), (BRANCH, "open")]
@@ -259,6 +275,6 @@ def test_what_somebody_else_pushed_to_the_branch_is_left_to_people(
             offer(host, "1.2.0")
             await stage.rest(120)
             assert run_git(stage.origin.bare, "rev-parse", BRANCH) == head
-            assert remarks(stage) == [f"images: a user pushed to {BRANCH}: merge or delete it"]
+            assert remarks(stage) == [f"images: a user pushed to {BRANCH}"]
 
     stage.play(script)
