@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Protocol
 
-from gitkruise.errors import ApiError, DiagnosticError, Finding, NothingToDo, RefMissing, Severity
+from gitkruise.errors import (
+    ApiError,
+    DiagnosticError,
+    Finding,
+    InvalidManifests,
+    NothingToDo,
+    RefMissing,
+    Severity,
+    UsageProblem,
+)
 from gitkruise.git.plumbing.errors import RefMoved
 from gitkruise.gitops.actions.image_update import updates_images_of
 from gitkruise.gitops.actions.loop import keep_looking, told
@@ -139,9 +148,11 @@ class ImageUpdater:
         without news."""
         if self._unit.spec.suspended(self._clock.now()) is not None:
             return _LOOK
-        for registry in self._registries:
-            if self._clock.monotonic() >= registry.due:
-                await self._ask(registry)
+        now = self._clock.monotonic()
+        async with asyncio.TaskGroup() as asking:
+            for registry in self._registries:
+                if now >= registry.due:
+                    asking.create_task(self._ask(registry))
         built = self._following.built
         if built is None or built.desired is None or self._has_news(self._unit.id):
             return _BUSY
@@ -180,6 +191,10 @@ class ImageUpdater:
             made = await deliver(tags, commit)
         except NothingToDo as nothing:
             made = _Delivered(note=_Note(nothing.findings[0].message, self._by_hand))
+        except (InvalidManifests, UsageProblem) as error:
+            note = _Note("newer images cannot be written", f"{self._by_hand} --print", told(error))
+            self._delivered[write] = _Delivered(note=note)
+            return True  # it is tried again with the registries
         if made is None:
             return False
         made.of = (commit, chosen)
@@ -286,8 +301,8 @@ class ImageUpdater:
 
     def _notes(self) -> Iterator[_Note]:
         if self._problem:
-            why = "newer images cannot be written"
-            yield _Note(why, f"correct it, or see {self._by_hand} --print", self._problem)
+            text = "newer images cannot be written; it is tried again"
+            yield _Note(text, f"{self._by_hand} --print", self._problem)
         for registry in self._registries:
             if registry.error is not None and registry.silent_since is not None:
                 since, error = format_time(registry.silent_since), registry.error

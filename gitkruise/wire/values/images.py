@@ -19,6 +19,7 @@ _REFERENCE: Final = re.compile(
 )
 _DIGEST: Final = re.compile(r"sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128}")
 _IDENTIFIER: Final = re.compile(r"[a-f0-9]{64}")
+_HUB: Final = frozenset({"docker.io", "index.docker.io"})
 _NAME_LIMIT, _TEXT_LIMIT = 255, 4096
 
 
@@ -93,7 +94,9 @@ def default_pull_policy(image: str) -> str:
 
 def _normal(image: str) -> str:
     """With the registry spelt out, so that a first path part is not taken for a registry."""
-    first, slash, _ = image.partition("/")
+    first, slash, rest = image.partition("/")
+    if first in _HUB and slash:
+        return f"docker.io/{rest if '/' in rest else f'library/{rest}'}"
     is_registry = slash and (
         "." in first or ":" in first or first == "localhost" or first != first.lower()
     )

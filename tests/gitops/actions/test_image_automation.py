@@ -152,6 +152,26 @@ def test_a_missing_secret_is_a_warning_that_says_what_to_do(staged: MakeStage, h
     stage.play(script)
 
 
+def test_an_edit_that_is_refused_is_a_warning(staged: MakeStage, host: Host) -> None:
+    given = {"substitute": {"vars": {"TAG": "1.0.0"}}}
+    stage = staged(images=[followed(host, "commit")], render=given)
+
+    async def script() -> None:
+        async with updating(stage):
+            offer(host, "1.1.0")
+            await stage.push(web(image(host, "${TAG}")), message="first")
+            await stage.rest(200)
+            (found,) = [f for f in stage.record.findings if f.code == "GK3508"]
+            assert "GK3602: cannot write" in dict(found.notes)["why"]
+            assert stage.images() == [image(host, "1.0.0")] * 4
+            await stage.push(web(image(host, "1.0.0")), message="written out")
+            await stage.rest(120)
+            assert written(stage) == ["first", "written out", "web: web 1.1.0"]
+            assert remarks(stage) == []
+
+    stage.play(script)
+
+
 def test_a_tag_that_was_taken_back_is_not_written_again(staged: MakeStage, host: Host) -> None:
     stage = staged(images=[followed(host, "commit")])
 

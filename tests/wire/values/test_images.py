@@ -43,6 +43,8 @@ def test_tags(image: str, tag: str) -> None:
 SAME = {
     "one text": ("side:1", "side:1", True),
     "the registry spelt out": ("busybox:1", "docker.io/library/busybox:1", True),
+    "no folder of the hub is library": ("docker.io/busybox:1", "busybox:1", True),
+    "the hub has two names": ("index.docker.io/a/b:1", "a/b:1", True),
     "no tag is latest": ("a/b", "docker.io/a/b:latest", True),
     "another tag": ("side:1", "side:2", False),
     "another registry": ("r.io/side:1", "side:1", False),
