@@ -242,8 +242,11 @@ class ImageUpdater:
         if pull is not None and pull.state == "closed" and same:
             text = f"pull request #{pull.number}, which proposed {proposal.subject}, was closed"
             return _Delivered(note=_Note(text, self._by_hand))
-        body = f"{plain(proposal.update.why)}\n\nMerge it to roll them out; close it to keep what "
-        body += "git has. It is updated when the registry has a newer tag."
+        body = "\n".join(f"- {plain(str(one))}" for one in proposal.update.images)
+        body += (
+            "\n\nMerge it to roll them out; close it to keep what git has. It is updated when a "
+        )
+        body += "registry has a newer tag."
         known = pull is not None and pull.state == "open" and proposal.commit == over
         pull = await self._offers.put(self._branch, proposal, body, over=over, pull=pull)
         if not known:
