@@ -88,7 +88,7 @@ def test_why_and_trace_lead_to_git(gk: Caller, cluster: Path) -> None:
     assert (traced["commit"]["id"], traced["revision"]) == (COMMIT, pods[0]["revision"])
     nobody = gk("trace", "web-x", "-n", "shop", **env)
     kinds = "CloneSet, Deployment, StatefulSet or DaemonSet"
-    assert f"no {kinds} of namespace shop owns it" in nobody.err
+    assert f"no {kinds} of namespace shop owns a pod" in nobody.err
 
 
 @pytest.mark.slow

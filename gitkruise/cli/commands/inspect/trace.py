@@ -101,7 +101,7 @@ def _pod(survey: Survey, name: str, now: datetime) -> tuple[Managed, PodFacts]:
     )
     *most, last = dict.fromkeys(gk.kind for gk in _OWNERS)
     kinds = f"{', '.join(most)} or {last}"
-    message = f'pod "{name}": no {kinds} of namespace {survey.namespace} owns it'
+    message = f'no {kinds} of namespace {survey.namespace} owns a pod "{name}"'
     raise ClusterFailed(Finding(code="GK4010", message=message, notes=notes))
 
 
