@@ -11,9 +11,9 @@ from collections.abc import Callable
 import pytest
 
 from gitkruise.errors import InvalidManifests, SourceFailed
-from gitkruise.git.helm import archive
 from gitkruise.git.helm.archive import files_of
 from gitkruise.git.helm.release import FetchedChart
+from gitkruise.git.rendering import archive
 from tests.gitops.charts.hosts import packed
 
 
@@ -82,6 +82,10 @@ def test_a_file_twice_is_refused() -> None:
         for name in ("web/x", "web/./x"):
             made.addfile(tarfile.TarInfo(name), io.BytesIO())
     assert "it has x twice" in refusal(target.getvalue())
+
+
+def test_a_file_in_the_place_of_a_folder_is_refused() -> None:
+    assert "x is a file and a folder" in refusal(packed({"web/x": "", "web/x/y/z": ""}))
 
 
 def test_a_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
