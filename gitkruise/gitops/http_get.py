@@ -1,6 +1,6 @@
 """GET requests to addresses of units: bounded in time and size, and kept away from the own machine.
 
-Measurements and charts are read with them.
+Measurements, charts and artifacts are read with them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _HEADERS: Final = {
 class HttpGet:
     """A GET request. `guarded`: its address is that of an object of the cluster, which may not lead
     to gitkruise's own machine. `ca` is the certificate of a private authority, or "". The response
-    has at most `bytes_max` bytes, and arrives within `within_s` seconds."""
+    has at most `bytes_max` bytes, and arrives within `within_s` seconds. `bodiless` is a HEAD
+    request."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -51,6 +52,7 @@ class HttpGet:
     guarded: bool = False
     bytes_max: int = ANSWER_MAX
     within_s: float = WITHIN_S
+    bodiless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,8 @@ async def fetch(request: HttpGet, names: AbstractResolver | None = None) -> Http
                 trust_env=False,
                 auto_decompress=False,  # a small body could become a large one
             ) as session,
-            session.get(
+            session.request(
+                "HEAD" if request.bodiless else "GET",
                 URL(request.url).update_query(request.params),
                 headers={**_HEADERS, **request.headers},
                 allow_redirects=False,

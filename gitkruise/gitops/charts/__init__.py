@@ -1,9 +1,9 @@
 """Charts of chart repositories and OCI registries: found, fetched, kept.
 
 `fetcher` answers for units: the version of a range, the archive, or the last one while a repository
-is away. `requests` sends GET requests by the rules for addresses that units name; `repository`
-reads an index.yaml with them, `registry` the tags and blobs of a registry. `versions` chooses one
-of the versions, `cache` keeps archives in the state directory.
+is away. `repository` reads an index.yaml, `registry` the tags and blobs of a registry, both by
+requests of package `registry`. `versions` chooses one of the versions, `cache` keeps archives in
+the state directory.
 
 Fetching needs the network and credentials, rendering must have neither: `git.helm` gets a file of
 this machine. gitkruise sends the requests itself, also to registries, rather than by `helm pull`:

@@ -16,13 +16,13 @@ from gitkruise.git.helm.release import FetchedChart
 from gitkruise.gitops.charts import registry, repository
 from gitkruise.gitops.charts.cache import CHARTS, ChartCache, WantedChart, wanted_of
 from gitkruise.gitops.charts.repository import ChartIndex
-from gitkruise.gitops.charts.requests import ChartHost
 from gitkruise.gitops.charts.versions import ChartVersion, chosen, exact
-from gitkruise.gitops.config.chart_checks import OCI, address_of
+from gitkruise.gitops.config.registry_checks import address_of
 from gitkruise.gitops.http_get import Access, Fetch, fetch
+from gitkruise.gitops.registry.requests import ContentHost
 from gitkruise.kube.system.clock import Clock
 from gitkruise.kube.system.private_files import unusable_state
-from gitkruise.model.gitops.config import Unit
+from gitkruise.model.gitops.config import OCI, Unit
 from gitkruise.printable import shown
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.times import format_time
@@ -127,7 +127,7 @@ class ChartFetcher:
         """Ask the repository, unless it was silent a moment ago. Raises SourceFailed."""
         if known.silent is not None and self._clock.monotonic() < known.asked + _SILENT_S:
             raise known.silent
-        host = ChartHost(
+        host = ContentHost(
             home=address_of(wanted.repository), access=access, namespace=unit.namespace,
             guarded=unit.custom, fetch=self._get,
         )  # fmt: skip
@@ -141,7 +141,7 @@ class ChartFetcher:
         return found
 
     async def _current(
-        self, host: ChartHost, wanted: WantedChart, known: _KnownHost, kept: FetchedChart | None
+        self, host: ContentHost, wanted: WantedChart, known: _KnownHost, kept: FetchedChart | None
     ) -> FetchedChart:
         """Return the version that is wanted now, which may be the one that was kept."""
         version = chosen(wanted, await self._versions(host, wanted, known))
@@ -167,7 +167,7 @@ class ChartFetcher:
             raise ClusterFailed(unusable_state(self._cache.folder, error)) from error
 
     async def _versions(
-        self, host: ChartHost, wanted: WantedChart, known: _KnownHost
+        self, host: ContentHost, wanted: WantedChart, known: _KnownHost
     ) -> tuple[ChartVersion, ...]:
         """Return the versions of a chart, as the repository listed them a moment ago or now."""
         at, versions = known.versions.get(wanted.name, (0.0, ()))

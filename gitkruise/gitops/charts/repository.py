@@ -14,11 +14,11 @@ from typing import Any, Final
 from urllib.parse import urljoin
 
 from gitkruise.errors import Unavailable
-from gitkruise.git.helm.archive import ARCHIVE_MAX
+from gitkruise.git.rendering.archive import ARCHIVE_MAX
 from gitkruise.git.rendering.program import isolated
 from gitkruise.gitops.charts.cache import WantedChart
-from gitkruise.gitops.charts.requests import ChartHost, body_of
 from gitkruise.gitops.charts.versions import ChartVersion, no_chart
+from gitkruise.gitops.registry.requests import ContentHost, body_of
 from gitkruise.printable import shown
 
 INDEX_MAX: Final = 50 << 20
@@ -39,7 +39,7 @@ class ChartIndex:
 
 
 async def versions_of(
-    host: ChartHost, wanted: WantedChart, index: ChartIndex
+    host: ContentHost, wanted: WantedChart, index: ChartIndex
 ) -> Sequence[ChartVersion]:
     """Return the versions of a chart; `index` is brought up to date.
 
@@ -61,7 +61,7 @@ async def versions_of(
     return versions
 
 
-async def archive_of(host: ChartHost, version: ChartVersion) -> bytes:
+async def archive_of(host: ContentHost, version: ChartVersion) -> bytes:
     """Return the archive of a version, unverified. Raises Unavailable."""
     if not version.urls:
         raise Unavailable(f"its index has no address for version {shown(version.version)}")

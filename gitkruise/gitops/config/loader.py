@@ -12,7 +12,6 @@ import msgspec
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.git.manifests.substitute import NAME
 from gitkruise.git.parsing.documents import parse_file
-from gitkruise.gitops.config.chart_checks import chart_findings, range_findings
 from gitkruise.gitops.config.dependency_checks import impossible_waits
 from gitkruise.gitops.config.fast_validate import sound
 from gitkruise.gitops.config.forge_checks import forge_findings, notify_findings
@@ -21,6 +20,11 @@ from gitkruise.gitops.config.promotion_checks import (
     bare_step,
     image_findings,
     impossible_promotions,
+)
+from gitkruise.gitops.config.registry_checks import (
+    artifact_findings,
+    chart_findings,
+    range_findings,
 )
 from gitkruise.kube.system.package_data import read_json
 from gitkruise.kube.system.private_files import read_regular
@@ -174,7 +178,8 @@ def check_document(document: Document) -> Iterator[Finding]:
         yield from _not_yet(document, kind)
         yield from chart_findings(document) if kind == "Unit" else ()
         yield from image_findings(document) if kind == "Unit" else ()
-        yield from _impossible(document) if kind == "GitSource" else ()
+        if kind == "GitSource":
+            yield from (*artifact_findings(document), *_impossible(document))
         yield from (*forge_findings(document), *notify_findings(document)) if kind == "Sink" else ()
 
 
@@ -328,14 +333,15 @@ def _impossible(document: Document) -> Iterator[Finding]:
         yield Finding(code="GK7023", message=message, places=(place,), notes=notes)
     name = get(spec, "ref", "name", default="")
     tagged = semver or get(spec, "ref", "tag", default="") or name.startswith("refs/tags/")
-    if verify["mode"] in {"tag", "tagAndHead"} and not tagged:
+    mode = verify.get("mode", "head")
+    if mode in {"tag", "tagAndHead"} and not tagged:
         notes = (
             (
                 "next",
                 "follow a tag with ref.tag or ref.semver, or use mode: head, firstParent or range",
             ),
         )
-        message = f"verify.mode {verify['mode']} wants a tag, and this source follows none"
+        message = f"verify.mode {mode} wants a tag, and this source follows none"
         yield Finding(code="GK7023", message=message, places=(place,), notes=notes)
 
 
@@ -399,9 +405,27 @@ def missing_for(owner: Unit | Sink | Receiver, config: Config) -> Iterator[Findi
             if owner.spec.git:
                 ref = owner.spec.git.source_ref
                 yield from _missing(owner, "git.sourceRef", ref, config.sources)
+                yield from _unwritable(owner, config)
         case Receiver():
             for index, ref in enumerate(owner.spec.sources):
                 yield from _missing(owner, f"sources[{index}]", ref, config.sources)
+
+
+def _unwritable(sink: Sink, config: Config) -> Iterator[Finding]:
+    """GK7076 for a status branch in what is no git repository."""
+    assert sink.spec.git is not None
+    name = resolve_reference(sink.spec.git.source_ref, sink.namespace)
+    source = config.sources.get(name)
+    if source is not None and source.spec.is_artifact:
+        yield Finding(
+            code="GK7076",
+            message=f"Sink {sink.namespace}/{sink.name}: spec.git.sourceRef names {name}, an"
+            " artifact of a registry, which has no branches",
+            notes=(
+                ("why", "records of units are written to a branch of a git repository"),
+                ("next", "name a GitSource of a git repository, or take git out of the Sink"),
+            ),
+        )
 
 
 def _missing(

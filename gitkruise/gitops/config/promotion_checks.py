@@ -10,12 +10,12 @@ from typing import Final
 
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.gitops.config.analysis_checks import bad_analysis
-from gitkruise.gitops.config.chart_checks import (
+from gitkruise.gitops.config.dependency_checks import places
+from gitkruise.gitops.config.registry_checks import (
     address_problem,
     range_findings,
     registry_address,
 )
-from gitkruise.gitops.config.dependency_checks import places
 from gitkruise.model.gitops.config import Config, Unit, resolve_reference
 from gitkruise.model.gitops.document import Document, FieldPath
 from gitkruise.model.gitops.promotion import PROMOTED, Promotion, PromotionStep
@@ -246,6 +246,10 @@ def _way(config: Config, unit: Unit, field: FieldPath, *, pull: str) -> Iterator
     `pull` names the field that requires pull requests, if any does.
     """
     source, sink = config.source_of(unit), config.sink_of(unit)
+    if source.spec.is_artifact:
+        why = "the unit's source is an artifact of a registry, which no commit changes"
+        yield _bad(unit, field, why, "take it out, or let the unit follow a git repository")
+        return
     ref = source.spec.ref
     if ref.commit or ref.name or ref.semver or ref.tag:
         why = "the unit's source follows no branch, so that a commit does not move it"

@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
-from urllib.parse import urlsplit
 
 from gitkruise.errors import ApiError, Finding, NotFound, SourceFailed, Unavailable, UsageProblem
-from gitkruise.gitops.charts.registry import tags_of
-from gitkruise.gitops.charts.requests import ChartHost
-from gitkruise.gitops.config.chart_checks import registry_address
+from gitkruise.gitops.config.registry_checks import registry_address
 from gitkruise.gitops.http_get import Access, Fetch, fetch
+from gitkruise.gitops.registry.distribution import RegistryRepository
+from gitkruise.gitops.registry.requests import ContentHost
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import Unit
@@ -53,12 +52,12 @@ class TagReader:
         """Ask the registry. Raises SourceFailed GK3507 and UsageProblem GK7025."""
         address = registry_address(image.repository)
         access = await self._access(image)
-        host = ChartHost(
+        host = ContentHost(
             home=address, access=access, namespace=self.unit.namespace,
             guarded=self.unit.custom, fetch=self.get,
         )  # fmt: skip
         try:
-            found = await tags_of(host, urlsplit(address).path.strip("/"))
+            found = await RegistryRepository(host).tags()
         except Unavailable as error:
             raise _unread(image, access.cover(error.message)) from error
         if found is None:

@@ -11,10 +11,10 @@ import msgspec
 from gitkruise.errors import Crashed, Finding, SourceFailed
 from gitkruise.git.plumbing.refs import parse_url
 from gitkruise.gitops.cluster.engine import AUTO
-from gitkruise.gitops.config.chart_checks import address_of, registry_address
 from gitkruise.gitops.config.dependency_checks import waits_of
 from gitkruise.gitops.config.loader import check_document, declared, missing_for
 from gitkruise.gitops.config.metric_addresses import out_of_reach
+from gitkruise.gitops.config.registry_checks import address_of, registry_address
 from gitkruise.gitops.config.sync_window_checks import bad_windows
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.resources.expression_checks import ExpressionChecks

@@ -23,6 +23,7 @@ from gitkruise.wire.primitives.times import parse_duration, parse_time
 GROUP: Final = OWN_GROUP
 API_VERSION: Final = OWN_API
 CONFIG_FILE: Final = "gitkruise.yaml"  # a configuration in a repository; read, never applied
+OCI: Final = "oci://"  # starts the address of a repository of a registry
 FOREVER: Final = datetime.max.replace(tzinfo=UTC)
 RenderKind: TypeAlias = Literal["auto", "plain", "kustomize", "helm"]  # what the reader can do
 
@@ -33,17 +34,25 @@ class Reference(Strict, frozen=True):
 
 
 class GitRef(Strict, frozen=True):
-    """One of these; precedence when several are set: commit, name, semver, tag, branch."""
+    """One of these; precedence when several are set: commit, name, semver, tag, branch.
+
+    Of an artifact: digest, semver (of the tags that match `semver_filter`), tag.
+    """
 
     branch: str = ""
     tag: str = ""
     semver: str = ""
     name: str = ""
     commit: str = ""
+    digest: str = ""
+    semver_filter: str = ""
 
 
 class Verify(Strict, frozen=True):
+    """Signatures of commits by `mode`, or with a `provider` those of an artifact."""
+
     mode: Literal["head", "firstParent", "range", "tag", "tagAndHead"] = "head"
+    provider: Literal["", "cosign"] = ""
     secret_ref: Reference | None = None
 
 
@@ -56,6 +65,11 @@ class GitSourceSpec(Strict, frozen=True):
     verify: Verify | None = None
     allow_force_push: bool = False
     ignore: str = ""
+
+    @property
+    def is_artifact(self) -> bool:
+        """Return whether the source is an artifact of a registry instead of a git repository."""
+        return self.url.startswith(OCI)
 
 
 class ValuesFrom(Strict, frozen=True):
@@ -312,12 +326,14 @@ class ReceiverSpec(Strict, frozen=True):
 
 
 class GitSource(msgspec.Struct, frozen=True):
-    """`accepted` is the commit that a rewrite of its history may lead to, this once."""
+    """`accepted` is the commit that a rewrite of its history may lead to, this once; `custom` says
+    that the source is an object of the cluster."""
 
     namespace: str
     name: str
     spec: GitSourceSpec
     accepted: str = ""
+    custom: bool = False
 
 
 class Unit(msgspec.Struct, frozen=True):

@@ -102,7 +102,10 @@ def serving() -> Iterator[Host]:
             if status != 304:
                 self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET
 
         def log_message(self, *args: Any) -> None:
             """Say nothing."""

@@ -1,4 +1,4 @@
-"""GET requests to one repository of charts: redirects, credentials and tokens by fixed rules."""
+"""Requests to one server of content: redirects, credentials and tokens by fixed rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BEARER: Final = "bearer "
 
 
 @dataclass(slots=True, kw_only=True)
-class ChartHost:
+class ContentHost:
     """The server at the address `home`, for units of one namespace; `guarded` for those that are
     objects of the cluster.
 
@@ -35,14 +35,24 @@ class ChartHost:
     namespace: str
     guarded: bool
     fetch: Fetch
+    within_s: float = WITHIN_S  # of each request
     _token: str = field(default="", repr=False)
 
     async def get(
-        self, url: str, *, bytes_max: int, headers: Mapping[str, str] | None = None
-    ) -> HttpReply:
-        """Return the reply with a status that is no redirect. Raises Unavailable."""
+        self, url: str, *, bytes_max: int, headers: Mapping[str, str] | None = None,
+        bodiless: bool = False,
+    ) -> HttpReply:  # fmt: skip
+        """Return the reply with a status that is no redirect, of a HEAD request if `bodiless`.
+
+        Raises Unavailable.
+        """
         for _ in range(_REDIRECTS_MAX):
-            reply = await self._authorized(url, bytes_max, headers or {})
+            request = HttpGet(
+                url=url, headers=headers or {}, ca=self.access.ca, bytes_max=bytes_max,
+                within_s=self.within_s, bodiless=bodiless,
+                guarded=self.guarded and not is_this_machine(host_of(self.home)),
+            )  # fmt: skip
+            reply = await self._authorized(request)
             if reply.status not in _REDIRECTS:
                 return reply
             url = self.allowed(urljoin(url, reply.headers.get("Location", "")))
@@ -59,20 +69,20 @@ class ChartHost:
             raise Unavailable(f"it leads to {shown(url.partition('?')[0])}: {why}")
         return url
 
-    async def _authorized(self, url: str, bytes_max: int, headers: Mapping[str, str]) -> HttpReply:
+    async def _authorized(self, request: HttpGet) -> HttpReply:
         """Send a request; once more with a token, if the server asks for one."""
-        request = HttpGet(
-            url=url, headers=headers, ca=self.access.ca, bytes_max=bytes_max, within_s=WITHIN_S,
-            guarded=self.guarded and not is_this_machine(host_of(self.home)),
-        )  # fmt: skip
-        if _origin(url) != _origin(self.home):
+        if _origin(request.url) != _origin(self.home):
             return await self.fetch(request)
-        reply = await self.fetch(replace(request, headers={**headers, **self._credentials()}))
+        reply = await self._sent(request)
         challenge = reply.headers.get("WWW-Authenticate", "")
         if reply.status != 401 or not challenge.lower().startswith(_BEARER):
             return reply
         self._token = await self._fresh_token(dict(_CHALLENGE.findall(challenge)))
-        return await self.fetch(replace(request, headers={**headers, **self._credentials()}))
+        return await self._sent(request)
+
+    async def _sent(self, request: HttpGet) -> HttpReply:
+        headers = {**request.headers, **self._credentials()}
+        return await self.fetch(replace(request, headers=headers))
 
     def _credentials(self) -> Mapping[str, str]:
         if self._token:
@@ -83,7 +93,7 @@ class ChartHost:
         """Return a token for what the registry asks for, anonymously or as the user."""
         realm = self.allowed(told.get("realm", ""))
         request = HttpGet(
-            url=realm, headers=self.access.headers(), ca=self.access.ca, within_s=WITHIN_S,
+            url=realm, headers=self.access.headers(), ca=self.access.ca, within_s=self.within_s,
             params={name: told[name] for name in ("service", "scope") if name in told},
             guarded=self.guarded and not is_this_machine(host_of(self.home)),
         )  # fmt: skip

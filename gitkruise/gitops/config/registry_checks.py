@@ -1,0 +1,171 @@
+"""Checks of what is fetched by HTTP, beyond the schema: charts of units, artifacts of sources."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from gitkruise.errors import Finding, UsageProblem
+from gitkruise.gitops.config.metric_addresses import host_of, is_service, is_this_machine, unusable
+from gitkruise.model.gitops.config import OCI
+from gitkruise.model.gitops.document import Document, FieldPath
+from gitkruise.printable import shown
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.values.images import repository as repository_of
+
+_ARTIFACT: Final = re.compile(r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*")
+_TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
+_FIELDS: Final = ("repository", "chart", "version")
+_WHERE: Final = ("spec", "render", "helm")
+
+
+def address_of(repository: str) -> str:
+    """Return the http address of a repository of charts. A registry is asked by https, except on
+    the own machine."""
+    if not repository.lower().startswith(OCI):
+        return repository
+    rest = repository[len(OCI) :]
+    return f"{'http' if is_this_machine(host_of(f'https://{rest}')) else 'https'}://{rest}"
+
+
+def registry_address(repository: str) -> str:
+    """Return the http address of an image: its registry, and the path there."""
+    host, _, path = repository_of(repository).partition("/")
+    return address_of(f"{OCI}{'registry-1.docker.io' if host == 'docker.io' else host}/{path}")
+
+
+def address_problem(address: str, *, secret: bool) -> str:
+    """Return why an address may not be one of a registry or of a repository of charts, or "";
+    `secret` for one that gets credentials."""
+    why = unusable(address, secret=secret)
+    host = host_of(address)
+    plain = address.lower().startswith("http:")
+    if not why and plain and not (is_this_machine(host) or is_service(host)):
+        why = "what runs is not read by http, except from this machine or from a Service"
+    return why or ("it has a query" if "?" in address else "")
+
+
+def chart_findings(document: Document) -> Iterator[Finding]:
+    """GK7003 and GK7022 for a chart that cannot be fetched as it is written."""
+    helm = get(document.obj, *_WHERE, default={})
+    missing = [name for name in _FIELDS if name not in helm]
+    if len(missing) == len(_FIELDS):
+        if "secretRef" in helm:
+            yield _bad(document, "secretRef", "there is no repository", "write repository")
+        return
+    if missing:
+        found = next(name for name in _FIELDS if name in helm)
+        yield _bad(document, found, f"{missing[0]} is missing", f"write {' and '.join(missing)}")
+        return
+    yield from _addressed(document, helm)
+    if get(document.obj, "spec", "path", default=".") != ".":
+        yield Finding(
+            code="GK7003",
+            message="Unit spec.path: the chart of a repository has no path",
+            places=(document.place(("spec", "path")),),
+            notes=(("next", "take path out, or render.helm.repository"),),
+        )
+    yield from range_findings(document, helm["version"], (*_WHERE, "version"))
+
+
+def _addressed(document: Document, helm: Obj) -> Iterator[Finding]:
+    why = address_problem(address_of(helm["repository"]), secret="secretRef" in helm)
+    if why:
+        following = "write https://HOST/PATH or oci://HOST/PATH"
+        yield _bad(document, "repository", why, following)
+
+
+def range_findings(document: Document, text: str, path: FieldPath) -> Iterator[Finding]:
+    """GK7022 for a text that is no range of versions."""
+    from gitkruise.wire.values.semver_range import Range  # noqa: PLC0415  seldom needed
+
+    try:
+        Range(text)
+    except UsageProblem as error:
+        yield replace(error.findings[0], places=(document.place(path),))
+
+
+# Fields of a GitSource that only one of both has, and the reason.
+_OF_GIT: Final = (
+    (("ref", "branch"), "a registry has no branches", "write ref.tag, ref.semver or ref.digest"),
+    (("ref", "name"), "a registry has no refs", "write ref.tag, ref.semver or ref.digest"),
+    (("ref", "commit"), "a registry has no commits", "write ref.digest"),
+    (("allowForcePush",), "a tag of a registry is free to move", "take it out"),
+)
+_OF_REGISTRIES: Final = (
+    (("ref", "digest"), "git has no digests", "write ref.commit"),
+    (("ref", "semverFilter"), "it is for tags of registries", "write ref.semver alone"),
+    (("verify", "provider"), "it is for artifacts of registries", "write verify.mode"),
+)
+
+
+def artifact_findings(document: Document) -> Iterator[Finding]:
+    """GK7003 and GK7023 for a source with fields of the other kind: of git, of registries."""
+    spec = document.obj["spec"]
+    is_artifact = spec["url"].startswith(OCI)
+    for path, why, following in _OF_GIT if is_artifact else _OF_REGISTRIES:
+        if get(spec, *path, default=""):
+            yield _unfit(document, path, why, following)
+    if is_artifact:
+        yield from _misnamed(document, spec)
+        yield from _unverifiable(document, spec.get("verify"))
+
+
+def _misnamed(document: Document, spec: Obj) -> Iterator[Finding]:
+    address = address_of(spec["url"])
+    host, _, path = spec["url"][len(OCI) :].partition("/")
+    why = unusable(address, secret="secretRef" in spec)
+    if not why and not _ARTIFACT.fullmatch(path):
+        why = f"{shown(path)} is not the name of a repository of {shown(host)}"
+    if why:
+        following = "write oci://HOST/NAME, and the tag in ref.tag or the digest in ref.digest"
+        yield _unfit(document, ("url",), why, following)
+    ref = spec.get("ref") or {}
+    if not _DIGEST.fullmatch(ref.get("digest") or f"sha256:{'0' * 64}"):
+        yield _unfit(document, ("ref", "digest"), "it is no digest", "write sha256:HEX")
+    if not _TAG.fullmatch(ref.get("tag") or "latest"):
+        yield _unfit(document, ("ref", "tag"), "a registry has no such tag", "correct it")
+    if pattern := ref.get("semverFilter"):
+        from gitkruise.wire.schema.patterns import BadPattern, compile_pattern  # noqa: PLC0415  seldom
+
+        try:
+            compile_pattern(pattern)
+        except BadPattern as error:
+            why = f"it is no regular expression: {error}"
+            yield _unfit(document, ("ref", "semverFilter"), why, "correct it")
+        if not ref.get("semver"):
+            why = "it chooses among the tags for a range, and there is none"
+            yield _unfit(document, ("ref", "semverFilter"), why, "write ref.semver")
+
+
+def _unverifiable(document: Document, verify: Obj | None) -> Iterator[Finding]:
+    if verify is None:
+        return
+    if not verify.get("provider"):
+        why = "commits are not signed in a registry, artifacts are"
+        yield _unfit(document, ("verify",), why, "write verify: {provider: cosign, secretRef}")
+    elif verify.get("mode", "head") != "head":
+        why = "it is for signatures of git"
+        yield _unfit(document, ("verify", "mode"), why, "take it out")
+
+
+def _unfit(document: Document, path: tuple[str, ...], why: str, following: str) -> Finding:
+    return Finding(
+        code="GK7003",
+        message=f"GitSource spec.{'.'.join(path)}: {why}",
+        places=(document.place(("spec", *path)),),
+        notes=(("next", following),),
+    )
+
+
+def _bad(document: Document, field: str, why: str, following: str) -> Finding:
+    return Finding(
+        code="GK7003",
+        message=f"Unit spec.render.helm.{field}: {why}",
+        places=(document.place((*_WHERE, field)),),
+        notes=(("next", following),),
+    )
