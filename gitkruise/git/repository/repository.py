@@ -110,9 +110,19 @@ class Repository:
         else:
             if remote.protocol == "ssh" and not secrets.now.known_hosts:
                 raise no_known_hosts(hide_password(url))
-            git_dir = mirrors / hashlib.sha256(url.encode()).hexdigest()[:20]
+            git_dir = _mirror_of(mirrors, url)
             ensure_mirror(launch, git_dir)
         return cls(remote, git_dir, credentials=secrets, timeout_s=timeout_s)
+
+    @classmethod
+    def imported(cls, url: str, mirrors: Path) -> Repository:
+        """The bare repository for what is imported from `url`, which git does not speak to."""
+        git_dir = _mirror_of(mirrors, url)
+        remote = Remote(url=url, protocol="file", path=git_dir)
+        launch = launcher(remote)
+        check_git_version(launch)
+        ensure_mirror(launch, git_dir)
+        return cls(remote, git_dir, credentials=keyring_of(None), timeout_s=_LOCAL_S)
 
     def close(self) -> None:
         self._reader.close()
@@ -418,6 +428,10 @@ class Repository:
         command = git_command(self.git_dir, words)
         child = self._launch(command)
         return process.collect(child, timeout_s=_LOCAL_S, output_max=process.OUTPUT_MAX)
+
+
+def _mirror_of(mirrors: Path, url: str) -> Path:
+    return mirrors / hashlib.sha256(url.encode()).hexdigest()[:20]
 
 
 def _kept(name: str) -> str:

@@ -120,12 +120,14 @@ def unit_status(
     return _finished(status, conditions, told)
 
 
-def source_status(revision: str, problem: Finding | None, told: ConditionContext) -> Obj:
-    """Return the status of a source: its commit (`main@sha1:…`), and its problem."""
+def source_status(
+    revision: str, commit: str, problem: Finding | None, told: ConditionContext
+) -> Obj:
+    """Return the status of a source: its commit, its revision (`main@sha1:…`), and its problem."""
     status: dict[str, Any] = {}
     if revision:
         status["revision"] = revision
-        status["commit"] = revision.rpartition(":")[2][:7]
+        status["commit"] = commit[:7]
     if problem is not None:
         reason = reason_of(problem, _SOURCE_REASONS)
         return _finished(status, _failed(problem, reason), told)

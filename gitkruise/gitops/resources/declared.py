@@ -18,7 +18,7 @@ from gitkruise.gitops.config.registry_checks import address_of, registry_address
 from gitkruise.gitops.config.sync_window_checks import bad_windows
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.resources.expression_checks import ExpressionChecks
-from gitkruise.model.gitops.config import Config, GitSource, Receiver, Sink, Unit
+from gitkruise.model.gitops.config import OCI, Config, GitSource, Receiver, Sink, Unit
 from gitkruise.model.gitops.document import Document
 from gitkruise.planner.sync.annotations import CONSENTS
 from gitkruise.planner.sync.dependencies import cycle
@@ -115,6 +115,8 @@ class ResourceReader:
         if problems:
             return problems[0]
         value = declared(document, obj)
+        if isinstance(value, GitSource):
+            return msgspec.structs.replace(value, custom=True)
         if not isinstance(value, Unit):
             return value
         account = value.spec.service_account_name or self.rules.default_account
@@ -137,19 +139,25 @@ class ResourceReader:
     def _unmeasured(self, obj: Obj) -> Iterator[Finding]:
         """Yield why a metric, a chart or an image may not name an address: what it says would be
         readable in a record."""
-        rules, namespace = self.rules, obj["metadata"]["namespace"]
         for path, text, address in _named_addresses(obj):
-            why = out_of_reach(
-                address,
-                namespace,
-                cross_namespace=rules.cross_namespace,
-                local=rules.local_sources,
-            )
-            if why:
-                yield _unreachable(obj, path, text, why)
+            yield from self._out_of_reach(obj, path, text, address)
+
+    def _out_of_reach(self, obj: Obj, path: str, text: str, address: str) -> Iterator[Finding]:
+        why = out_of_reach(
+            address,
+            obj["metadata"]["namespace"],
+            cross_namespace=self.rules.cross_namespace,
+            local=self.rules.local_sources,
+        )
+        if why:
+            yield _unreachable(obj, path, text, why)
 
     def _unread(self, obj: Obj, url: str) -> Iterator[Finding]:
-        """Yield why a source cannot be read from `url`: local paths mean nothing in the cluster."""
+        """Yield why a source cannot be read from `url`: local paths mean nothing in the cluster,
+        and hosts of artifacts follow the rule for hosts of charts."""
+        if url.startswith(OCI):
+            yield from self._out_of_reach(obj, "spec.url", url, address_of(url))
+            return
         try:
             remote = parse_url(url)
         except SourceFailed as error:

@@ -231,11 +231,11 @@ class StatusWriter:
         source = self.fleet.config.sources.get(name)
         follower = self.fleet.followers.get(name)
         if problem is not None or source is None or follower is None:
-            return source_status("", problem, told) if problem is not None else None
-        stands = revision_of(ref_of(source), follower.followed)
+            return source_status("", "", problem, told) if problem is not None else None
+        stands = follower.revision or revision_of(ref_of(source), follower.followed)
         if told.obj.get("status") and not stands and follower.problem is None:
             return None
-        return source_status(stands, follower.problem, told)
+        return source_status(stands, follower.followed, follower.problem, told)
 
 
 def _words(problem: Finding | None) -> tuple[str, str] | None:

@@ -19,7 +19,7 @@ from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.source.accepted_commits import Memory
 from gitkruise.gitops.source.accepted_rewrites import AcceptedRewrites
 from gitkruise.gitops.source.follower import FollowPolicy, SourceFollower
-from gitkruise.gitops.source.poller import Polling
+from gitkruise.gitops.source.poller import Polling, Resolve
 from gitkruise.gitops.source.repositories import Renewal, unknown_live
 from gitkruise.gitops.source.verification import Trusted
 from gitkruise.kube.system.clock import Clock
@@ -73,8 +73,23 @@ def follow(
     polling = Polling(
         opened[first][0], list(followers.values()), deps.clock, renew,
         authority=deps.authority, containment=deps.containment,
+        resolve=_resolve(opened[first][0], sources, deps),
     )  # fmt: skip
     return Followers(followers, polling)
+
+
+def _resolve(
+    repository: Repository, sources: Mapping[str, GitSource], deps: FollowerDeps
+) -> Resolve | None:
+    """Return the resolver of refs for artifacts; None for a git repository."""
+    if not any(source.spec.is_artifact for source in sources.values()):
+        return None
+    from gitkruise.gitops.source.artifacts import ArtifactReader  # noqa: PLC0415  imports aiohttp
+
+    reader = ArtifactReader(
+        repository=repository, sources=dict(sources), renewal=deps.renewal, clock=deps.clock
+    )
+    return reader.resolve
 
 
 async def _renew(

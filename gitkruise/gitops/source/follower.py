@@ -70,6 +70,7 @@ class SourceFollower:
         self._on_commit, self._on_problem, self._live = on_commit, on_problem, live
         self._policy, self._named = policy, f"GitSource {source.namespace}/{source.name}"
         self._told = ""  # the newest commit handed on
+        self.revision = ""  # of the artifact that it was imported from
         self.read_at: datetime | None = None  # when the ref was resolved last
         self._problem: Finding | None = None
         self._refused: GitCommit | None = None  # by the verdict on its history and signature
@@ -117,6 +118,8 @@ class SourceFollower:
             if problem is None and new:
                 self._on_commit(found.commit)
                 self._told = found.commit
+            if problem is None:
+                self.revision = found.revision
             self._tell(problem, again=self._refused != before)
         else:
             self._tell(self._meanwhile(found.findings[0]))
@@ -194,9 +197,11 @@ class SourceFollower:
         """Return GK3204 when a live commit is no longer in the ref's history.
 
         A range may choose another tag at any time, and a pinned commit is explicit; but a tag that
-        was moved or deleted under the cluster is rewritten history, too.
+        was moved or deleted under the cluster is rewritten history, too. Artifacts have no history:
+        a tag is free to move, as in Flux, and a digest pins one.
         """
-        if self.source.spec.allow_force_push or self.source.spec.ref.commit:
+        spec = self.source.spec
+        if spec.allow_force_push or spec.ref.commit or spec.is_artifact:
             return None
         stood_on = set(self._live())
         if not self._told and self._policy.memory is not None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from gitkruise.errors import Concern, DiagnosticError
 from gitkruise.git.repository.ref_watcher import ref_changes
@@ -17,11 +17,14 @@ from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.source.ref_resolver import ResolvedRef, look
 from gitkruise.kube.cache.subscriptions import RoundRequests
 from gitkruise.kube.system.clock import Clock, wait_for
-from gitkruise.model.gitops.config import duration
+from gitkruise.model.gitops.config import GitSource, duration
 
 FIRST_PAUSE: Final = timedelta(seconds=1)
 LONGEST_PAUSE: Final = timedelta(minutes=5)
 _DOUBLINGS_MAX: Final = 10
+
+
+Resolve: TypeAlias = Callable[[Sequence[GitSource]], Awaitable[list[ResolvedRef | DiagnosticError]]]
 
 
 class _ParkedSource(NamedTuple):
@@ -48,8 +51,13 @@ class Polling:
         *,
         authority: WriteAuthority | None = None,
         containment: Containment = UNREPORTED,
+        resolve: Resolve | None = None,
     ) -> None:
+        """`resolve` resolves the refs of sources that git does not speak to, and imports their
+        commits."""
         self._repository, self._followers, self._clock = repository, followers, clock
+        self._resolve = resolve or self._by_git
+        self._watched = repository.local and resolve is None
         self._interval = min(duration(f.source.spec.interval) for f in followers)
         self._renew, self._authority = renew, authority or WriteAuthority()
         self._failures = 0  # in a row
@@ -66,7 +74,7 @@ class Polling:
         self._authority.listen(self, self.look_now)
         try:
             async with asyncio.TaskGroup() as tasks:
-                if self._repository.local:
+                if self._watched:
                     watching = (f"{self._named}: its watch", self._watch, self._clock)
                     tasks.create_task(self._containment.keep(*watching, lambda _: None))
                 while True:
@@ -77,6 +85,9 @@ class Polling:
                     await self._pause(self._clock.monotonic() - began)
         finally:
             self._authority.leave(self)
+
+    async def _by_git(self, sources: Sequence[GitSource]) -> list[ResolvedRef | DiagnosticError]:
+        return await asyncio.to_thread(look, self._repository, sources)
 
     def look_now(self) -> None:
         """Poll before the interval is over."""
@@ -96,7 +107,7 @@ class Polling:
             with self._containment.of(self._named):
                 if self._failures and self._renew is not None:
                     await self._renew()
-                found = await asyncio.to_thread(look, self._repository, sources)
+                found = await self._resolve(sources)
         except DiagnosticError as error:
             found = [error] * len(sources)
         for follower, one in zip(self._followers, found, strict=True):

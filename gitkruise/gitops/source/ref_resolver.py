@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from gitkruise.errors import DiagnosticError, Finding, SourceFailed
 from gitkruise.git.plumbing.errors import ref_missing
@@ -14,6 +14,7 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.model.gitops.config import GitRef, GitSource
 from gitkruise.wire.values.semver_range import Range
 
+LATEST: Final = "latest"  # the tag of a registry that a source without a ref follows
 _TAG = "refs/tags/"
 
 
@@ -21,18 +22,22 @@ _TAG = "refs/tags/"
 class ResolvedRef:
     """The commit of a source, which is in the repository, and the full ref that points to it.
 
-    `tagged` are the commits of all tags, for a source that chooses a tag by range.
+    `tagged` are the commits of all tags, for a source that chooses a tag by range. `revision` names
+    the artifact that the commit was imported from, as `latest@sha256:…`.
     """
 
     ref: str
     commit: str
     tagged: frozenset[str] = frozenset()
+    revision: str = ""
 
 
 def ref_of(source: GitSource) -> str:
     """Return the ref that a source follows, for records: the first set of commit, name, semver,
-    tag, branch, or HEAD."""
+    tag, branch, or HEAD; of an artifact the first of digest, semver, tag, or latest."""
     ref = source.spec.ref
+    if source.spec.is_artifact:
+        return ref.digest or ref.semver or ref.tag or LATEST
     return ref.commit or ref.name or ref.semver or ref.tag or ref.branch or HEAD
 
 

@@ -10,8 +10,9 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from gitkruise.errors import ApiError, ClusterFailed, Finding, SourceFailed, UsageProblem
 from gitkruise.git.plumbing.process import GitCredentials
@@ -25,8 +26,13 @@ from gitkruise.model.gitops.config import GitSource, Reference, duration, resolv
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 
+if TYPE_CHECKING:
+    from gitkruise.gitops.registry.cosign import TrustedKeys
+
 log = logging.getLogger(__name__)
 _SECRETS: Final = ResourceRef("", "v1", "secrets")
+_GIT_KEYS: Final = "username and password, bearerToken, identity and known_hosts, ca.crt, tls.crt"
+_REGISTRY_KEYS: Final = "username and password, or bearerToken, and ca.crt"
 _Place: TypeAlias = tuple[str, str, GitCredentials]  # URL, Secret, and what it held
 
 
@@ -54,6 +60,26 @@ class Renewal:
             keyring.now = await _credentials(source, self._transport)
         except (ApiError, UsageProblem) as error:
             log.warning(log_line("credentials-not-read", source=name, error=error))
+
+    def held(self, name: str) -> GitCredentials:
+        """Return the credentials of a source as they were read last."""
+        return self._keyrings[name].now
+
+    async def keys(self, source: GitSource) -> TrustedKeys | None:
+        """Read the keys that must have signed an artifact; None where none must.
+
+        Raises SourceFailed GK3306: without them nothing is accepted.
+        """
+        rules = source.spec.verify
+        if rules is None or rules.secret_ref is None:
+            return None
+        from gitkruise.gitops.registry.cosign import TrustedKeys  # noqa: PLC0415  imports aiohttp
+
+        try:
+            data, where = await read_secret(rules.secret_ref, source.namespace, self._transport)
+            return TrustedKeys.from_secret(data, where)
+        except (ApiError, UsageProblem) as error:
+            raise SourceFailed(_nobody(source.name, error)) from error
 
     async def live(self, name: str, ask: Callable[[], Awaitable[frozenset[str]]]) -> None:
         """Set the live commits from which signatures of a source are verified; once per start.
@@ -152,13 +178,15 @@ class Pool:
         key = (source.spec.url, secret_of(source), credentials)
         if key not in self._open:
             keyring = Keyring(credentials)
-            repository = await asyncio.to_thread(
-                Repository.open,
-                source.spec.url,
-                mirrors=_mirrors(self._state_dir, source),
-                credentials=keyring,
-                timeout_s=patience,
-            )
+            mirrors = _mirrors(self._state_dir, source)
+            if source.spec.is_artifact:
+                make = partial(Repository.imported, source.spec.url, mirrors)
+            else:
+                make = partial(
+                    Repository.open, source.spec.url, mirrors=mirrors, credentials=keyring,
+                    timeout_s=patience,
+                )  # fmt: skip
+            repository = await asyncio.to_thread(make)
             self._open[key] = repository, keyring
         self._users[key] += 1
         stack.callback(self._leave, key)
@@ -202,10 +230,15 @@ async def _credentials(source: GitSource, transport: Transport) -> GitCredential
     data, where = await read_secret(source.spec.secret_ref, source.namespace, transport)
     credentials = GitCredentials.from_secret(data)
     half = bool(credentials.certificate) != bool(credentials.key)
-    if half or credentials == GitCredentials():
-        lacks = "one of tls.crt and tls.key without the other" if half else "no credentials for git"
+    to, known, useful = "git", _GIT_KEYS, credentials != GitCredentials()
+    if source.spec.is_artifact:
+        sent = (credentials.password, credentials.bearer_token, credentials.ca)
+        to, known, half, useful = "a registry", _REGISTRY_KEYS, False, any(sent)
+    if half or not useful:
+        lacks = (
+            "one of tls.crt and tls.key without the other" if half else f"no credentials for {to}"
+        )
         message = f"the Secret {where} has {lacks}"
-        known = "username and password, bearerToken, identity and known_hosts, ca.crt, tls.crt"
         notes = (("found", ", ".join(sorted(data)) or "no keys"), ("next", f"give it {known}"))
         raise UsageProblem(Finding(code="GK7025", message=message, notes=notes))
     return credentials
@@ -242,7 +275,7 @@ async def trust_sources(
     found: dict[str, Trusted] = {}
     for name, source in sources.items():
         rules = source.spec.verify
-        if rules is None or rules.secret_ref is None:
+        if rules is None or rules.secret_ref is None or source.spec.is_artifact:
             found[name] = anything
             continue
         data, where = await read_secret(rules.secret_ref, source.namespace, transport)

@@ -162,4 +162,7 @@ SOURCES: list[tuple[str, str, tuple[str, str]]] = [
 def test_sources(row: tuple[str, str, tuple[str, str]]) -> None:
     code, revision, ready = row
     problem = Finding(code=code, message="why") if code else None
-    assert conditions(source_status(revision, problem, TOLD))["Ready"] == ready
+    assert (
+        conditions(source_status(revision, revision.rpartition(":")[2], problem, TOLD))["Ready"]
+        == ready
+    )

@@ -1,0 +1,172 @@
+"""Artifacts as `flux push artifact` and `cosign sign` make them, for a registry or test code."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urljoin
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from tests.gitops.charts.hosts import Host
+
+MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
+CONTENT: Final = "application/vnd.cncf.flux.content.v1.tar+gzip"
+CONFIG: Final = "application/vnd.cncf.flux.config.v1+json"
+SIGNING: Final = "application/vnd.dev.cosign.simplesigning.v1+json"
+CREATED: Final = "2026-11-20T10:00:00Z"
+REVISION: Final = "main@sha1:4f2c9e1d3b5a79f0e2c4a6b8d0f1e3c5a7b9d2e4"
+SOURCE: Final = "https://git.example/shop/app.git"
+
+
+def digest_of(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def flux_archive(files: Mapping[str, str]) -> bytes:
+    """A folder as flux packs it: the folder itself, folders before their files, no times."""
+    target = io.BytesIO()
+    folders = {path.rpartition("/")[0] for path in files} - {""}
+    with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name in (".", *sorted(folders)):
+            member = tarfile.TarInfo(name)
+            member.type, member.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(member)
+        for name, text in files.items():
+            data = text.encode()
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(data), 0o644
+            archive.addfile(member, io.BytesIO(data))
+    return gzip.compress(target.getvalue(), mtime=0)
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """A manifest and its blobs by digest."""
+
+    manifest: bytes
+    blobs: Mapping[str, bytes]
+
+    @property
+    def digest(self) -> str:
+        return digest_of(self.manifest)
+
+
+def artifact(
+    files: Mapping[str, str], *, created: str = CREATED, layer: Mapping[str, Any] | None = None,
+    data: bytes | None = None,
+) -> Pushed:  # fmt: skip
+    """What `flux push artifact` writes for a folder."""
+    config, content = b"{}", flux_archive(files) if data is None else data
+    described = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": {"mediaType": CONFIG, "size": len(config), "digest": digest_of(config)},
+        "layers": [
+            {
+                "mediaType": CONTENT, "size": len(content), "digest": digest_of(content),
+                **(layer or {}),
+            }
+        ],
+        "annotations": {
+            "org.opencontainers.image.created": created,
+            "org.opencontainers.image.revision": REVISION,
+            "org.opencontainers.image.source": SOURCE,
+        },
+    }  # fmt: skip
+    blobs = {digest_of(config): config, digest_of(content): content}
+    return Pushed(json.dumps(described, separators=(",", ":")).encode(), blobs)
+
+
+def signature(digest: str, key: ec.EllipticCurvePrivateKey, kind: str = "cosign container image "
+              "signature") -> Pushed:  # fmt: skip
+    """What `cosign sign --key` writes for the manifest with this digest."""
+    payload = json.dumps(
+        {
+            "critical": {
+                "identity": {"docker-reference": "registry.example/app"},
+                "image": {"docker-manifest-digest": digest},
+                "type": kind,
+            },
+            "optional": None,
+        },
+        separators=(",", ":"),
+    ).encode()
+    signed = base64.b64encode(key.sign(payload, ec.ECDSA(SHA256()))).decode()
+    config = b"{}"
+    described = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": {
+            "mediaType": "application/vnd.oci.image.config.v1+json", "size": len(config),
+            "digest": digest_of(config),
+        },
+        "layers": [
+            {
+                "mediaType": SIGNING, "size": len(payload), "digest": digest_of(payload),
+                "annotations": {"dev.cosignproject.cosign/signature": signed},
+            }
+        ],
+    }  # fmt: skip
+    blobs = {digest_of(config): config, digest_of(payload): payload}
+    return Pushed(json.dumps(described, separators=(",", ":")).encode(), blobs)
+
+
+def signature_tag(digest: str) -> str:
+    return f"{digest.replace(':', '-')}.sig"
+
+
+@dataclass
+class Shelf:
+    """A repository of a registry that test code plays."""
+
+    host: Host
+    name: str = "app"
+    tags: dict[str, str] = field(default_factory=dict)  # to digests
+
+    @property
+    def url(self) -> str:
+        return f"oci://{self.host.url.removeprefix('http://')}/{self.name}"
+
+    def push(self, pushed: Pushed, *tags: str) -> None:
+        """Have an artifact under these tags."""
+        base = f"/v2/{self.name}"
+        for digest, data in pushed.blobs.items():
+            self.host.has(f"{base}/blobs/{digest}", data)
+        for reference in (pushed.digest, *tags):
+            self.host.has(
+                f"{base}/manifests/{reference}", pushed.manifest,
+                **{"Content-Type": MANIFEST, "Docker-Content-Digest": pushed.digest},
+            )  # fmt: skip
+        self.tags |= dict.fromkeys(tags, pushed.digest)
+        listed = json.dumps({"name": self.name, "tags": sorted(self.tags)}).encode()
+        self.host.has(f"{base}/tags/list?n=1000", listed)
+
+
+def push_to(registry: str, name: str, pushed: Pushed, *tags: str, authorization: str = "") -> None:
+    """Push to a real registry by the distribution API."""
+    headers = {"Authorization": authorization} if authorization else {}
+    base = f"http://{registry}/v2/{name}"
+
+    def send(method: str, url: str, data: bytes, kind: str) -> str:
+        request = urllib.request.Request(
+            url, data=data, method=method, headers={**headers, "Content-Type": kind}
+        )
+        with urllib.request.urlopen(request) as reply:
+            return str(reply.headers.get("Location", ""))
+
+    for digest, data in pushed.blobs.items():
+        where = urljoin(base, send("POST", f"{base}/blobs/uploads/", b"", ""))
+        joint = "&" if "?" in where else "?"
+        send("PUT", f"{where}{joint}digest={digest}", data, "application/octet-stream")
+    for tag in tags or (pushed.digest,):
+        send("PUT", f"{base}/manifests/{tag}", pushed.manifest, MANIFEST)
