@@ -71,6 +71,7 @@ def rollouts(found: Sequence[Managed]) -> list[Item]:
             "unit": m.unit,
             "commit": m.commit,
             "path": m.path,
+            **({"artifact": m.artifact} if m.artifact else {}),
             **(rollout_obj(m.rollout) if m.rollout else {"state": m.state, "message": m.message}),
         }
         for m in found

@@ -32,6 +32,7 @@ def rollout_block(m: Managed, style: Style) -> list[str]:
     lines = [
         f"{title}{' ' * gap}{state}",
         f"commit   {m.commit[:7] or '-'}   {m.path}",
+        *([f"artifact {m.artifact}"] if m.artifact else ()),
         f"update   {r.update_revision or '-'}   {how}   budget {r.budget} unavailable",
         "",
         *_counts(r, style),

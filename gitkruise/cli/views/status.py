@@ -220,6 +220,7 @@ def status_obj(view: StatusView) -> dict[str, Any]:
             "unit": m.unit,
             "commit": m.commit,
             "path": m.path,
+            **({"artifact": m.artifact} if m.artifact else {}),
             **({"rollout": rollout_obj(m.rollout)} if m.rollout else {}),
         }
         for m in view.objects

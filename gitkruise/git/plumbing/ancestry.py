@@ -42,9 +42,10 @@ class Lineage:
         run: Callable[[Sequence[str]], Result],
         reader: ObjectReader,
         deepen: Callable[[int], None] | None,
+        parse: Callable[[str, bytes], GitCommit] = parse_commit,
     ) -> None:
         self._file, self._run, self._reader = git_dir / "shallow", run, reader
-        self._deepen = deepen
+        self._deepen, self._parse = deepen, parse
 
     def contents(self, commit: str) -> bytes:
         """A commit as it is stored."""
@@ -57,7 +58,7 @@ class Lineage:
 
     def commit(self, commit: str) -> GitCommit:
         """Read a commit; its texts are cut and escaped for showing."""
-        return parse_commit(commit, self.contents(commit))
+        return self._parse(commit, self.contents(commit))
 
     def message(self, commit: str) -> str:
         """A commit's whole message, as written."""

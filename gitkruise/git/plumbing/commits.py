@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -14,6 +14,7 @@ from gitkruise.printable import shown
 
 _SIGNED_BY: Final = re.compile(r"(?P<name>.*?) ?<(?P<email>[^<>]*)> (?P<time>-?\d{1,12}) [-+]\d+")
 _TRAILER: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*): (.*)")
+ARTIFACT: Final = "Artifact"  # trailer of a commit that was imported: the artifact's name
 SUBJECT_MAX: Final = 200
 MESSAGE_MAX: Final = 2_048
 # The input of `parse_touched`; of a merge, the files that no parent has.
@@ -46,6 +47,13 @@ def parse_commit(commit: str, data: bytes) -> GitCommit:
         time=_instant(int(committer["time"])) if committer else None,
         subject=shown(message.split("\n\n", 1)[0].replace("\n", " "), SUBJECT_MAX),
     )
+
+
+def parse_imported(commit: str, data: bytes) -> GitCommit:
+    """Parse a raw commit that was imported from an artifact, which its message names."""
+    message = data.partition(b"\n\n")[2].decode("utf-8", "replace")
+    artifact = dict(parse_trailers(message)).get(ARTIFACT, "")
+    return replace(parse_commit(commit, data), artifact=shown(artifact, SUBJECT_MAX))
 
 
 def _header(lines: Sequence[str], name: str) -> str:

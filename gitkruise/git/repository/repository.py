@@ -13,7 +13,7 @@ from typing import Final
 from gitkruise.errors import Finding, InvalidManifests, PathMissing, SourceFailed
 from gitkruise.git.plumbing import process, tree_walk
 from gitkruise.git.plumbing.ancestry import FIRST, Lineage
-from gitkruise.git.plumbing.commits import tree_of
+from gitkruise.git.plumbing.commits import parse_commit, parse_imported, tree_of
 from gitkruise.git.plumbing.errors import RefMoved, push_refused, ref_missing
 from gitkruise.git.plumbing.object_db import ObjectReader, damaged, write_loose
 from gitkruise.git.plumbing.process import GitCredentials, Result, git_command
@@ -50,6 +50,7 @@ from gitkruise.printable import shown
 __all__ = ["GitCredentials", "RefMoved", "Repository"]
 
 _LOCAL_S: Final = 60.0
+IMPORTED: Final = "oci"  # protocol of a repository that another program fills
 
 
 class Repository:
@@ -80,7 +81,9 @@ class Repository:
         )
         self.read_ahead = self._reader.read_ahead  # has files ready that `read_blob` is asked for
         deepen = None if far is None else self.deepen
-        lineage = self._lineage = Lineage(git_dir, self._run, self._reader, deepen)
+        self.is_imported = remote.protocol == IMPORTED
+        parse = parse_imported if self.is_imported else parse_commit
+        lineage = self._lineage = Lineage(git_dir, self._run, self._reader, deepen, parse)
         self.commit, self.message, self.has = lineage.commit, lineage.message, lineage.has
         self.is_ancestor, self.merge_base = lineage.is_ancestor, lineage.merge_base
         self.commits_between, self.files_touched = lineage.commits_between, lineage.files_touched
@@ -118,7 +121,7 @@ class Repository:
     def imported(cls, url: str, mirrors: Path) -> Repository:
         """The bare repository for what is imported from `url`, which git does not speak to."""
         git_dir = _mirror_of(mirrors, url)
-        remote = Remote(url=url, protocol="file", path=git_dir)
+        remote = Remote(url=url, protocol=IMPORTED, path=git_dir)
         launch = launcher(remote)
         check_git_version(launch)
         ensure_mirror(launch, git_dir)

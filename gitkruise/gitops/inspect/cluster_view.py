@@ -49,7 +49,7 @@ from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.planner.health.health import health
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.progress.failing_pods import failure
-from gitkruise.planner.sync.annotations import COMMIT, PATH, UNIT, UNIT_REF, annotation
+from gitkruise.planner.sync.annotations import ARTIFACT, COMMIT, PATH, UNIT, UNIT_REF, annotation
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
@@ -100,6 +100,7 @@ class Managed:
     unit: str
     commit: str
     path: str
+    artifact: str = ""  # that the commit was imported from, or "" for one of git
     rollout: Rollout | None = None
     pods: tuple[PodFacts, ...] = ()
     failing: tuple[tuple[str, str], ...] = ()
@@ -243,6 +244,7 @@ class Survey:
             unit=annotation(obj, UNIT_REF),
             commit=annotation(obj, COMMIT),
             path=annotation(obj, PATH),
+            artifact=annotation(obj, ARTIFACT),
             rollout=rollout,
             pods=tuple(pods),
             failing=tuple(self._failing(key, obj)),

@@ -30,6 +30,12 @@ class Traced:
     held: HeldPod | None = None
     subset: SubsetMatch | None = None
 
+    @property
+    def artifact(self) -> str:
+        """Return the artifact that `commit` was imported from; "" where that is not known: the
+        owner names the artifact of its own commit."""
+        return self.owner.artifact if self.commit == self.owner.commit else ""
+
 
 def trace_pod(
     pod: PodFacts,

@@ -141,7 +141,7 @@ class DryRun:
 
     async def _send(self, unit: Unit, objects: Sequence[Desired], target: PlanSide) -> list[Sent]:
         label = unit_label(self.cluster, unit.id)
-        applier = Applier(self.transport, unit, label, target.commit.id, gates=self.gates)
+        applier = Applier(self.transport, unit, label, target.commit, gates=self.gates)
         there = {d.key: self.live[d.key] for d in objects if d.key in self.live}
         return await applier.send(objects, there, self.catalog, dry_run=True)
 

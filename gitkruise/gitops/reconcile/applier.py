@@ -33,9 +33,11 @@ from gitkruise.kube.system.clock import Clock, SystemClock
 from gitkruise.kube.system.package_data import DRIVEN, KRUISE_GROUPS
 from gitkruise.model.gitops.change import Desired, ObjectChange
 from gitkruise.model.gitops.config import Unit
+from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.node.recreate_request import RECREATE
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import (
+    ARTIFACT,
     COMMIT,
     DIGEST,
     MANAGER,
@@ -94,7 +96,7 @@ class Applier:
         transport: Transport,
         unit: Unit,
         label: str,
-        commit: str,
+        commit: GitCommit,
         *,
         gates: Gates = Gates(),
         autoscaled: frozenset[ObjectKey] = frozenset(),
@@ -215,15 +217,16 @@ class Applier:
     def _body(self, d: Desired, live: Obj | None) -> Obj:
         """Return the body; unchanged content of the unit keeps its commit and path, so a new HEAD
         causes no write."""
-        same = (
+        commit, path, artifact = self._commit.id, str(d.document), self._commit.artifact
+        if (
             live is not None
             and mark_of(live) == self._label
             and annotation(live, DIGEST) == d.digest
-        )
-        commit = annotation(live, COMMIT) if live is not None and same else self._commit
-        path = annotation(live, PATH) if live is not None and same else str(d.document)
+        ):
+            commit, path = annotation(live, COMMIT) or commit, annotation(live, PATH)
+            artifact = annotation(live, ARTIFACT)
         return marked(
-            d, unit=self._unit.id, label=self._label, commit=commit or self._commit, path=path
+            d, unit=self._unit.id, label=self._label, commit=commit, path=path, artifact=artifact
         )
 
     async def _taken_over(self, sent: Sent, request: ApiRequest) -> Sent:

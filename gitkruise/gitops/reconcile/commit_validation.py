@@ -81,7 +81,7 @@ class CommitValidator:
             return replace(built, desired=None, findings=(*built.findings, _EMPTIED))
         if not known and (blocker := await self._blocked_by(built.desired, last)):
             return replace(built, desired=None, blocked_by=blocker)
-        findings, replaced = await self._preflight(built.desired, built.causal.id)
+        findings, replaced = await self._preflight(built.desired, built.causal)
         if not findings:
             return built if known else await self._agreed(built, last, replaced)
         if await self._around.live.rediscover():
@@ -183,7 +183,7 @@ class CommitValidator:
         return any(not found.obj["metadata"].get("deletionTimestamp") for found in lives)
 
     async def _preflight(
-        self, desired: DesiredSet, commit: str
+        self, desired: DesiredSet, commit: GitCommit
     ) -> tuple[list[Finding], frozenset[ObjectKey]]:
         """Return what our rules and the dry run report against the objects that would change, and
         the objects that would be replaced."""

@@ -163,7 +163,7 @@ class UnitCluster:
     # Sending --------------------------------------------------------------------------------
 
     async def try_out(
-        self, objects: Sequence[Desired], seen: Observation, commit: str
+        self, objects: Sequence[Desired], seen: Observation, commit: GitCommit
     ) -> list[Sent]:
         """Dry-run `objects`. Raises ApiError."""
         return await self._send(objects, seen, commit, dry_run=True, stop=lambda: False)
@@ -172,7 +172,7 @@ class UnitCluster:
         self,
         objects: Sequence[Desired],
         seen: Observation,
-        commit: str,
+        commit: GitCommit,
         *,
         take: Collection[ObjectKey],
         stop: Callable[[], bool],
@@ -185,7 +185,7 @@ class UnitCluster:
         self,
         objects: Sequence[Desired],
         seen: Observation,
-        commit: str,
+        commit: GitCommit,
         *,
         stop: Callable[[], bool],
         take: Collection[ObjectKey] = (),

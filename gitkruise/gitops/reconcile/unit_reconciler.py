@@ -309,7 +309,7 @@ class UnitReconciler:
             self._backoff.corrected(plan.healing, self._around.clock.now())
             theirs = {change.key for change in plan.healing if left_by_tools(change)}
             sent = await self.cluster.apply(
-                plan.apply, seen, built.causal.id,
+                plan.apply, seen, built.causal,
                 take=theirs, stop=lambda: self._pending != self._unasked,
             )  # fmt: skip
             self._around.authority.check()

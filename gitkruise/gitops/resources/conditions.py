@@ -202,8 +202,12 @@ def _deciding(status: Mapping[str, Any]) -> str:
     return str(own or "")
 
 
-def revision_of(ref: str, commit: str) -> str:
-    """`main@sha1:<hex>`, as Flux writes revisions; "" without a commit."""
+def revision_of(ref: str, commit: str, artifact: str = "") -> str:
+    """`main@sha1:<hex>`, as Flux writes revisions; "" without a commit. Of an artifact it has the
+    digest."""
+    if artifact:
+        digest = artifact.rpartition("@")[2]
+        return digest if ref == digest else f"{ref}@{digest}"
     algorithm = "sha256" if len(commit) == 64 else "sha1"
     return f"{ref}@{algorithm}:{commit}" if commit else ""
 
@@ -321,13 +325,17 @@ def _revisions(record: UnitRecord) -> dict[str, str]:
         "lastAppliedRevision": record.applied,
         "causalRevision": record.causal,
     }
-    return {key: revision_of(record.source, c.id) for key, c in named.items() if c is not None}
+    return {
+        key: revision_of(record.source, c.id, c.artifact)
+        for key, c in named.items()
+        if c is not None
+    }
 
 
 def _history(applied: GitCommit, record: UnitRecord, told: ConditionContext) -> list[Obj]:
     """The last applied revisions, newest first."""
     before: list[Obj] = get(told.obj, "status", "history", default=[])
-    revision = revision_of(record.source, applied.id)
+    revision = revision_of(record.source, applied.id, applied.artifact)
     if before and before[0].get("revision") == revision:
         return before
     return [{"revision": revision, "applied": format_time(told.now)}, *before][:HISTORY_MAX]

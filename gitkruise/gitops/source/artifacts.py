@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from gitkruise.errors import DiagnosticError, Finding, SourceFailed, Unavailable
-from gitkruise.git.plumbing.commits import CommitAuthor, format_commit, format_message
+from gitkruise.git.plumbing.commits import ARTIFACT, CommitAuthor, format_commit, format_message
 from gitkruise.git.plumbing.errors import RefMoved, ref_missing
 from gitkruise.git.push.status_branch import edit_tree
 from gitkruise.git.repository.repository import Repository
@@ -144,7 +144,7 @@ class ArtifactReader:
         )
         of = f" of {shown(revision, 100)}" if revision else ""
         said = (("Artifact-Revision", revision), ("Artifact-Source", source))
-        trailers = [("Artifact", f"{address}@sha256:{artifact.digest}")]
+        trailers = [(ARTIFACT, f"{address}@sha256:{artifact.digest}")]
         trailers += [(name, shown(text)) for name, text in said if text]
         message = format_message(f"sha256:{artifact.digest}{of}", "", trailers)
         tree = edit_tree(self.repository, None, artifact.files, ())

@@ -90,6 +90,7 @@ def read_commit(raw: Mapping[str, Any]) -> GitCommit:
         subject=str(raw.get("subject", "")),
         author=str(raw.get("author", "")),
         time=parse_time(str(raw.get("time", ""))),
+        artifact=str(raw.get("artifact", "")),
     )
 
 

@@ -430,6 +430,7 @@ def _commit(commit: GitCommit | None) -> dict[str, Any] | None:
             "subject": commit.subject,
             "author": commit.author,
             "time": _time(commit.time),
+            "artifact": commit.artifact,
         }
     )
 

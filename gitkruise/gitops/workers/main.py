@@ -25,7 +25,7 @@ from gitkruise.git.plumbing.process import Tether
 from gitkruise.git.plumbing.refs import Remote
 from gitkruise.git.repository.path_history import PathHistory
 from gitkruise.git.repository.remote import RemoteEnd, keyring_of
-from gitkruise.git.repository.repository import Repository
+from gitkruise.git.repository.repository import IMPORTED, Repository
 from gitkruise.gitops.build.builder import Builder, BuildRequest
 from gitkruise.gitops.build.post_build import NOTHING, PostBuildInputs
 from gitkruise.gitops.charts.cache import ChartCache
@@ -69,6 +69,7 @@ class Place:
 
     git_dir: str
     far: bool  # a mirror, which may lack objects that its remote has
+    imported: bool = False  # commits are artifacts of a registry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +223,8 @@ class WorkerMemory:
         if place not in self.repositories:
             far = _LentEnd(self.wire) if place.far else None
             git_dir = Path(place.git_dir)
-            remote = Remote(url=place.git_dir, protocol="file", path=git_dir)
+            protocol = IMPORTED if place.imported else "file"
+            remote = Remote(url=place.git_dir, protocol=protocol, path=git_dir)
             opened = Repository(
                 remote, git_dir, credentials=keyring_of(None), timeout_s=60.0, far=far
             )

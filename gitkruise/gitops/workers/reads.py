@@ -144,7 +144,9 @@ def bare(unit: Unit) -> Unit:
 
 def place(repository: Repository) -> Place:
     """Return where a worker finds a repository."""
-    return Place(git_dir=str(repository.git_dir), far=not repository.local)
+    return Place(
+        git_dir=str(repository.git_dir), far=not repository.local, imported=repository.is_imported
+    )
 
 
 def with_kinds(job: _Job, process: WorkerProcess, catalog: Catalog) -> _Job:

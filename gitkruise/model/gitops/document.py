@@ -36,13 +36,18 @@ class FieldMark(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitCommit:
-    """One git commit, its texts cut and escaped for showing. `time` is never used for order."""
+    """One git commit, its texts cut and escaped for showing. `time` is never used for order.
+
+    `artifact` names the artifact of a registry that it was imported from, as
+    `oci://HOST/NAME@sha256:…`; "" for a commit of a git repository.
+    """
 
     id: str
     parents: tuple[str, ...] = ()
     author: str = ""
     time: datetime | None = None  # committer's, UTC; None when git could not say
     subject: str = ""
+    artifact: str = ""
 
     @property
     def short(self) -> str:

@@ -19,6 +19,7 @@ UNIT_REF: Final = "gitkruise.io/unit-ref"
 COMMIT: Final = "gitkruise.io/commit"
 PATH: Final = "gitkruise.io/path"
 DIGEST: Final = "gitkruise.io/digest"
+ARTIFACT: Final = "gitkruise.io/artifact"  # that the commit was imported from
 ROLLOUT: Final = "gitkruise.io/rollout"
 PLAN: Final = "gitkruise.io/plan"  # on a hook: what it ran for
 APPROVE: Final = "gitkruise.io/approve"  # on a Unit's document: the hash of a deletion
@@ -27,7 +28,7 @@ CONSENTS: Final = (APPROVE, ACCEPT_REWRITE)  # approvals of people, outside the 
 # On a Unit or GitSource: reconcile now. Any new value is a new request.
 RECONCILE_AT: Final = "gitkruise.io/reconcile-at"
 _RECONCILE_AT: Final = (RECONCILE_AT, "reconcile.fluxcd.io/requestedAt")
-OURS: Final = frozenset({UNIT_REF, COMMIT, PATH, DIGEST, ROLLOUT, PLAN, STALLED_NOTE})
+OURS: Final = frozenset({UNIT_REF, COMMIT, PATH, DIGEST, ARTIFACT, ROLLOUT, PLAN, STALLED_NOTE})
 
 HOLD: Final = "gitkruise.io/hold"  # until when the object is left alone, and why
 HEALTH: Final = "gitkruise.io/health"  # Ignore, or when the object is well, in CEL
@@ -80,7 +81,9 @@ def digest_of(obj: Obj) -> str:
     return "sha256:" + hashlib.sha256(compact(obj)).hexdigest()[:32]
 
 
-def marked(desired: Desired, *, unit: str, label: str, commit: str, path: str) -> Obj:
+def marked(
+    desired: Desired, *, unit: str, label: str, commit: str, path: str, artifact: str = ""
+) -> Obj:
     """The body that is applied: what git wants plus our marks."""
     annotations = {
         **get(desired.obj, "metadata", "annotations", default={}),
@@ -88,6 +91,7 @@ def marked(desired: Desired, *, unit: str, label: str, commit: str, path: str) -
         COMMIT: commit,
         PATH: path,
         DIGEST: desired.digest,
+        **({ARTIFACT: artifact} if artifact else {}),
         **({PLAN: desired.plan} if desired.plan else {}),
     }
     labels = {**get(desired.obj, "metadata", "labels", default={}), UNIT: label}

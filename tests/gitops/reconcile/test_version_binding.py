@@ -11,6 +11,7 @@ import pytest
 from gitkruise.gitops.reconcile.applier import Applier, Sent
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.config import Unit, UnitSpec
+from gitkruise.model.gitops.document import GitCommit
 from gitkruise.planner.sync.annotations import COMMIT, MANAGER
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.wire.primitives.names import Obj
@@ -78,7 +79,7 @@ class Scene:
     def apply(self, *, dry_run: bool = False) -> Sent:
         """Apply `mode: new` of commit `OURS`, as decided on what is live now."""
         wanted, live = desired(thing("a", data={"mode": "new"})), self.live()
-        applier = Applier(self.wire, UNIT, LABEL, OURS, clock=self.clock)
+        applier = Applier(self.wire, UNIT, LABEL, GitCommit(id=OURS), clock=self.clock)
         there = {wanted.key: live} if live else {}
         work = applier.send([wanted], there, self.world.catalog, dry_run=dry_run)
         return self.clock.run(work)[0]

@@ -7,6 +7,7 @@ import base64
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,22 +19,30 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from gitkruise.errors import DiagnosticError
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.source.artifacts import ArtifactReader
+from gitkruise.gitops.source.follower import SourceFollower
+from gitkruise.gitops.source.poller import Polling
 from gitkruise.gitops.source.ref_resolver import ResolvedRef
 from gitkruise.gitops.source.repositories import Pool, Renewal
 from gitkruise.kube.system.clock import ManualClock
-from gitkruise.model.gitops.config import GitSource, GitSourceSpec
+from gitkruise.model.gitops.config import GitSource, GitSourceSpec, UnitSpec
+from gitkruise.sandbox.controllers import alongside
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
 from tests.gitops.analysis.endpoint import fetch_now
-from tests.gitops.charts.hosts import packed, serving
+from tests.gitops.charts.hosts import Host, packed, serving
+from tests.gitops.charts.test_registry import BASIC, served
 from tests.gitops.registry.artifacts import (
     REVISION,
     SOURCE,
+    Pushed,
     Shelf,
     artifact,
+    push_to,
     signature,
     signature_tag,
 )
+from tests.gitops.stage import MakeStage, config_map, documents
 
+__all__ = ["served"]  # a fixture
 APP = {"deploy/app.yaml": "kind: ConfigMap\n", "README": "x"}
 ONE, TWO = artifact(APP), artifact({**APP, "README": "y"})
 KEY, OTHER = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
@@ -304,3 +313,95 @@ def test_credentials_of_the_secret_are_sent(
     assert bench(tmp_path, shelf, secrets, secretRef={"name": "pull"}).resolve()
     said = bench(tmp_path / "x", shelf).refusal()
     assert "it rejects the credentials" in said
+
+
+# A unit of an artifact --------------------------------------------------------------------------
+
+
+def manifest(text: str) -> Pushed:
+    return artifact({"deploy/app.yaml": documents(config_map("settings", text=text))})
+
+
+@pytest.mark.slow
+def test_a_unit_follows_the_tag_and_keeps_what_is_live_while_the_registry_is_away(
+    bench: Factory, shelf: Shelf, tmp_path: Path, staged: MakeStage
+) -> None:
+    one, two = manifest("one"), manifest("two")
+    shelf.push(one, "latest")
+    desk = bench(tmp_path / "state", shelf, interval="5s")
+    stage = staged()
+    stage.followed = desk.repository
+    spec = msgspec.convert({"sourceRef": {"name": "app"}, "path": "deploy"}, UnitSpec)
+    unit, reporter = stage.add_unit("shop/app", spec)
+    desk.reader.clock = stage.clock
+    follower = SourceFollower(
+        desk.source, desk.repository, on_commit=unit.offer, on_problem=unit.source_problem,
+        live=lambda: filter(None, [unit.live_commit]),
+    )  # fmt: skip
+    polling = Polling(desk.repository, [follower], stage.clock, resolve=desk.reader.resolve)
+
+    def live() -> tuple[str, str]:
+        obj = stage.get("ConfigMap", "settings")
+        return obj["data"]["text"], obj["metadata"]["annotations"]["gitkruise.io/artifact"]
+
+    async def script() -> None:
+        async with stage.running(unit), alongside(polling.run()):
+            await stage.rest(10)
+            assert live() == ("one", f"{shelf.url}@{one.digest}")
+            assert follower.revision == f"latest@{one.digest}"
+            shelf.push(two, "latest")
+            await stage.rest(10)
+            assert live() == ("two", f"{shelf.url}@{two.digest}")
+            assert (str(reporter.record.state), reporter.record.findings) == ("Done", ())
+            kept = dict(shelf.host.replies)
+            shelf.host.replies.clear()
+            for path in kept:
+                shelf.host.replies[path] = (503, {}, b"")
+            stage.meddle(config_map("settings", text="other"))
+            await stage.rest(30)
+            assert live()[0] == "two", "drift is corrected meanwhile"
+            (finding,) = reporter.record.findings
+            assert finding.code == "GK3109"
+            assert dict(finding.notes)["since"].startswith("2026-")
+            assert "still running" in dict(finding.notes)["unchanged"]
+            shelf.host.replies.update(kept)
+            shelf.push(one, "latest")
+            await stage.rest(400)
+            assert live()[0] == "one", "a tag is free to move back"
+            assert reporter.record.findings == ()
+
+    stage.play(script)
+
+
+# A real registry --------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_an_artifact_of_a_real_registry_is_followed(
+    bench: Factory, served: str, secrets: Secrets, tmp_path: Path
+) -> None:
+    secrets.data |= {
+        "pull": {"username": "ann", "password": "hunter2"}, "keys": {"cosign.pub": public(KEY)},
+    }  # fmt: skip
+    spec = {**SIGNED, "url": f"oci://{served}/shop/app", "secretRef": {"name": "pull"}}
+    push = partial(push_to, served, "shop/app", authorization=BASIC)
+    push(ONE, "1.0.0", "latest")
+    push(TWO, "1.1.0")
+    for pushed in (ONE, TWO):
+        push(signature(pushed.digest, KEY), signature_tag(pushed.digest))
+    shelf = Shelf(Host())
+    latest = bench(tmp_path, shelf, secrets, **spec)
+    assert latest.resolve().revision == f"latest@{ONE.digest}"
+    assert latest.files(latest.resolve().commit)["README"] == b"x"
+    newest = bench(tmp_path, shelf, secrets, **{**spec, "ref": {"semver": "1.x"}})
+    assert newest.resolve().revision == f"1.1.0@{TWO.digest}"
+    push(TWO, "latest")
+    assert latest.resolve().revision == f"latest@{TWO.digest}"
+    other = artifact({"deploy/app.yaml": "x"})
+    push(other, "latest")
+    assert "GK3309" in latest.refusal()
+    missing = bench(tmp_path, shelf, secrets, **{**spec, "ref": {"tag": "1.0"}}).refusal()
+    assert "GK3201" in missing
+    assert "1.0.0" in missing
+    anonymous = bench(tmp_path / "x", shelf, secrets, **{**spec, "secretRef": None})
+    assert "it rejects the credentials" in anonymous.refusal()

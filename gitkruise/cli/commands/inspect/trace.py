@@ -124,6 +124,8 @@ def trace_lines(t: Traced, records: Records, style: Style, now: datetime) -> Ite
         asked = "all" if t.step.asked == t.step.replicas else f"{t.step.asked}"
         glyph = style.glyph(t.step.state)
         yield f"step      {t.step.change}: {asked} of {t.step.replicas} asked {glyph}"
+    if t.artifact:
+        yield f"artifact  {t.artifact}"
     if owner.path:
         yield f"file      {owner.path}   unit {owner.unit}"
     if t.held is not None:
@@ -168,6 +170,7 @@ def trace_obj(t: Traced, records: Records) -> dict[str, Any]:
         "restoredBy": commit(t.restored),
         "change": t.step.change if t.step else "",
         "path": t.owner.path,
+        **({"artifact": t.artifact} if t.artifact else {}),
         "unit": t.owner.unit,
         "held": {"why": str(t.held.why), "detail": t.held.detail} if t.held else None,
     }

@@ -205,6 +205,8 @@ def _git_lines(answer: Why, m: Managed, records: Records, now: datetime) -> Iter
     text = f' "{commit.subject}"  {commit.author} · {ago(commit.time, now)}' if commit else ""
     if m.commit:
         yield f"commit   {m.commit[:7]}{text}"
+    if m.artifact:
+        yield f"artifact {m.artifact}"
     if m.path:
         yield f"file     {m.path}" + (f"   unit {m.unit}" if m.unit else "")
     if answer.step is not None:
@@ -310,6 +312,7 @@ def why_obj(answer: Why, records: Records) -> dict[str, Any]:
         "commit": m.commit,
         "subject": commit.subject if commit else "",
         "path": m.path,
+        **({"artifact": m.artifact} if m.artifact else {}),
         **({"rollout": rollout_obj(m.rollout)} if m.rollout else {}),
         **({"workloadSpread": answer.division.obj()} if answer.division else {}),
         **({"promotion": promotion_obj(answer.promotion)} if answer.promotion else {}),
