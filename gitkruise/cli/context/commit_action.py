@@ -38,7 +38,7 @@ from gitkruise.gitops.actions.actions import (
 )
 from gitkruise.gitops.actions.hold import action_of
 from gitkruise.gitops.actions.proof import check_outcome, check_reach, earlier_stages
-from gitkruise.gitops.actions.target import ObjectQuery, find_target
+from gitkruise.gitops.actions.target import ObjectQuery, check_in_git, find_target
 from gitkruise.gitops.preview.changes import changes_between
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.labels import (
@@ -109,6 +109,7 @@ async def _draft(
     query = _query(options)
     given = await given_config(repository, options)
     config = config_of(repository, given, "HEAD")
+    check_in_git(config, query)
     old = await fetch_charts(config, options.cluster if options.cluster.given else None)
     branches = [*branch_states(publisher, repository, config, given)]
     state, target = find_target([state for _, state in branches], query)

@@ -75,6 +75,26 @@ def find_target(
     raise _none(states, query) if not found else _several(query, found)
 
 
+def check_in_git(config: Config, query: ObjectQuery) -> None:
+    """Raises UsageProblem GK7077 when all units that may have the object follow artifacts."""
+    meant = [unit for unit in config.units.values() if query.unit in {"", unit.id, unit.name}]
+    urls = {unit.id: config.source_of(unit).spec.url for unit in meant}
+    if not meant or not all(config.source_of(unit).spec.is_artifact for unit in meant):
+        return
+    named = ", ".join(f"{unit} ({url})" for unit, url in sorted(urls.items()))
+    raise UsageProblem(
+        Finding(
+            code="GK7077",
+            message="the units follow artifacts of a registry, which no commit changes",
+            notes=(
+                ("units", named),
+                ("unchanged", "nothing was committed or pushed"),
+                ("next", "change the files that the artifact is built from, and push it again"),
+            ),
+        )
+    )
+
+
 def _fitting(
     states: Iterable[BranchState], query: ObjectQuery
 ) -> Iterator[tuple[BranchState, ActionTarget]]:

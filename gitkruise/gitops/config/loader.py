@@ -401,6 +401,7 @@ def missing_for(owner: Unit | Sink | Receiver, config: Config) -> Iterator[Findi
             yield from _missing(owner, "sourceRef", owner.spec.source_ref, config.sources)
             if owner.spec.sink_ref:
                 yield from _missing(owner, "sinkRef", owner.spec.sink_ref, config.sinks)
+                yield from _unknown_to_forge(owner, config)
         case Sink():
             if owner.spec.git:
                 ref = owner.spec.git.source_ref
@@ -425,6 +426,20 @@ def _unwritable(sink: Sink, config: Config) -> Iterator[Finding]:
                 ("why", "records of units are written to a branch of a git repository"),
                 ("next", "name a GitSource of a git repository, or take git out of the Sink"),
             ),
+        )
+
+
+def _unknown_to_forge(unit: Unit, config: Config) -> Iterator[Finding]:
+    """GK7076 for commits that are artifacts, and that a forge should know."""
+    ref = unit.spec.sink_ref
+    sink = config.sinks.get(resolve_reference(ref, unit.namespace)) if ref else None
+    source = config.sources.get(resolve_reference(unit.spec.source_ref, unit.namespace))
+    if sink is not None and sink.spec.forge and source is not None and source.spec.is_artifact:
+        yield Finding(
+            code="GK7076",
+            message=f"Unit {unit.id}: Sink {sink.name} has a forge, and the unit's source is an"
+            " artifact of a registry, whose commits no forge knows",
+            notes=(("next", "name a Sink without forge"),),
         )
 
 

@@ -93,6 +93,15 @@ _FIELDS: Final[Mapping[tuple[str, str], str]] = {
     ("GitSource", "spec.sparseCheckout"): _NEITHER,
     ("GitSource", "spec.include"): _NEITHER,
     ("GitSource", "spec.suspend"): "suspend the units of the source",
+    ("GitSource", "spec.layerSelector"): "take it out: Flux's layer is read, or the only archive",
+    ("GitSource", "spec.insecure"): "take it out: http is for this machine alone",
+    ("GitSource", "spec.certSecretRef"): "write secretRef: its Secret has ca.crt",
+    ("GitSource", "spec.proxySecretRef"): _NEITHER,
+    ("GitSource", "spec.verify.matchOIDCIdentity"):
+        "sign with a key (cosign sign --key), and name the Secret with its cosign.pub in"
+        " verify.secretRef: keyless signatures are not verified",
+    ("GitSource", "spec.verify.trustedRootSecretRef"):
+        "write verify.secretRef: its Secret has the public key, cosign.pub",
 }  # fmt: skip
 _FLUX_IMAGE: Final = "image.toolkit.fluxcd.io"
 _UNIT: Final = "a gitkruise Unit does this"
@@ -113,8 +122,11 @@ _KINDS: Final[Mapping[GroupKind, str]] = {
         "a gitkruise Unit names the address itself: render.helm.repository, secretRef",
     GroupKind(_FLUX_SOURCE, "HelmChart"):
         "a gitkruise Unit names the chart itself: render.helm.repository, chart, version",
-    GroupKind(_FLUX_SOURCE, "OCIRepository"): "gitkruise follows git repositories: a GitSource",
-    GroupKind(_FLUX_SOURCE, "Bucket"): "gitkruise follows git repositories: a GitSource",
+    GroupKind(_FLUX_SOURCE, "OCIRepository"):
+        "a gitkruise GitSource does this: url oci://HOST/NAME, ref with tag, semver or digest,"
+        " secretRef, verify",
+    GroupKind(_FLUX_SOURCE, "Bucket"):
+        "gitkruise follows git repositories and artifacts of registries: a GitSource",
     GroupKind(_FLUX_IMAGE, "ImageRepository"):
         "a gitkruise Unit does this: images with repository, secretRef and interval",
     GroupKind(_FLUX_IMAGE, "ImagePolicy"):

@@ -122,12 +122,14 @@ def _is_ours(obj: object) -> bool:
 def units_by_branch(config: Config, default: str) -> dict[str, Config]:
     """The units of each branch; `default` is what a source without a ref follows.
 
-    Units that follow a tag, a range or a commit are left out: a commit alone does not move them.
+    Units that follow a tag, a range, a commit or an artifact of a registry are left out: a commit
+    alone does not move them.
     """
     found: dict[str, dict[str, Unit]] = {}
     for name, unit in config.units.items():
-        ref = config.source_of(unit).spec.ref
-        if not (ref.commit or ref.name or ref.semver or ref.tag):
+        spec = config.source_of(unit).spec
+        ref = spec.ref
+        if not (spec.is_artifact or ref.commit or ref.name or ref.semver or ref.tag):
             found.setdefault(ref.branch or default, {})[name] = unit
     return {
         branch: Config(config.sources, units, config.sinks, config.receivers)

@@ -14,6 +14,7 @@ FOREIGN = [
     ("helm.toolkit.fluxcd.io/v2", "HelmRelease", "render.kind: helm"),
     ("argoproj.io/v1alpha1", "Application", "sourceRef for source.repoURL"),
     ("source.toolkit.fluxcd.io/v1", "GitRepository", "GitSource"),
+    ("source.toolkit.fluxcd.io/v1", "OCIRepository", "url oci://HOST/NAME"),
     ("source.toolkit.fluxcd.io/v1", "HelmRepository", "render.helm.repository, secretRef"),
     ("image.toolkit.fluxcd.io/v1", "ImageRepository", "images with repository, secretRef"),
     ("image.toolkit.fluxcd.io/v1", "ImagePolicy", "images with policy and filterTags"),

@@ -1,0 +1,46 @@
+"""Commands about units that follow artifacts of a registry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calls import Caller
+from tests.cli.shop import cloneset
+from tests.git.repos import ENV, make_origin, run_git
+
+CONFIG = """\
+apiVersion: gitkruise.io/v1alpha1
+kind: GitSource
+metadata: {name: app, namespace: shop}
+spec: {url: "oci://registry.example/shop/app"}
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Unit
+metadata: {name: web, namespace: shop}
+spec: {sourceRef: {name: app}, path: apps}
+"""
+WHO = {name: value for name, value in ENV.items() if name.startswith("GIT_")}
+
+
+@pytest.mark.parametrize("verb", ["promote", "hold", "pause", "resume", "rollback"])
+def test_units_of_an_artifact_are_not_changed_by_commits(
+    gk: Caller, tmp_path: Path, verb: str
+) -> None:
+    origin = make_origin(tmp_path)
+    origin.commit({"gitkruise.yaml": CONFIG, "apps/checkout.yaml": cloneset("v1")}, "release")
+    before = run_git(origin.bare, "show-ref")
+    ended = gk(verb, "checkout", "--yes", cwd=origin.work, **WHO)
+    assert (ended.code, "GK7077" in ended.err) == (2, True), ended.err
+    assert "shop/web (oci://registry.example/shop/app)" in ended.err
+    assert run_git(origin.bare, "show-ref") == before
+
+
+def test_a_plan_of_the_files_of_an_artifact_needs_no_registry(gk: Caller, tmp_path: Path) -> None:
+    origin = make_origin(tmp_path)
+    origin.commit({"gitkruise.yaml": CONFIG, "apps/checkout.yaml": cloneset("v1")}, "release")
+    origin.commit({"apps/checkout.yaml": cloneset("v2")}, "next")
+    ended = gk("plan", cwd=origin.work, **WHO)
+    assert ended.code == 0, ended.err
+    assert "CloneSet shop/checkout" in ended.out
