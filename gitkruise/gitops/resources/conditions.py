@@ -108,6 +108,8 @@ def unit_status(
         status |= {key: before[key] for key in _LOOKED_AT if key in before}
     if record.chart is not None:
         status["chart"] = chart_obj(record.chart)
+    if record.attempted is not None and record.attempted.artifact:
+        status["artifact"] = record.attempted.artifact
     applied = record.applied
     if applied is not None:
         status["appliedCommit"] = applied.short
@@ -177,7 +179,8 @@ def event_of(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> Even
         return None
     bad = ready["status"] == "False" and ready["reason"] not in CHOSEN
     commit = _deciding(after).rpartition(":")[2][:7]
-    at = f" (commit {commit})" if commit and not after.get("revision") else ""
+    kind = "artifact" if after.get("artifact") else "commit"
+    at = f" ({kind} {commit})" if commit and not after.get("revision") else ""
     return Event("Warning" if bad else "Normal", ready["reason"], ready["message"] + at)
 
 

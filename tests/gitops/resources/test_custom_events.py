@@ -112,6 +112,8 @@ ROWS = [
     (DONE, {**DONE, "lastAttemptedRevision": B}, None),  # a commit that does not change the unit
     (DONE, status("True", "Succeeded", "5/5", causalRevision=A), None),
     (DONE, {**DONE, "causalRevision": B}, Event("Normal", "Succeeded", "m (commit bbbbbbb)")),
+    (None, {**DONE, "artifact": "oci://a/b@sha256:c"},
+     Event("Normal", "Succeeded", "m (artifact aaaaaaa)")),
     (DONE, BAD, Event("Warning", "BuildFailed", "m (commit bbbbbbb)")),
     (BAD, {**BAD, "lastAttemptedRevision": A},
      Event("Warning", "BuildFailed", "m (commit aaaaaaa)")),

@@ -41,6 +41,14 @@ ROWS: list[tuple[str, dict[str, Any], str]] = [
     ("GitSource", source("tag", name="refs/tags/v1"), ""),
     ("GitSource", source("tag", name="refs/pull/7/head"), "wants a tag"),
     ("GitSource", source("firstParent", branch="main"), ""),
+    ("GitSource", {"url": "oci://a/b", "ref": {"semver": "1.x", "semverFilter": "a"}, "verify": {
+        "provider": "cosign", **KEYS}}, ""),
+    ("GitSource", {"url": "oci://a/b", "ref": {"digest": "sha256:0"}}, ""),
+    ("GitSource", {"url": "oci://a/b", "ref": {"branch": "main"}}, "has no branch"),
+    ("GitSource", {"url": "oci://a/b", "verify": {"mode": "head", **KEYS}}, "verify.provider"),
+    ("GitSource", {"url": "x", "verify": {"provider": "cosign", **KEYS}}, "verify.provider"),
+    ("GitSource", {"url": "x", "ref": {"digest": "sha256:0"}}, "are for artifacts"),
+    ("GitSource", {"url": "x", "verify": KEYS}, ""),
     ("Sink", {"forge": {**FORGE, "type": "gitea"}}, "has an address"),
     ("Sink", {"forge": {**FORGE, "type": "gitea", "url": "https://g", "deployment":
                         {"environment": "prod"}}}, "shows no deployments"),
