@@ -149,9 +149,10 @@ def _header(view: StatusView, style: Style) -> Iterator[str]:
             newest[unit.source] = commit
     for source, commit in newest.items():
         who = f"{commit.author} · {ago(commit.time, view.now)}"
-        where = style.paint(f"{view.source}@{source}", "bold")
-        room = style.width - len(f"{view.source}@{source}{commit.short}{who}") - 8
-        yield f'{where}  {commit.short} "{shorten(commit.subject, max(room, 16))}"  {who}'
+        where = f"{commit.artifact.partition('@')[0] or view.source}@{source}"
+        room = style.width - len(f"{where}{commit.short}{who}") - 8
+        subject = shorten(commit.subject, max(room, 16))
+        yield f'{style.paint(where, "bold")}  {commit.short} "{subject}"  {who}'
     yield cluster
     for unit in view.units:
         if unit.state in {State.REJECTED, State.UNKNOWN} or unit.problems or unit.waits:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -73,6 +74,18 @@ def test_what_only_git_can_know_wins(checkout: Checkout) -> None:
     states = {m.key: (m.state, m.message) for m in shown.objects}
     assert states[WEB] == (State.DRIFTED, "replicas 2 → 5")
     assert states[CHECKOUT][0] is State.HELD
+
+
+def test_an_artifact_is_named_instead_of_the_repository_of_the_record(checkout: Checkout) -> None:
+    artifact = "oci://registry.example/shop/app@sha256:" + "a" * 64
+    units = [
+        replace(unit, source="v1.2.0", attempted=replace(unit.attempted, artifact=artifact))
+        for unit in standing(checkout, rejected=False).units
+        if unit.attempted is not None
+    ]
+    shown = build_view(LIVE, units, LATER, cluster="sandbox", source="shop-deploy", namespace="")
+    first = next(iter(status_lines(shown, style(200), wide=False)))
+    assert first.startswith("oci://registry.example/shop/app@v1.2.0  ")
 
 
 def test_a_rejected_commit_counts_for_fail_on(checkout: Checkout) -> None:

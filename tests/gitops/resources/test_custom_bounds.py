@@ -129,6 +129,31 @@ def test_an_object_measures_by_https_or_in_its_own_namespace(
     assert bool(freed) == (bool(why) and "namespace" not in why and "own machine" not in why)
 
 
+# Artifact that an object follows, and why it may not.
+ARTIFACTS = [
+    ("oci://ghcr.io/example/app", ""), ("oci://registry.shop.svc:5000/app", ""),
+    ("oci://localhost:5000/app", "own machine"), ("oci://10.0.0.1/app", "not by IP addresses"),
+    ("oci://registry.other.svc/app", "Service of namespace other"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("url", "why"), ARTIFACTS)
+def test_an_object_follows_artifacts_from_where_it_may_measure(url: str, why: str) -> None:
+    source = {
+        "apiVersion": "gitkruise.io/v1alpha1", "kind": "GitSource",
+        "metadata": {"name": "app", "namespace": "shop", "uid": "1", "generation": 1},
+        "spec": {"url": url},
+    }  # fmt: skip
+    reader = ResourceReader(Config(), ResourceRules(), ExpressionChecks(InProcess()))
+    declared = asyncio.run(reader.read([source], ""))
+    finding = declared.broken.get(("GitSource", "shop/app"))
+    assert (finding.code if finding else "") == ("GK7053" if why else "")
+    if finding is not None:
+        assert why in finding.message
+    else:
+        assert declared.config.sources["shop/app"].custom, "its requests are guarded"
+
+
 # Repository of charts that an object names, and why it may not.
 CHARTS = [
     ("https://charts.example.com", ""), ("oci://ghcr.io/example/charts", ""),
