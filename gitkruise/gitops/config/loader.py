@@ -328,21 +328,24 @@ def _impossible(document: Document) -> Iterator[Finding]:
         return
     place = document.place(("spec", "verify"), key=True)
     if not verify.get("secretRef"):
-        notes = (("next", "name the Secret with the trusted keys: verify.secretRef.name"),)
+        notes = [("next", "name the Secret with the trusted keys: verify.secretRef.name")]
         message = "verify names no keys to trust"
-        yield Finding(code="GK7023", message=message, places=(place,), notes=notes)
+        if verify.get("provider"):
+            why = "keyless signatures (Fulcio, Rekor) are not verified, only those of a key"
+            notes.insert(0, ("why", why))
+        yield Finding(code="GK7023", message=message, places=(place,), notes=tuple(notes))
     name = get(spec, "ref", "name", default="")
     tagged = semver or get(spec, "ref", "tag", default="") or name.startswith("refs/tags/")
     mode = verify.get("mode", "head")
     if mode in {"tag", "tagAndHead"} and not tagged:
-        notes = (
+        notes = [
             (
                 "next",
                 "follow a tag with ref.tag or ref.semver, or use mode: head, firstParent or range",
             ),
-        )
+        ]
         message = f"verify.mode {mode} wants a tag, and this source follows none"
-        yield Finding(code="GK7023", message=message, places=(place,), notes=notes)
+        yield Finding(code="GK7023", message=message, places=(place,), notes=tuple(notes))
 
 
 def _not_yet(document: Document, kind: str) -> Iterator[Finding]:

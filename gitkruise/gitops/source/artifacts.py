@@ -52,11 +52,20 @@ class ArtifactReader:
     renewal: Renewal
     clock: Clock
     fetch: Fetch = fetch
+    _host: ContentHost | None = None
     _away_since: datetime | None = None
     _signed: set[tuple[str, TrustedKeys]] = field(default_factory=set)  # SHA-256, and the keys
 
     async def resolve(self, sources: Sequence[GitSource]) -> list[ResolvedRef | DiagnosticError]:
         """Return the commit of each source, or why there is none."""
+        host = self._host = self._as_known()
+        found = [await self._resolved(RegistryRepository(host), source) for source in sources]
+        if not all(isinstance(one, DiagnosticError) for one in found):
+            self._away_since = None
+        return found
+
+    def _as_known(self) -> ContentHost:
+        """Return the host with the current credentials; while they last, so does its token."""
         first, source = next(iter(self.sources.items()))
         held = self.renewal.held(first)
         sent = {
@@ -64,15 +73,13 @@ class ArtifactReader:
             "ca.crt": held.ca,
         }  # fmt: skip
         access = Access({name: text for name, text in sent.items() if text})
-        host = ContentHost(
+        if self._host is not None and self._host.access == access:
+            return self._host
+        return ContentHost(
             home=address_of(source.spec.url), access=access, namespace=source.namespace,
             guarded=any(one.custom for one in self.sources.values()), fetch=self.fetch,
             within_s=patience_of(self.sources, source.spec.url),
         )  # fmt: skip
-        found = [await self._resolved(RegistryRepository(host), source) for source in sources]
-        if not all(isinstance(one, DiagnosticError) for one in found):
-            self._away_since = None
-        return found
 
     async def _resolved(
         self, registry: RegistryRepository, source: GitSource

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import binascii
 import hashlib
+import json
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,7 +23,7 @@ from gitkruise.git.signing.verify import Signers
 from gitkruise.gitops.source.verification import FirstSeen, Trust, Trusted, anything
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
-from gitkruise.model.gitops.config import GitSource, Reference, duration, resolve_reference
+from gitkruise.model.gitops.config import OCI, GitSource, Reference, duration, resolve_reference
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 _SECRETS: Final = ResourceRef("", "v1", "secrets")
 _GIT_KEYS: Final = "username and password, bearerToken, identity and known_hosts, ca.crt, tls.crt"
-_REGISTRY_KEYS: Final = "username and password, or bearerToken, and ca.crt"
+_DOCKER: Final = ".dockerconfigjson"  # in Secrets of type kubernetes.io/dockerconfigjson
+_REGISTRY_KEYS: Final = f"username and password, or {_DOCKER}, or bearerToken, and ca.crt"
 _Place: TypeAlias = tuple[str, str, GitCredentials]  # URL, Secret, and what it held
 
 
@@ -228,12 +230,15 @@ async def _credentials(source: GitSource, transport: Transport) -> GitCredential
     if source.spec.secret_ref is None:
         return GitCredentials()
     data, where = await read_secret(source.spec.secret_ref, source.namespace, transport)
-    credentials = GitCredentials.from_secret(data)
-    half = bool(credentials.certificate) != bool(credentials.key)
-    to, known, useful = "git", _GIT_KEYS, credentials != GitCredentials()
     if source.spec.is_artifact:
+        host = source.spec.url.removeprefix(OCI).partition("/")[0]
+        credentials = GitCredentials.from_secret({**_docker_login(data, host), **data})
         sent = (credentials.password, credentials.bearer_token, credentials.ca)
-        to, known, half, useful = "a registry", _REGISTRY_KEYS, False, any(sent)
+        to, known, half, useful = f"the registry {host}", _REGISTRY_KEYS, False, any(sent)
+    else:
+        credentials = GitCredentials.from_secret(data)
+        half = bool(credentials.certificate) != bool(credentials.key)
+        to, known, useful = "git", _GIT_KEYS, credentials != GitCredentials()
     if half or not useful:
         lacks = (
             "one of tls.crt and tls.key without the other" if half else f"no credentials for {to}"
@@ -242,6 +247,22 @@ async def _credentials(source: GitSource, transport: Transport) -> GitCredential
         notes = (("found", ", ".join(sorted(data)) or "no keys"), ("next", f"give it {known}"))
         raise UsageProblem(Finding(code="GK7025", message=message, notes=notes))
     return credentials
+
+
+def _docker_login(data: Mapping[str, str], host: str) -> dict[str, str]:
+    """Return the user and the password that a Docker configuration has for a registry, if any."""
+    try:
+        auths = json.loads(data.get(_DOCKER, "{}"))["auths"]
+        hosts = {name.partition("://")[2] or name: login for name, login in auths.items()}
+        login = next(login for name, login in hosts.items() if name.partition("/")[0] == host)
+        if "auth" in login:
+            pair = base64.b64decode(login["auth"], validate=True).decode()
+        else:
+            pair = f"{login['username']}:{login['password']}"
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
+        return {}  # the caller reports a Secret without credentials
+    username, _, password = pair.partition(":")
+    return {"username": username, "password": password}
 
 
 async def read_secret(

@@ -122,7 +122,7 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
         )
     ),
     ("GK7023 cosign without keys", "url: ., ref: {branch: main}",
-     "url: oci://a.example/b, verify: {provider: cosign}", "GK7023", ":4:", "secretRef"),
+     "url: oci://a.example/b, verify: {provider: cosign}", "GK7023", ":4:", "keyless"),
     ("GK7076 sink", "url: ., ref: {branch: main}", "url: oci://a.example/b", "GK7076", "",
      "which has no branches"),
     ("GK7003 pointer", "correct", "correct\n    ignore: [{paths: [spec/replicas]}]", "GK7003",

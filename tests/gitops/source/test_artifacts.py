@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from gitkruise.errors import DiagnosticError
+from gitkruise.errors import DiagnosticError, UsageProblem
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.source.artifacts import ArtifactReader
 from gitkruise.gitops.source.follower import SourceFollower
@@ -313,6 +314,48 @@ def test_credentials_of_the_secret_are_sent(
     assert bench(tmp_path, shelf, secrets, secretRef={"name": "pull"}).resolve()
     said = bench(tmp_path / "x", shelf).refusal()
     assert "it rejects the credentials" in said
+
+
+def docker(host: str, **login: str) -> str:
+    return json.dumps({"auths": {"other.example": {"auth": "eDp5"}, host: login}})
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        {"auth": base64.b64encode(b"ann:hunter2").decode()},
+        {"username": "ann", "password": "hunter2"},
+    ],
+)
+def test_a_secret_of_docker_is_understood(
+    bench: Factory, shelf: Shelf, secrets: Secrets, tmp_path: Path, login: dict[str, str]
+) -> None:
+    host = shelf.host.url.removeprefix("http://")
+    secrets.data["pull"] = {".dockerconfigjson": docker(f"https://{host}/v1/", **login)}
+    shelf.push(ONE, "latest")
+    shelf.host.user = BASIC
+    assert bench(tmp_path, shelf, secrets, secretRef={"name": "pull"}).resolve()
+    secrets.data["pull"] = {".dockerconfigjson": docker("elsewhere.example", **login)}
+    with pytest.raises(UsageProblem, match=f"no credentials for the registry {host}"):
+        bench(tmp_path / "x", shelf, secrets, secretRef={"name": "pull"})
+
+
+def test_a_token_is_kept_until_the_registry_rejects_it(
+    bench: Factory, shelf: Shelf, tmp_path: Path
+) -> None:
+    host, asked = shelf.host, "/token?service=r&scope=repository:app:pull"
+    shelf.push(ONE, "latest")
+    host.user = "Bearer one"
+    host.challenge = f'Bearer realm="{host.url}/token",service="r",scope="repository:app:pull"'
+    host.has(asked, b'{"token": "one"}')
+    desk = bench(tmp_path, shelf)
+    desk.resolve()
+    before = len(host.requests)
+    desk.resolve()
+    assert host.paths[before:] == ["/v2/app/manifests/latest"]
+    host.user = "Bearer two"
+    host.has(asked, b'{"token": "two"}')
+    assert desk.resolve()
 
 
 # A unit of an artifact --------------------------------------------------------------------------
