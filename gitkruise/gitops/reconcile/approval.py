@@ -30,7 +30,11 @@ def approvals(repository: Repository, commit: str, since: str = "") -> frozenset
     """Return the hashes that commits in the history of `commit` approve by trailer, after `since`.
 
     Blocking. Raises SourceFailed.
+
+    A commit that was imported from an artifact has no words of a user.
     """
+    if repository.is_imported:
+        return frozenset()
     recent = repository.commits_between(since, commit, limit=_HISTORY)
     return frozenset(
         mark for entry in recent for mark in _APPROVAL.findall(repository.message(entry.id))

@@ -112,7 +112,7 @@ class CommitValidator:
         repository, commit = self._reader.repository, built.commit.id
         if mark in await asyncio.to_thread(approvals, repository, commit, since):
             return built
-        self.gate.consent = consent_to(why, mark)
+        self.gate.consent = consent_to(why, mark, built.commit)
         return replace(built, desired=None, blocked_by=self.gate.consent)
 
     async def lives(self, commit: str) -> bool:

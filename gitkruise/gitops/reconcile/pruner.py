@@ -201,7 +201,12 @@ class UnitPruner:
 
     def _jumped(self, stood: Iterable[str], commit: str) -> str:
         """Return a message if a commit of `stood` is not in the history of `commit`. Blocking.
-        Raises SourceFailed."""
+        Raises SourceFailed.
+
+        An artifact has no history: it is all that is wanted, whatever was live before.
+        """
+        if self._repository.is_imported:
+            return ""
         for old in sorted(stood) if commit else ():
             try:
                 kept = self._repository.is_ancestor(old, commit)

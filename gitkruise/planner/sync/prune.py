@@ -10,6 +10,7 @@ from typing import Final
 
 from gitkruise.errors import Finding, Severity
 from gitkruise.model.gitops.change import Live, PruneRules, SyncSnapshot
+from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.planner.sync.annotations import APPROVE, HOLD, UNIT, kept, wants_consent
 from gitkruise.planner.sync.apply_order import stage_of
@@ -136,16 +137,20 @@ def _unapproved(s: SyncSnapshot, verdict: Guarded) -> Prunes:
         return Prunes(now=verdict.free)
     asks, now = frozenset({mark}), tuple(key for key in verdict.free if key not in doubtful)
     if verdict.too_many:
-        said = _too_many(rest, len(s.inventory), verdict.limit, mark)
+        how = _approval(mark, s.desired.commit)
+        said = _too_many(rest, len(s.inventory), verdict.limit, how)
         return Prunes(now=now, findings=(said,), asks=asks)
     why = f"deletion of {_and_more(verdict.asking)}: {next(iter(verdict.asking.values()))}"
-    told = (_asks(verdict.asking, mark),)
-    return Prunes(now=now, findings=told, asks=asks, waits=consent_to(why, mark))
+    told = (_asks(verdict.asking, _approval(mark, s.desired.commit)),)
+    waits = consent_to(why, mark, s.desired.commit)
+    return Prunes(now=now, findings=told, asks=asks, waits=waits)
 
 
-def consent_to(why: str, mark: str) -> str:
-    """Return what a unit waits for until the hash `mark` is approved, and how to approve it."""
-    return f'consent ({why}; git commit --allow-empty -m Agreed --trailer "{TRAILER}: {mark}")'
+def consent_to(why: str, mark: str, commit: GitCommit) -> str:
+    """Return what a unit at `commit` waits for until the hash `mark` is approved, and how to
+    approve it."""
+    how = f'git commit --allow-empty -m Agreed --trailer "{TRAILER}: {mark}"'
+    return f"consent ({why}; {_by_annotation(mark) if commit.artifact else how})"
 
 
 def prune_hash(s: SyncSnapshot, keys: Iterable[ObjectKey]) -> str:
@@ -223,11 +228,18 @@ def _and_more(keys: Iterable[ObjectKey]) -> str:
     return f"{first} and {len(others)} more" if others else str(first)
 
 
-def _approval(mark: str) -> tuple[tuple[str, str], ...]:
+def _approval(mark: str, commit: GitCommit) -> tuple[tuple[str, str], ...]:
+    """Return the ways to approve. No user commits to what was imported from an artifact."""
+    if commit.artifact:
+        return (("next", _by_annotation(mark)),)
     return (
         ("next", f'git commit --allow-empty -m "Delete them" --trailer "{TRAILER}: {mark}"'),
-        ("or", f"annotate the Unit: {APPROVE}: {mark}"),
+        ("or", _by_annotation(mark)),
     )
+
+
+def _by_annotation(mark: str) -> str:
+    return f"annotate the Unit: {APPROVE}: {mark}"
 
 
 def _held(gone: Sequence[ObjectKey], why: str) -> Finding:
@@ -260,24 +272,26 @@ def _kept(protected: Mapping[ObjectKey, str]) -> Finding:
     )
 
 
-def _asks(asking: Mapping[ObjectKey, str], mark: str) -> Finding:
+def _asks(asking: Mapping[ObjectKey, str], how: tuple[tuple[str, str], ...]) -> Finding:
     why = next(iter(asking.values()))
     return Finding(
         code="GK2304",
         message=f"{_and_more(asking)} left git and waits for approval: {why}",
-        notes=(("deletes", _listed(list(asking))), *_approval(mark)),
+        notes=(("deletes", _listed(list(asking))), *how),
         severity=Severity.WARNING,
     )
 
 
-def _too_many(deletable: Sequence[ObjectKey], total: int, limit: int, mark: str) -> Finding:
+def _too_many(
+    deletable: Sequence[ObjectKey], total: int, limit: int, how: tuple[tuple[str, str], ...]
+) -> Finding:
     return Finding(
         code="GK2303",
         message=f"this commit would delete {len(deletable)} of {total} objects (limit {limit})",
         notes=(
             ("deletes", _listed(deletable)),
             ("unchanged", "nothing is deleted; everything else of the commit is applied"),
-            *_approval(mark),
+            *how,
             ("or", "delete in smaller commits, or raise prune.maxDelete and maxDeletePercent"),
         ),
     )

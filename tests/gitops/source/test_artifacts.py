@@ -361,15 +361,16 @@ def test_a_token_is_kept_until_the_registry_rejects_it(
 # A unit of an artifact --------------------------------------------------------------------------
 
 
-def manifest(text: str) -> Pushed:
-    return artifact({"deploy/app.yaml": documents(config_map("settings", text=text))})
+def manifest(text: str, *more: str) -> Pushed:
+    maps = [config_map("settings", text=text), *(config_map(name) for name in more)]
+    return artifact({"deploy/app.yaml": documents(*maps)})
 
 
 @pytest.mark.slow
 def test_a_unit_follows_the_tag_and_keeps_what_is_live_while_the_registry_is_away(
     bench: Factory, shelf: Shelf, tmp_path: Path, staged: MakeStage
 ) -> None:
-    one, two = manifest("one"), manifest("two")
+    one, two = manifest("one", "more"), manifest("two")
     shelf.push(one, "latest")
     desk = bench(tmp_path / "state", shelf, interval="5s")
     stage = staged()
@@ -391,10 +392,13 @@ def test_a_unit_follows_the_tag_and_keeps_what_is_live_while_the_registry_is_awa
         async with stage.running(unit), alongside(polling.run()):
             await stage.rest(10)
             assert live() == ("one", f"{shelf.url}@{one.digest}")
+            assert stage.get("ConfigMap", "more")
             assert follower.revision == f"latest@{one.digest}"
             shelf.push(two, "latest")
             await stage.rest(10)
             assert live() == ("two", f"{shelf.url}@{two.digest}")
+            await stage.rest(10)
+            assert stage.get("ConfigMap", "more") is None, "an artifact is all that is wanted"
             assert (str(reporter.record.state), reporter.record.findings) == ("Done", ())
             kept = dict(shelf.host.replies)
             shelf.host.replies.clear()

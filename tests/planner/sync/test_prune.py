@@ -42,6 +42,16 @@ def test_what_git_no_longer_names_is_deleted() -> None:
     assert not plan.blocked
 
 
+def test_a_commit_of_an_artifact_is_approved_by_the_annotation_alone() -> None:
+    s = snapshot([KEEP], BOTH, prune=PruneRules(max_delete=0, max_delete_percent=0))
+    ways = dict(planned(s, load_catalog()).blocked[0].notes)
+    assert "--trailer" in ways["next"]
+    commit = replace(s.desired.commit, artifact="oci://a.example/b@sha256:c")
+    imported = replace(s, desired=replace(s.desired, commit=commit))
+    ways = dict(planned(imported, load_catalog()).blocked[0].notes)
+    assert ways["next"].startswith("annotate the Unit: gitkruise.io/approve: ")
+
+
 ROWS: list[tuple[str, list[Obj], list[Live], dict[str, Any], str]] = [
     # guard, git, live, snapshot fields, reported code
     ("nothing left in git", [], BOTH, {}, "GK2301"),
