@@ -73,6 +73,12 @@ def in_git(text: str = "Looks right.") -> dict[str, Any]:
     }  # fmt: skip
 
 
+def finding(text: str, code: str = "GK1001", severity: str = "error") -> dict[str, Any]:
+    place = {"file": "apps/cart.yaml", "line": 3, "column": 0, "label": ""}
+    notes = [{"label": "next", "text": text}]
+    return {"code": code, "severity": severity, "message": text, "places": [place], "notes": notes}
+
+
 def plan(text: str = "4 of 10 pods in place") -> dict[str, Any]:
     span = {"text": text, "tone": "plain"}
     alarm = {"text": "nothing that cannot be taken back", "tone": "alarm"}
@@ -80,7 +86,7 @@ def plan(text: str = "4 of 10 pods in place") -> dict[str, Any]:
         "compared": "8ab13d0 → 4f2c9e1", "subject": "cart v2", "source": "offline",
         "blast": [alarm, span], "moreEntries": 0, "nothing": "", "summary": f"1 changed {text}",
         "command": "gitkruise plan 4f2c9e1", "planned": "2026-11-25T10:06:00Z",
-        "findings": [{"code": "GK1301", "severity": "warning", "message": text}],
+        "findings": [finding(text, "GK1301", "warning")],
         "entries": [{
             "change": "configure", "name": f"~ CloneSet shop/cart {text}",
             "source": "apps/cart.yaml:1",
@@ -117,6 +123,7 @@ def drift(text: str = "12") -> dict[str, Any]:
 def compared(text: str = "12") -> dict[str, Any]:
     return {
         "items": [drift_item(text)],
+        "findings": [],
         "compared": 7,
         "command": "gitkruise drift --sandbox",
         "at": "2026-11-25T10:07:00Z",

@@ -13,6 +13,7 @@ from tests.dashboard.record_scenes import (
     commits,
     compared,
     drift,
+    finding,
     in_git,
     nodes,
     plan,
@@ -144,6 +145,20 @@ def test_drift_is_compared_on_request(page: Page, dashboard: Dashboard) -> None:
     page.get_by_role("button", name="Compare now").click()
     expect(page.get_by_text("nothing differs from git: 7 objects compared")).to_be_visible()
     expect(live).not_to_be_visible()
+
+
+def test_a_unit_that_cannot_be_compared_hides_no_drift_of_others(
+    page: Page, dashboard: Dashboard
+) -> None:
+    write(dashboard)
+    broken = finding("broken/c.yaml: a sequence has no end")
+    dashboard.table.answers["drift"] = {**compared(), "findings": [broken]}
+    enter(page, dashboard, "/drift")
+    page.get_by_role("button", name="Compare now").click()
+    said = "1 field differs from git: 7 objects of other units compared"
+    expect(page.get_by_text(said)).to_be_visible()
+    expect(page.get_by_text("error GK1001: broken/c.yaml")).to_contain_text("at apps/cart.yaml:3")
+    assert Axe().run(page).response["violations"] == []
 
 
 def test_nodes_with_failing_pods_come_first(page: Page, dashboard: Dashboard) -> None:

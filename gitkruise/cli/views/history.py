@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from gitkruise.cli.console.findings import finding_obj
 from gitkruise.cli.views.promotion import progress
 from gitkruise.dashboard.source import HEAD
 from gitkruise.gitops.status.serializer import intervention_obj, step_obj
@@ -19,6 +20,7 @@ from gitkruise.wire.primitives.times import format_duration, format_time
 
 if TYPE_CHECKING:
     from gitkruise.cli.context.local_repository import ClusterRecord
+    from gitkruise.errors import DiagnosticError
     from gitkruise.gitops.status.reader import UnitNews
     from gitkruise.model.gitops.document import GitCommit
     from gitkruise.model.gitops.record import DriftRecord, Intervention
@@ -50,6 +52,14 @@ def drift_item(d: DriftRecord) -> dict[str, Any]:
         "manager": d.manager,
         "written": d.written,
     }
+
+
+def drift_items(
+    differing: Iterable[DriftRecord], unread: Iterable[DiagnosticError]
+) -> dict[str, Any]:
+    """Return the fields that differ, and the findings about units that were not compared."""
+    findings = [finding_obj(finding) for error in unread for finding in error.findings]
+    return {"items": [drift_item(one) for one in differing], "findings": findings}
 
 
 def result_words(step: RolloutStep) -> str:

@@ -1,6 +1,7 @@
 // Drift: fields of live objects that differ from git, compared on request and as recorded.
 import { showIntervention } from "./commit.js";
 import { command, el, keep, makeLine, say, table } from "./dom.js";
+import { findingView } from "./plan.js";
 import { moment, plural, unanswered, written } from "./words.js";
 
 const HEADS = ["Object", "Field", "Git", "Live", "By", "When"];
@@ -14,6 +15,7 @@ export class DriftPage {
     this.result = el("p", { class: "summary", role: "status" }, "Not compared yet: this reads every object of the units from the cluster.");
     this.live = table("Fields that differ from git now", HEADS, "drift");
     this.live.root.hidden = true;
+    this.unread = el("div", { class: "notes" });
     this.command = el("div", {});
     this.notes = el("div", { class: "notes" });
     this.summary = el("p", { class: "summary" }, "Reading the status branches …");
@@ -25,7 +27,7 @@ export class DriftPage {
       { class: "page" },
       el("h1", {}, "Drift"),
       this.notes,
-      section("Live objects", el("div", { class: "tools" }, this.button), this.result, this.live.root, this.command),
+      section("Live objects", el("div", { class: "tools" }, this.button), this.result, this.unread, this.live.root, this.command),
       section("Recorded", this.summary, this.recorded.root),
       section("Interventions", this.told, this.interventions.root),
     );
@@ -50,9 +52,11 @@ export class DriftPage {
     const rows = found.items.map((one) => [`${text(one)} ${one.field}`, one]);
     keep(this.live.body, rows, () => makeLine(5), (row, one) => fill(row, [text(one), ...values(one)]));
     this.live.root.hidden = rows.length === 0;
+    this.unread.replaceChildren(...found.findings.map(findingView));
+    const rest = found.findings.length > 0 ? " of other units" : "";
     const what = rows.length === 0 ? "nothing differs from git" : `${plural(rows.length, "field")} ${rows.length === 1 ? "differs" : "differ"} from git`;
     this.command.replaceChildren(command(found.command));
-    say(this.result, `${what}: ${plural(found.compared, "object")} compared ${moment(found.at)}`);
+    say(this.result, `${what}: ${plural(found.compared, "object")}${rest} compared ${moment(found.at)}`);
   }
 
   show() {

@@ -29,8 +29,15 @@ function changes(plan) {
     ...plan.entries.map(entryView),
     plan.moreEntries > 0 ? el("p", {}, `… and ${plural(plan.moreEntries, "more entry", "more entries")}`) : null,
     el("p", { class: "total" }, el("strong", {}, "Summary "), plan.summary),
-    ...plan.findings.map((found) => el("p", { class: "note" }, `${found.severity} ${found.code}: ${found.message}`)),
+    ...plan.findings.map(findingView),
   ].filter(Boolean);
+}
+
+/** A finding with its places, and what it says of the cause, of what is unchanged, and of what to do. */
+export function findingView(found) {
+  const places = found.places.map((place) => `at ${[place.file, place.line, place.column].filter(Boolean).join(":")}`);
+  const notes = found.notes.map((note) => `${note.label}: ${note.text}`);
+  return el("p", { class: "note" }, [`${found.severity} ${found.code}: ${found.message}`, ...places, ...notes].join("\n"));
 }
 
 function words(span) {

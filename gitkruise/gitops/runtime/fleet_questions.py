@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gitkruise.errors import ClusterFailed, InvalidManifests, SourceFailed
+from gitkruise.errors import (
+    ClusterFailed,
+    DiagnosticError,
+    Finding,
+    InvalidManifests,
+    SourceFailed,
+)
 from gitkruise.git.plumbing.errors import ref_missing
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.config.fingerprints import source_of
-from gitkruise.gitops.inspect.drift import differences
+from gitkruise.gitops.inspect.drift import DriftComparison, differences
 from gitkruise.gitops.preview.preview import offline_preview
 from gitkruise.gitops.preview.report import report_of
 from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.runtime.supervisor import Supervisor
 from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.workers.jobs import errors_of
+from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.record import DriftRecord
 from gitkruise.model.gitops.report import PlanReport
@@ -67,29 +75,43 @@ class RunningFleet:
 
         return await asyncio.to_thread(foretell)
 
-    async def drift(self) -> tuple[list[DriftRecord], int]:
-        """Return every field that differs from the commit that its unit takes, and the number of
-        objects compared. Raises ClusterFailed while the watches fail."""
+    async def drift(self) -> DriftComparison:
+        """Compare every unit with the commit that it takes. Raises ClusterFailed while the watches
+        fail."""
         live = self.fleet.live
         found: list[DriftRecord] = []
-        compared = 0
-        for unit in list(self.fleet.units.values()):
-            records, count = await asyncio.to_thread(self._of_unit, unit)
-            found += records
-            compared += count
+        compared: set[ObjectKey] = set()
+        unread: list[DiagnosticError] = []
+        for name, unit in list(self.fleet.units.items()):
+            built = unit.built
+            if built is None or built.desired is None:
+                unread.append(DiagnosticError(*self._why_unread(name)))
+                continue
+            wanted = [d for d in built.desired.objects if not d.hook]
+            found += await asyncio.to_thread(self._differences, unit, wanted)
+            compared.update(d.key for d in wanted)
         if (silent := live.problem()) is not None:
             raise ClusterFailed(silent)
-        return found, compared
+        return DriftComparison(found, frozenset(compared), tuple(unread))
 
-    def _of_unit(self, unit: UnitReconciler) -> tuple[list[DriftRecord], int]:
-        live, built = self.fleet.live, unit.built
-        if built is None or built.desired is None:
-            return [], 0
-        wanted = [d for d in built.desired.objects if not d.hook]
+    def _why_unread(self, name: str) -> tuple[Finding, ...]:
+        """Return why a unit has no commit to compare with: what its record says, or GK7090."""
+        missing = Finding(
+            code="GK7090",
+            message=f"unit {name} has taken no commit yet",
+            notes=(
+                ("unchanged", "its objects were not compared"),
+                ("next", "gitkruise get units -A"),
+            ),
+        )
+        return self.fleet.reporters[name].record.findings or (missing,)
+
+    def _differences(self, unit: UnitReconciler, wanted: Sequence[Desired]) -> list[DriftRecord]:
+        live = self.fleet.live
         seen = {d.key: live.store.seen(d.key) for d in wanted}
         there: dict[ObjectKey, Obj] = {k: one.obj for k, one in seen.items() if one is not None}
         sized = live.autoscaled.targets()
-        return differences(unit.unit, wanted, there, sized, live.catalog), len(wanted)
+        return differences(unit.unit, wanted, there, sized, live.catalog)
 
     def _followed(self, id_: str) -> FollowedCommit:
         followers = list(self.fleet.followers.items())

@@ -15,6 +15,7 @@ from gitkruise.errors import DiagnosticError
 from gitkruise.kube.auth.connection import from_kubeconfig
 from gitkruise.kube.client.http import HttpTransport
 from gitkruise.kube.system.clock import SystemClock
+from tests.cli.commands.test_drift import TWO_UNITS
 from tests.cli.shop import CONFIG_MAP, Checkout, cloneset
 from tests.git.repos import run_git
 
@@ -109,6 +110,22 @@ def test_live_objects_are_compared_with_git(checkout: Checkout, cluster: Path) -
 
     found = ask(cluster, str(checkout.folder), body)
     assert (found["compared"], [one["live"] for one in found["items"]]) == (1, ["is gone"])
+
+
+@pytest.mark.slow
+def test_a_unit_that_cannot_be_read_hides_no_drift_of_others(
+    checkout: Checkout, cluster: Path
+) -> None:
+    files = {"gitkruise.yaml": TWO_UNITS, "good/c.yaml": cloneset("v1"), "broken/c.yaml": "kind: ["}
+    checkout.commit("one", dict(files))
+
+    async def body(answers: Answers) -> Any:
+        return await answers.find_out("drift")
+
+    found = ask(cluster, str(checkout.folder), body)
+    assert (found["compared"], [one["live"] for one in found["items"]]) == (1, ["is gone"])
+    (finding,) = found["findings"]
+    assert finding["places"][0]["file"] == "broken/c.yaml"
 
 
 NONE = [

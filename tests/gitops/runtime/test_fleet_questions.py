@@ -85,6 +85,21 @@ def test_live_objects_are_compared_with_what_their_unit_takes(
     assert (item["field"], item["git"], item["live"]) == ("data.x", "1", "2")
 
 
+def test_a_unit_without_a_valid_commit_hides_no_drift_of_others(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    stage = staged()
+    pushed(stage, one=documents(config_map("a", x="1")), two="kind: [\n")
+
+    async def body(answers: Answers, _: RunningController) -> Any:
+        return await answers.find_out("drift")
+
+    found = ask(stage, tmp_path, body)
+    assert (found["compared"], found["items"]) == (1, [])
+    (finding,) = found["findings"]
+    assert finding["places"][0]["file"] == "two/app.yaml"
+
+
 @pytest.mark.parametrize("question", ["commit", "plan"])
 def test_commits_that_no_source_follows_are_not_read(
     staged: MakeStage, tmp_path: Path, question: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -17,9 +17,9 @@ from gitkruise.wire.primitives.times import format_time
 if TYPE_CHECKING:
     from gitkruise.cli.context.cluster import ChosenCluster
     from gitkruise.git.repository.repository import Repository
+    from gitkruise.gitops.inspect.drift import DriftComparison
     from gitkruise.gitops.runtime.fleet_questions import RunningFleet
     from gitkruise.model.gitops.config import Config
-    from gitkruise.model.gitops.record import DriftRecord
     from gitkruise.model.gitops.report import PlanReport
 
 _VERBS: Final = frozenset({"promote", "hold", "pause", "resume", "rollback"})
@@ -41,8 +41,8 @@ class AnswerSource(Protocol):
         """Return the plan of a commit against its first parent, from git alone."""
         ...
 
-    async def drift(self) -> tuple[Sequence[DriftRecord], int]:
-        """Return the fields that differ from git now, and the number of objects compared."""
+    async def drift(self) -> DriftComparison:
+        """Compare live objects with git now; a unit that cannot be read hides no other."""
         ...
 
     async def foreseen(self, verb: str, noun: str, namespace: str, name: str) -> Mapping[str, Any]:
@@ -96,12 +96,12 @@ class Answers:
         return self._plans[full]
 
     async def _drift(self, source: AnswerSource) -> Mapping[str, Any]:
-        from gitkruise.cli.views.history import drift_item  # noqa: PLC0415  imports libyaml
+        from gitkruise.cli.views.history import drift_items  # noqa: PLC0415  imports libyaml
 
-        found, compared = await source.drift()
+        seen = await source.drift()
         return {
-            "items": [drift_item(one) for one in found],
-            "compared": compared,
+            **drift_items(seen.differing, seen.unread),
+            "compared": len(seen.compared),
             "command": carrying("gitkruise drift", self.chosen.flags),
             "at": format_time(self.chosen.clock.now()),
         }
@@ -141,21 +141,18 @@ class LocalRepository:
         given = await self._config(full)
         return await asyncio.to_thread(plan_of_commit, self.path, full, given)
 
-    async def drift(self) -> tuple[Sequence[DriftRecord], int]:
+    async def drift(self) -> DriftComparison:
         from gitkruise.cli.context.charts import chart_fetcher  # noqa: PLC0415
         from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
         from gitkruise.gitops.inspect.drift import compare  # noqa: PLC0415  imports the model
         from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
         given = load_config(self.config_path) if self.config_path else None
-        seen = await compare(
+        return await compare(
             self.path, "", given, load_catalog(),
             transport=self.chosen.transport, charts=chart_fetcher(self.chosen.clock),
             cluster=self.chosen.name,
         )  # fmt: skip
-        if seen.unread:
-            raise seen.unread[0]  # the page has no place for a part
-        return seen.differing, len(seen.compared)
 
     async def foreseen(self, verb: str, noun: str, namespace: str, name: str) -> Mapping[str, Any]:
         from gitkruise.cli.context.commit_action import ActionOptions, foreseen  # noqa: PLC0415
@@ -205,7 +202,7 @@ class RunningSources:
         fleet = self._leading()
         return await fleet.plan(await fleet.followed(full))
 
-    async def drift(self) -> tuple[Sequence[DriftRecord], int]:
+    async def drift(self) -> DriftComparison:
         return await self._leading().drift()
 
     async def foreseen(self, verb: str, noun: str, namespace: str, name: str) -> Mapping[str, Any]:

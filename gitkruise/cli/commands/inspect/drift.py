@@ -108,12 +108,10 @@ def drift(
 
 
 def _print_json(rows: Sequence[DriftRecord], unread: Sequence[DiagnosticError]) -> None:
-    from gitkruise.cli.console.findings import finding_obj  # noqa: PLC0415  only for json
-    from gitkruise.cli.views.history import drift_item  # noqa: PLC0415  imports libyaml
+    from gitkruise.cli.views.history import drift_items  # noqa: PLC0415  imports libyaml
 
-    findings = [finding_obj(finding) for error in unread for finding in error.findings]
-    document = list_of("DriftList", [drift_item(d) for d in rows])
-    say_json({**document, "findings": findings}, Style.of(read_environment()))
+    found = {**list_of("DriftList", []), **drift_items(rows, unread)}
+    say_json(found, Style.of(read_environment()))
 
 
 def _print_text(rows: Sequence[DriftRecord], seen: DriftComparison, now: datetime) -> None:
