@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -11,10 +11,16 @@ from gitkruise.dashboard.access import BrowserAccess
 from gitkruise.dashboard.board import Encoded
 from gitkruise.dashboard.source import Topic
 from gitkruise.kube.system.clock import Clock
+from gitkruise.wire.primitives.names import ObjectKey
 
 BY_ADDRESS: Final = "address"  # the address that a command printed opens a session
 BY_TOKEN: Final = "token"  # a token of the cluster does  # noqa: S105  the name of a way in
 ONCE_S: Final = 60.0  # a browser that is started takes less to open its page
+
+
+class RightsUnknown(Exception):
+    """The cluster does not answer who may see an object: neither the question nor its answer
+    failed."""
 
 
 class Viewer(Protocol):
@@ -35,6 +41,14 @@ class Viewer(Protocol):
 
     async def see(self, topic: Topic, rows: Encoded) -> Encoded:
         """Return the rows that the viewer may see."""
+        ...
+
+    async def everything(self) -> bool:
+        """Return whether the viewer sees everything. Raises RightsUnknown."""
+        ...
+
+    async def shown(self, keys: Set[ObjectKey]) -> frozenset[ObjectKey]:
+        """Return the objects that the viewer may see. Raises RightsUnknown."""
         ...
 
 
@@ -77,6 +91,12 @@ class Machine:
 
     async def see(self, _: Topic, rows: Encoded) -> Encoded:
         return rows
+
+    async def everything(self) -> bool:
+        return True
+
+    async def shown(self, keys: Set[ObjectKey]) -> frozenset[ObjectKey]:
+        return frozenset(keys)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from gitkruise.dashboard.board import Encoded
+from gitkruise.dashboard.board import NOTHING, Encoded
+from gitkruise.dashboard.record_rights import (
+    RecordSubject,
+    commit_rows,
+    lanes_of,
+    record_head,
+    subject_of,
+)
 from gitkruise.dashboard.source import HEAD, Topic
-from gitkruise.wire.primitives.names import OWN_GROUP
+from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, ObjectKey
 from gitkruise.wire.primitives.requests import ResourceRef
 
 
@@ -37,6 +44,8 @@ FREE: Final[Needs] = frozenset()
 ALL: Final[Needs] = frozenset({EVERYTHING})
 # What a page's head may say to a viewer who does not see everything, apart from its units.
 _HEAD_KEYS: Final = ("cluster", "repository", "stale", "problem", "problemSince")
+_RECORDS: Final = frozenset({"commits", "commit", "drift"})
+_SECRET: Final = GroupKind("", "Secret")
 K = TypeVar("K")
 V = TypeVar("V")
 _KEPT_MAX: Final = 512  # results for one set of rights in one topic
@@ -44,17 +53,23 @@ _KEPT_MAX: Final = 512  # results for one set of rights in one topic
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Needs of topics and rows; `nouns` are the resources of objects by their nouns.
+    """Needs of topics and rows; `nouns` are the resources of workloads by their nouns, `kinds`
+    those of all known kinds. `cluster` is the one that answers for its viewers.
 
     A topic without a rule needs everything, so that a new one shows nothing by mistake.
     """
 
     nouns: Mapping[str, ResourceRef]
+    kinds: Callable[[GroupKind], ResourceRef | None]
+    cluster: str
 
     def of_topic(self, topic: Topic) -> Needs:
-        """Return what all rows of a topic need; those of `fleet` and `events` have their own."""
+        """Return what all rows of a topic need; those of `fleet`, `events` and of records have
+        their own, and plans are made for their viewer."""
         match topic.split("/"):
             case ["cluster"] | ["fleet"] | ["events"] | ["session"] | ["stream", *_]:
+                return FREE
+            case ["commits"] | ["drift"] | ["commit", _] | ["plan", _]:
                 return FREE
             case ["pods", noun, *space, _] if len(space) <= 1:
                 return self._object(noun, "".join(space))
@@ -75,6 +90,23 @@ class Rules:
             return frozenset({Need("", "events", parts[0])})
         return ALL if topic in {"fleet", "events"} else FREE
 
+    def of_object(self, key: ObjectKey) -> Needs:
+        """Return what an object needs where git or a record is read. Secrets need everything."""
+        ref = self.kinds(key.group_kind)
+        if ref is None or key.group_kind == _SECRET:
+            return ALL
+        own = Need(ref.group, ref.plural, key.namespace)
+        counted = ref in self.nouns.values()  # with its pods
+        return frozenset({own, Need("", "pods", key.namespace)} if counted else {own})
+
+    def of_subject(self, subject: RecordSubject) -> Needs:
+        """Return what the subject of a record needs. The cluster knows no rights in others."""
+        if subject.cluster != self.cluster:
+            return ALL
+        if subject.key is not None:
+            return self.of_object(subject.key)
+        return frozenset({_unit_need(subject.name)})
+
     def _object(self, noun: str, namespace: str) -> Needs:
         """An object is shown with counts and failures of its pods, so it needs both."""
         ref = self.nouns.get(noun)
@@ -86,15 +118,17 @@ class Rules:
 
 @dataclass(slots=True)
 class _Sorted:
-    """Rows of a topic by their needs."""
+    """Rows of a topic by their needs; `parts` are the needs of what is within a row, and `read`
+    the rows that are narrowed for a viewer."""
 
     rows: Encoded
     groups: dict[Needs, dict[str, bytes]] = field(default_factory=dict)
-    units: dict[str, Need] = field(default_factory=dict)
+    parts: dict[str, Needs] = field(default_factory=dict)
+    read: dict[str, Any] = field(default_factory=dict)
 
     @property
     def needs(self) -> Needs:
-        return frozenset(self.units.values()).union(*self.groups)
+        return FREE.union(*self.parts.values(), *self.groups)
 
 
 class Sieve:
@@ -104,7 +138,6 @@ class Sieve:
         self.rules = rules
         self._sorted: dict[Topic, _Sorted] = {}
         self._kept: dict[tuple[Topic, Needs], tuple[Encoded, Encoded]] = {}
-        self._heads: dict[tuple[Topic, Needs], tuple[bytes, bytes]] = {}
 
     def needs(self, topic: Topic, rows: Encoded) -> Needs:
         """Return the rights that rows of a topic need, each of them for some rows."""
@@ -115,7 +148,7 @@ class Sieve:
         if EVERYTHING in granted:
             return rows
         found, key = self._of(topic, rows), (topic, granted)
-        source, kept = self._kept.get(key, (None, {}))
+        source, kept = self._kept.get(key, (None, NOTHING))
         if source is rows:
             return kept
         picked = {
@@ -124,8 +157,10 @@ class Sieve:
             if needs <= granted
             for name, row in group.items()
         }
-        if HEAD in rows and topic == "fleet":
-            picked[HEAD] = self._head(key, rows[HEAD], found.units)
+        for name, row in self._narrowed(topic, found, picked, granted).items():
+            text = msgspec.json.encode(row)
+            known = kept.get(name)  # the same object for the same row: it did not change
+            picked[name] = known if known == text else text
         bounded(self._kept)[key] = (rows, picked)
         return picked
 
@@ -134,26 +169,49 @@ class Sieve:
         if found is not None and found.rows is rows:
             return found
         found = _Sorted(rows)
-        for name, row in rows.items():
-            if name == HEAD and topic == "fleet":
-                found.units = {u: _unit_need(u) for u in _units(msgspec.json.decode(row))}
-            else:
-                needs = self.rules.of_row(topic, name)
-                found.groups.setdefault(needs, {})[name] = row
+        first = topic.partition("/")[0]
+        if first in _RECORDS:
+            self._read_records(found, first)
+        else:
+            for name, row in rows.items():
+                if name == HEAD and topic == "fleet":
+                    found.read[HEAD] = head = msgspec.json.decode(row)
+                    found.parts = {u: frozenset({_unit_need(u)}) for u in _units(head)}
+                else:
+                    needs = self.rules.of_row(topic, name)
+                    found.groups.setdefault(needs, {})[name] = row
         bounded(self._sorted)[topic] = found
         return found
 
-    def _head(self, key: tuple[Topic, Needs], row: bytes, units: Mapping[str, Need]) -> bytes:
-        """The same object for the same row: it did not change for the viewer either."""
-        source, kept = self._heads.get(key, (b"", b""))
-        if source is row:
-            return kept
-        head, granted = msgspec.json.decode(row), key[1]
-        shown = {"limited": True, **{name: head[name] for name in _HEAD_KEYS if name in head}}
-        shown["units"] = [u for u in head.get("units", ()) if units[u["unit"]] in granted]
-        kept = msgspec.json.encode(shown)
-        bounded(self._heads)[key] = (row, kept)
-        return kept
+    def _read_records(self, found: _Sorted, first: str) -> None:
+        found.read = {name: msgspec.json.decode(row) for name, row in found.rows.items()}
+        if first == "commits" and HEAD in found.read:
+            head = found.read[HEAD]
+            needs = map(self.rules.of_subject, lanes_of(head))
+            found.parts = dict(zip(head["lanes"], needs, strict=True))
+        elif first != "commits":
+            for name, row in found.rows.items():
+                if name != HEAD:
+                    rights = self.rules.of_subject(subject_of(name, found.read[name]))
+                    found.groups.setdefault(rights, {})[name] = row
+
+    def _narrowed(
+        self, topic: Topic, found: _Sorted, picked: Mapping[str, bytes], granted: Needs
+    ) -> Mapping[str, Any]:
+        """Return the rows of which the viewer sees a part."""
+        if HEAD not in found.read:
+            return {}
+        parts = {part for part, needs in found.parts.items() if needs <= granted}
+        if topic == "fleet":
+            return {HEAD: _fleet_head(found.read[HEAD], parts)}
+        if topic == "commits":
+            return commit_rows(found.read, parts, self.rules.cluster)
+        return {HEAD: record_head(topic, found.read, picked.keys(), self.rules.cluster)}
+
+
+def _fleet_head(head: Mapping[str, Any], units: Set[str]) -> dict[str, Any]:
+    shown = {"limited": True, **{name: head[name] for name in _HEAD_KEYS if name in head}}
+    return {**shown, "units": [u for u in head.get("units", ()) if u["unit"] in units]}
 
 
 def _units(head: Mapping[str, list[Mapping[str, str]]]) -> Iterable[str]:

@@ -15,7 +15,7 @@ from aiohttp import ClientConnectionResetError, web
 
 from gitkruise.dashboard.access import HEADERS
 from gitkruise.dashboard.board import Board
-from gitkruise.dashboard.gate import MachineGate, Viewer, ViewerGate
+from gitkruise.dashboard.gate import MachineGate, RightsUnknown, Viewer, ViewerGate
 from gitkruise.dashboard.pages import Pages, is_page, load_pages
 from gitkruise.dashboard.source import Source
 from gitkruise.dashboard.stream import Streams, topics_of
@@ -64,7 +64,7 @@ class Handler:
             return self._file(path)
         try:
             return await self._data(path, request)
-        except ApiError as error:  # of a review
+        except (ApiError, RightsUnknown) as error:  # of a review
             log.warning(log_line("dashboard-access-unknown", error=error))
             return _json(503, {"message": "the cluster does not answer who may see what"})
 
@@ -112,7 +112,7 @@ class Handler:
     async def find_out(self, request: web.BaseRequest) -> web.Response:
         """Answer a question that takes a computation."""
         about = request.rel_url.path.removeprefix(f"{API}/")
-        return await _answered(self.source.find_out(about), about)
+        return await _answered(self.source.find_out(about, request[VIEWER]), about)
 
     async def choose(self, request: web.BaseRequest) -> web.Response:
         """Change the topics of an open stream."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from gitkruise.dashboard.gate import Viewer
 
 # A topic as a path: `fleet`, `commit/4f2c9e1`, or `pods/cloneset/shop/checkout`.
 Topic: TypeAlias = str
@@ -30,9 +33,10 @@ class Source(Protocol):
         """Return the explanation of an object, None when it is gone. Raises GitkruiseError."""
         ...
 
-    async def find_out(self, about: str) -> Any:
+    async def find_out(self, about: str, viewer: Viewer) -> Any:
         """Return the answer to a question that takes a computation, by its path: `plan/4f2c9e1`.
 
-        None for what does not exist. Raises GitkruiseError.
+        It has only what the viewer may see, and counts the rest. None for what does not exist.
+        Raises GitkruiseError, and RightsUnknown.
         """
         ...

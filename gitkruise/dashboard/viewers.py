@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import Final, TypeVar
 
 from gitkruise.dashboard.board import Encoded
-from gitkruise.dashboard.gate import BY_TOKEN, Viewer
+from gitkruise.dashboard.gate import BY_TOKEN, RightsUnknown, Viewer
 from gitkruise.dashboard.rights import EVERYTHING, Need, Needs, Rules, Sieve, bounded
 from gitkruise.dashboard.source import Topic
-from gitkruise.errors import leaves
+from gitkruise.errors import ApiError, leaves
 from gitkruise.kube.client.reviews import TOKEN_MAX, User, bearer_token, may, user_of_token
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
+from gitkruise.wire.primitives.names import ObjectKey
 
 REVIEW_S: Final = 60.0  # an answer of the API server counts for so long
 SESSION_S: Final = 24 * 3600.0
@@ -141,6 +142,20 @@ class ClusterViewer:
         needs = self.gate.sieve.needs(topic, rows)
         granted = await self.gate.reviews.granted(self.user, needs)
         return self.gate.sieve.pick(topic, rows, granted)
+
+    async def everything(self) -> bool:
+        return EVERYTHING in await self._granted(frozenset())
+
+    async def shown(self, keys: Set[ObjectKey]) -> frozenset[ObjectKey]:
+        needs = {key: self.gate.sieve.rules.of_object(key) for key in keys}
+        granted = await self._granted(frozenset[Need]().union(*needs.values()))
+        return frozenset(k for k in keys if EVERYTHING in granted or needs[k] <= granted)
+
+    async def _granted(self, needs: Needs) -> Needs:
+        try:
+            return await self.gate.reviews.granted(self.user, needs)
+        except ApiError as error:
+            raise RightsUnknown(str(error)) from error
 
 
 @dataclass(slots=True)

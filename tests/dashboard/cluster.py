@@ -8,15 +8,29 @@ from typing import Any, Final
 
 from gitkruise.dashboard.rights import Rules
 from gitkruise.errors import Unavailable
+from gitkruise.wire.primitives.names import GroupKind
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, ResourceRef, WatchEvent
 from tests.dashboard.scenes import HEAD, event, fleet, pods, row
 from tests.dashboard.table import Table
 
 CLONESETS: Final = ResourceRef("apps.kruise.io", "v1alpha1", "clonesets")
 SIDECARSETS: Final = ResourceRef("apps.kruise.io", "v1alpha1", "sidecarsets")
-RULES: Final = Rules({"cloneset": CLONESETS, "sidecarset": SIDECARSETS})
+KINDS: Final = {
+    GroupKind("apps.kruise.io", "CloneSet"): CLONESETS,
+    GroupKind("apps.kruise.io", "SidecarSet"): SIDECARSETS,
+    GroupKind("", "ConfigMap"): ResourceRef("", "v1", "configmaps"),
+    GroupKind("", "Secret"): ResourceRef("", "v1", "secrets"),
+}
+RULES: Final = Rules({"cloneset": CLONESETS, "sidecarset": SIDECARSETS}, KINDS.get, "sandbox")
 JANE, ROOT, STRANGER = "jane-token", "root-token", "stranger-token"
-SHOWN: Final = ("clonesets.apps.kruise.io", "pods", "events", "units.gitkruise.io")
+SHOWN: Final = (
+    "clonesets.apps.kruise.io",
+    "configmaps",
+    "secrets",
+    "pods",
+    "events",
+    "units.gitkruise.io",
+)
 
 
 class Reviewing:

@@ -9,6 +9,8 @@ from tests.dashboard.scenes import COMMIT, pod, pods
 OLDER = "8ab13d0" + "0" * 33
 WRITTEN = {"sandbox": "2026-11-25T10:05:00Z"}
 
+CART = {"group": "apps.kruise.io", "kind": "CloneSet", "namespace": "shop", "name": "cart"}
+
 
 def lane(state: str = "Held", **more: Any) -> dict[str, Any]:
     return {
@@ -50,7 +52,7 @@ def record(text: str = "held by partition 60%") -> dict[str, Any]:
             "waits": "approval", "problems": [f"GK1203 {text}"], "promotion": "step 1 of 3",
         },
         "step/sandbox shop/shop/cart/0": {
-            "kind": "CloneSet", "noun": "cloneset", "namespace": "shop", "name": "cart",
+            **CART, "noun": "cloneset",
             "commit": COMMIT, "change": f"app v1 → v2 {text}", "asked": 4, "replicas": 10,
             "updated": 4, "state": "Held", "started": "2026-11-25T10:00:05Z", "message": text,
             "cluster": "sandbox", "unit": "shop/shop", "result": "4/4 in 12s",
@@ -61,7 +63,7 @@ def record(text: str = "held by partition 60%") -> dict[str, Any]:
 
 def intervention(text: str = "spec.replicas of kubectl") -> dict[str, Any]:
     return {
-        "time": "2026-11-25T10:03:00Z", "object": "CloneSet shop/cart",
+        "time": "2026-11-25T10:03:00Z", "object": "CloneSet shop/cart", **CART,
         "reason": "DriftCorrected", "message": text, "cluster": "sandbox",
     }  # fmt: skip
 
@@ -105,8 +107,7 @@ def plan(text: str = "4 of 10 pods in place") -> dict[str, Any]:
 
 def drift_item(text: str = "12") -> dict[str, Any]:
     return {
-        "object": {"group": "apps.kruise.io", "kind": "CloneSet", "namespace": "shop",
-                   "name": "cart"},
+        "object": CART,
         "field": "spec.replicas", "git": "10", "live": text, "manager": "kubectl",
         "written": "2026-11-25T09:59:00Z", "cluster": "sandbox", "unit": "shop/shop",
     }  # fmt: skip
@@ -124,6 +125,7 @@ def compared(text: str = "12") -> dict[str, Any]:
     return {
         "items": [drift_item(text)],
         "findings": [],
+        "hidden": "",
         "compared": 7,
         "command": "gitkruise drift --sandbox",
         "at": "2026-11-25T10:07:00Z",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from gitkruise.dashboard.gate import Viewer
+
 
 class Table:
     """A source whose rows a test writes."""
@@ -27,7 +29,7 @@ class Table:
         reasons = [f"{noun} {namespace} {name}"]
         return {"reasons": reasons, "next": [f"gitkruise promote {name}"]} if self.known else None
 
-    async def find_out(self, about: str) -> Any:
+    async def find_out(self, about: str, viewer: Viewer) -> Any:
         if self.failure is not None:
             raise self.failure
         return self.answers.get(about)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -12,7 +13,9 @@ from playwright.sync_api import Browser, Page, expect
 from gitkruise.kube.system.clock import SystemClock
 from tests.dashboard.browser import Dashboard, guarded, served
 from tests.dashboard.cluster import JANE, ROOT, STRANGER, Reviewing
-from tests.dashboard.scenes import fleet, row
+from tests.dashboard.record_scenes import compared, in_git, plan
+from tests.dashboard.scenes import COMMIT, fleet, row
+from tests.dashboard.test_record_rights import FOREIGN, records
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 PATIENT_MS = 20_000
@@ -69,6 +72,37 @@ def test_a_token_of_the_cluster_shows_what_its_user_may_list(tab: Page, shop: Da
     tab.get_by_role("button", name="Sign out").click()
     sign_in(tab, ROOT)
     expect(tab.locator("[data-row]")).to_have_count(3)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_records_say_how_much_of_them_is_not_shown(tab: Page, shop: Dashboard, scheme: Any) -> None:
+    shop.write(**records().topics)
+    hidden = "2 objects are not shown: Secrets, and what you may not list in this cluster"
+    shop.table.answers = {
+        f"commit/{COMMIT}": {**in_git(), "message": "", "approvals": [], "hidden": hidden},
+        f"plan/{COMMIT}": {**plan(), "hidden": hidden},
+        "drift": {**compared(), "hidden": hidden},
+    }
+    tab.emulate_media(color_scheme=scheme)
+    tab.goto(f"{shop.url}commits")
+    sign_in(tab, JANE)
+    expect(tab.locator("[data-row]")).to_have_count(2)
+    expect(tab.get_by_text("1 commit and 2 units are not shown")).to_be_visible()
+    contents = [tab.content()]
+    assert Axe().run(tab).response["violations"] == []
+    tab.goto(f"{shop.url}commit/{COMMIT}")
+    expect(tab.get_by_text("3 objects and 1 unit are not shown")).to_be_visible()
+    expect(tab.locator(".plan").get_by_text(hidden)).to_be_visible()
+    expect(tab.get_by_text("its message is shown to those who may list")).to_be_visible()
+    contents.append(tab.content())
+    assert Axe().run(tab).response["violations"] == []
+    tab.goto(f"{shop.url}drift")
+    expect(tab.get_by_text("3 objects are not shown")).to_be_visible()
+    tab.get_by_role("button", name="Compare now").click()
+    expect(tab.get_by_text(hidden)).to_be_visible()
+    contents.append(tab.content())
+    assert Axe().run(tab).response["violations"] == []
+    assert [word for word in FOREIGN if word.decode() in "".join(contents)] == []
 
 
 def test_an_explanation_that_is_denied_names_the_right(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,12 +15,16 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.config import Config
     from gitkruise.model.gitops.report import PlanReport
     from gitkruise.wire.catalog.catalog import Catalog
+    from gitkruise.wire.primitives.names import ObjectKey
 
 
-def plan_of_commit(path: str, commit: str, given: Config | None) -> PlanReport:
+def plan_of_commit(
+    path: str, commit: str, given: Config | None, shown: Set[ObjectKey] | None = None
+) -> PlanReport:
     """Return the plan of a commit against its first parent, as `plan COMMIT --offline` prints it.
 
-    `given` is a configuration that is not in the repository. Blocking. Raises InvalidManifests and
+    `given` is a configuration that is not in the repository. With `shown` the plan is about those
+    objects only. Blocking. Raises InvalidManifests and
     SourceFailed.
     """
     from gitkruise.cli.context.charts import kept_charts  # noqa: PLC0415  only for plans
@@ -35,7 +40,7 @@ def plan_of_commit(path: str, commit: str, given: Config | None) -> PlanReport:
         config = given or config_at(repository, commit)
         ends = (parents[0] if parents else "", commit)
         base, target = read_sides(repository, ends, config, catalog, gates, given=given)
-    return report_of(offline_preview(base, target, catalog, gates), base, target)
+    return report_of(offline_preview(base, target, catalog, gates), base, target, shown=shown)
 
 
 def read_sides(

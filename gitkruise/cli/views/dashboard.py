@@ -11,6 +11,7 @@ from typing import Any, Final
 from gitkruise.cli.views.history import COMMIT_ID, Journal
 from gitkruise.cli.views.resources import events, rollout_obj
 from gitkruise.cli.views.status import build_view, status_obj
+from gitkruise.dashboard.gate import Viewer
 from gitkruise.dashboard.node_rows import node_rows
 from gitkruise.dashboard.pod_rows import pod_rows
 from gitkruise.dashboard.sidecar_rows import sidecar_rows
@@ -24,7 +25,7 @@ from gitkruise.wire.primitives.times import format_time
 
 EVENTS_MAX: Final = 500
 Ask = Callable[[Managed], Awaitable[Mapping[str, Any]]]
-FindOut = Callable[[str], Awaitable[Mapping[str, Any] | None]]
+FindOut = Callable[[str, Viewer], Awaitable[Mapping[str, Any] | None]]
 
 
 @dataclass(slots=True)
@@ -69,9 +70,9 @@ class ClusterSource:
         found = self._find(noun, namespace, name)
         return None if found is None else await self.ask(found)
 
-    async def find_out(self, about: str) -> Mapping[str, Any] | None:
+    async def find_out(self, about: str, viewer: Viewer) -> Mapping[str, Any] | None:
         """Return the answer to a question by its path. Raises GitkruiseError."""
-        return await self.answers(about)
+        return await self.answers(about, viewer)
 
     def look(self) -> None:
         """Notice whether the cluster can be followed; a difference is a change."""

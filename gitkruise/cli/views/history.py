@@ -213,6 +213,7 @@ def _step_rows(lane: _Lane) -> Iterator[tuple[str, Any]]:
     for n, (key, step) in enumerate(lane.steps):
         item = {
             **step_item(key, step),
+            "group": key.group,
             "message": step.message,
             "noun": noun(key.group_kind),
             "cluster": lane.record.cluster,
@@ -233,7 +234,8 @@ def _intervention_rows(lane: _Lane) -> Iterator[tuple[str, Any]]:
 
 def intervention_row(cluster: str, one: Intervention) -> dict[str, Any]:
     """Return an intervention with its cluster; `object` is in the words of `history`."""
-    return {**intervention_obj(one), "object": str(one.key), "cluster": cluster}
+    told = {**intervention_obj(one), "object": str(one.key), "cluster": cluster}
+    return {**one.key._asdict(), **told}
 
 
 def _until(record: ClusterRecord, key: ObjectKey, step: RolloutStep) -> datetime | None:

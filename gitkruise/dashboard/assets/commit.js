@@ -1,5 +1,5 @@
 // One commit: what the status branches record of it, and its plan.
-import { command, commitLink, el, fill, keep, makeLine, say, table } from "./dom.js";
+import { command, commitLink, el, fill, keep, makeLine, say, showNotes, table } from "./dom.js";
 import { showState } from "./fleet.js";
 import { planView } from "./plan.js";
 import { moment, unanswered, written } from "./words.js";
@@ -55,10 +55,12 @@ export class CommitPage {
   showCommit(found) {
     say(this.subject, found.subject);
     const parents = found.parents.flatMap((id, n) => [n > 0 ? ", " : found.parents.length > 1 ? " · parents " : " · parent ", commitLink(id)]);
-    fill(this.facts, [el("span", { class: "commit" }, found.id), ` · ${found.author} · ${moment(found.time)}`, ...parents]);
+    fill(this.facts, [el("span", { class: "commit" }, found.id), ["", found.author, moment(found.time)].filter((text, n) => n === 0 || text !== "").join(" · "), ...parents]);
     const body = found.message.trim();
     this.message.hidden = body === "" || body === found.subject;
     say(this.message, body);
+    const withheld = "hidden" in found && body === "";
+    if (withheld) this.facts.append(" · its message is shown to those who may list every object that it changes");
     this.approvals.hidden = found.approvals.length === 0;
     say(this.approvals, `Approves ${found.approvals.join(", ")}`);
   }
@@ -73,7 +75,7 @@ export class CommitPage {
     const head = this.rows.get("");
     if (!head) return;
     if (head.subject && this.subject.textContent === "") say(this.subject, head.subject);
-    keep(this.notes, head.stale.slice(0, 1).map((line) => [line, line]), () => el("div", { class: "note" }), say);
+    showNotes(this.notes, head);
     say(this.summary, head.recorded ? written(head.written) : ["No status branch names this commit", written(head.written)].filter(Boolean).join(" · "));
     const of = (kind) => [...this.rows].filter(([key]) => key.startsWith(`${kind}/`));
     this.showUnits(of("unit"));

@@ -1,5 +1,5 @@
 // History: every recorded commit, and a lane per unit with its outcome there.
-import { el, fill, keep, say, showCommit, table } from "./dom.js";
+import { el, fill, keep, say, showCommit, showNotes, table } from "./dom.js";
 import { FilteredPage } from "./filtered.js";
 import { showState } from "./fleet.js";
 import { moment, plural, written } from "./words.js";
@@ -42,12 +42,12 @@ export class CommitsPage extends FilteredPage {
     this.showLanes(lanes);
     keep(this.table.body, found.slice(0, this.shown), () => makeRow(), (row, commit) => showRow(row, commit, lanes));
     this.more.hidden = found.length <= this.shown;
-    keep(this.notes, head.stale.slice(0, 1).map((line) => [line, line]), () => el("div", { class: "note" }), say);
+    showNotes(this.notes, head);
     say(this.summary, this.said(head, found.length));
   }
 
   said(head, found) {
-    if (head.commits === 0) return "No commit is recorded in a status branch of this repository";
+    if (head.commits === 0) return head.hidden ? "No recorded commit concerns a unit that you may list" : "No commit is recorded in a status branch of this repository";
     const all = this.rows.size - 1;
     const older = head.commits > all ? `, the newest ${all} of ${head.commits}` : "";
     return `${plural(found, "commit")}${found < all ? ` of ${all}` : ""}${older} · ${written(head.written)}`;

@@ -100,6 +100,12 @@ export function showCommit(cell, id) {
   fill(cell, [commitLink(id)]);
 }
 
+/** Why the rows of a record are not fresh, and how much of them the viewer may not see. */
+export function showNotes(root, head) {
+  const lines = [head.stale[0], head.hidden].filter(Boolean);
+  keep(root, lines.map((line) => [line, line]), () => el("div", { class: "note" }), say);
+}
+
 /** A drawing of 16 by 16 from one path, hidden from screen readers: words say the same. */
 export function glyph(path, name) {
   const space = "http://www.w3.org/2000/svg";

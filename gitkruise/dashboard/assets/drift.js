@@ -1,6 +1,6 @@
 // Drift: fields of live objects that differ from git, compared on request and as recorded.
 import { showIntervention } from "./commit.js";
-import { command, el, keep, makeLine, say, table } from "./dom.js";
+import { command, el, keep, makeLine, say, showNotes, table } from "./dom.js";
 import { findingView } from "./plan.js";
 import { moment, plural, unanswered, written } from "./words.js";
 
@@ -52,7 +52,8 @@ export class DriftPage {
     const rows = found.items.map((one) => [`${text(one)} ${one.field}`, one]);
     keep(this.live.body, rows, () => makeLine(5), (row, one) => fill(row, [text(one), ...values(one)]));
     this.live.root.hidden = rows.length === 0;
-    this.unread.replaceChildren(...found.findings.map(findingView));
+    const hidden = found.hidden === "" ? [] : [el("p", { class: "note" }, found.hidden)];
+    this.unread.replaceChildren(...found.findings.map(findingView), ...hidden);
     const rest = found.findings.length > 0 ? " of other units" : "";
     const what = rows.length === 0 ? "nothing differs from git" : `${plural(rows.length, "field")} ${rows.length === 1 ? "differs" : "differ"} from git`;
     this.command.replaceChildren(command(found.command));
@@ -62,17 +63,18 @@ export class DriftPage {
   show() {
     const head = this.rows.get("");
     if (!head) return;
-    keep(this.notes, head.stale.slice(0, 1).map((line) => [line, line]), () => el("div", { class: "note" }), say);
+    showNotes(this.notes, head);
     const of = (kind) => [...this.rows].filter(([key]) => key.startsWith(`${kind}/`));
     const drift = of("drift");
     keep(this.recorded.body, drift, () => makeLine(6), (row, one) => fill(row, [text(one), one.cluster, ...values(one)]));
     this.recorded.root.hidden = drift.length === 0;
-    const what = drift.length === 0 ? "No drift is recorded" : plural(drift.length, "recorded field");
+    const mine = head.hidden ? " of what you may list" : "";
+    const what = drift.length === 0 ? `No drift${mine} is recorded` : plural(drift.length, "recorded field");
     say(this.summary, [what, written(head.written)].filter(Boolean).join(" · "));
     const told = of("intervention").sort(([, a], [, b]) => (a.time < b.time ? 1 : -1));
     keep(this.interventions.body, told, () => makeLine(3), showIntervention);
     this.interventions.root.hidden = told.length === 0;
-    say(this.told, told.length === 0 ? "No drift was corrected, no object was taken over or pruned" : plural(told.length, "intervention"));
+    say(this.told, told.length === 0 ? `No drift was corrected, no object${mine} was taken over or pruned` : plural(told.length, "intervention"));
   }
 }
 

@@ -6,10 +6,11 @@ import { moment, plural } from "./words.js";
 export function planView(plan) {
   return [
     el("p", { class: "facts" }, `${plan.compared} · ${plan.source} · planned ${moment(plan.planned)} by this dashboard from git alone, whatever the cluster has now`),
+    plan.hidden ? el("p", { class: "note" }, plan.hidden) : null,
     ...changes(plan),
     command(plan.command),
     el("p", { class: "tools" }, el("button", { type: "button", click: () => window.print() }, "Print")),
-  ];
+  ].filter(Boolean);
 }
 
 /** Return the nodes of the edit and the plan that a command would make. */
@@ -24,11 +25,11 @@ export function forecastView(found) {
 
 function changes(plan) {
   return [
-    el("p", { class: "blast" }, ...plan.blast.flatMap((span, n) => [n > 0 ? " · " : null, words(span)])),
+    plan.blast.length === 0 ? null : el("p", { class: "blast" }, ...plan.blast.flatMap((span, n) => [n > 0 ? " · " : null, words(span)])),
     plan.nothing === "" ? null : el("p", {}, plan.nothing),
     ...plan.entries.map(entryView),
     plan.moreEntries > 0 ? el("p", {}, `… and ${plural(plan.moreEntries, "more entry", "more entries")}`) : null,
-    el("p", { class: "total" }, el("strong", {}, "Summary "), plan.summary),
+    plan.summary === "" ? null : el("p", { class: "total" }, el("strong", {}, "Summary "), plan.summary),
     ...plan.findings.map(findingView),
   ].filter(Boolean);
 }

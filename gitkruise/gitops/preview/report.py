@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 # Key of the fingerprints of secrets. It never leaves the process: readers cannot try out values.
 _KEY: Final = secrets.token_bytes(32)
+_ASKS: Final = (
+    "MAY WAIT FOR APPROVAL, OR CHANGE ITS UNIT: more is said to those who see every object"
+)
 
 
 def report_of(
@@ -33,28 +36,36 @@ def report_of(
     cluster: str = "",
     dirty: bool = False,
     key: bytes = _KEY,
+    shown: Set[ObjectKey] | None = None,
 ) -> PlanReport:
-    """Return the report of a preview from `base` to `target`; `cluster` is "" offline."""
+    """Return the report of a preview from `base` to `target`; `cluster` is "" offline.
+
+    With `shown` it is about those objects only: nothing in it names or counts another one, and
+    what is said of units as a whole is left out.
+    """
     changes, asks = _guarded(preview.changes, base, target) if base else (preview.changes, ())
-    asks = (*asks, *_moved(base, target, live=preview.live))
     heading = Heading(
         target=target.commit,
         base=base.commit if base else None,
         cluster=cluster,
         dirty=dirty,
         live=preview.live,
-        asks=asks,
+        asks=(*asks, *_moved(base, target, live=preview.live)),
         charts=tuple(_charts(base, target)),
         staged=preview.staged,
         unknown=preview.unknown,
     )
+    findings = (*(base.warnings if base else ()), *target.findings, *preview.unplayed)
+    if shown is not None:
+        changes, findings = [change for change in changes if change.key in shown], ()
+        heading = replace(heading, asks=(_ASKS,) if heading.asks else (), charts=())
     return plan_report(
         changes,
         preview.forecast.rollouts if preview.forecast else (),
         target.objects,
         heading,
         key=key,
-        findings=(*(base.warnings if base else ()), *target.findings, *preview.unplayed),
+        findings=findings,
     )
 
 

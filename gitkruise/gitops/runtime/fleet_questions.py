@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from gitkruise.errors import (
@@ -55,8 +55,9 @@ class RunningFleet:
         """
         return await asyncio.to_thread(self._followed, id_)
 
-    async def plan(self, commit: FollowedCommit) -> PlanReport:
-        """Return the plan of a commit against its first parent, from git alone.
+    async def plan(self, commit: FollowedCommit, shown: Set[ObjectKey] | None = None) -> PlanReport:
+        """Return the plan of a commit against its first parent, from git alone; with `shown`, of
+        those objects only.
 
         The workers read both. Raises InvalidManifests and SourceFailed.
         """
@@ -71,7 +72,8 @@ class RunningFleet:
         _, catalog, gates = rules
 
         def foretell() -> PlanReport:
-            return report_of(offline_preview(base, target, catalog, gates), base, target)
+            preview = offline_preview(base, target, catalog, gates)
+            return report_of(preview, base, target, shown=shown)
 
         return await asyncio.to_thread(foretell)
 

@@ -11,6 +11,7 @@ import pytest
 
 from gitkruise.cli.commands.inspect.dashboard_answers import Answers, LocalRepository
 from gitkruise.cli.context.cluster import ChosenCluster
+from gitkruise.dashboard.gate import Machine
 from gitkruise.errors import DiagnosticError
 from gitkruise.kube.auth.connection import from_kubeconfig
 from gitkruise.kube.client.http import HttpTransport
@@ -46,8 +47,8 @@ def test_the_plan_of_a_commit_is_that_of_its_change_to_its_parent(
     checkout.commit("later", {"d.yaml": CONFIG_MAP})
 
     async def body(answers: Answers) -> Any:
-        first = await answers.find_out(f"plan/{canary[:7]}")
-        assert await answers.find_out(f"plan/{canary}") is first
+        first = await answers.find_out(f"plan/{canary[:7]}", Machine())
+        assert await answers.find_out(f"plan/{canary}", Machine()) is first
         return first
 
     plan = ask(cluster, str(checkout.folder), body)
@@ -72,7 +73,7 @@ def test_a_commit_in_git_with_the_approvals_that_it_brings(
     commit = checkout.commit(text, {"c.yaml": cloneset("v2")})
 
     async def body(answers: Answers) -> Any:
-        return await answers.find_out(f"commit/{commit}")
+        return await answers.find_out(f"commit/{commit}", Machine())
 
     found = ask(cluster, str(checkout.folder), body)
     assert (found["id"], found["parents"]) == (commit, [first])
@@ -89,8 +90,8 @@ def test_a_command_is_foreseen_with_its_edit_and_nothing_is_pushed(
     canary = checkout.commit("canary", files)
 
     async def body(answers: Answers) -> Any:
-        promote = await answers.find_out("forecast/promote/cloneset/shop/checkout")
-        return promote, await answers.find_out("forecast/promote/cloneset/shop/web")
+        promote = await answers.find_out("forecast/promote/cloneset/shop/checkout", Machine())
+        return promote, await answers.find_out("forecast/promote/cloneset/shop/web", Machine())
 
     promote, again = ask(cluster, str(checkout.folder), body)
     changed = [line.strip() for line in promote["diff"] if "partition" in line]
@@ -106,7 +107,7 @@ def test_live_objects_are_compared_with_git(checkout: Checkout, cluster: Path) -
     checkout.commit("before", {"c.yaml": cloneset("v1")})
 
     async def body(answers: Answers) -> Any:
-        return await answers.find_out("drift")
+        return await answers.find_out("drift", Machine())
 
     found = ask(cluster, str(checkout.folder), body)
     assert (found["compared"], [one["live"] for one in found["items"]]) == (1, ["is gone"])
@@ -120,7 +121,7 @@ def test_a_unit_that_cannot_be_read_hides_no_drift_of_others(
     checkout.commit("one", dict(files))
 
     async def body(answers: Answers) -> Any:
-        return await answers.find_out("drift")
+        return await answers.find_out("drift", Machine())
 
     found = ask(cluster, str(checkout.folder), body)
     assert (found["compared"], [one["live"] for one in found["items"]]) == (1, ["is gone"])
@@ -148,9 +149,9 @@ def test_other_questions_have_no_answer(checkout: Checkout, cluster: Path, about
     checkout.commit("before", {"c.yaml": cloneset("v1")})
 
     async def body(answers: Answers) -> Any:
-        assert await answers.find_out(about) is None
+        assert await answers.find_out(about, Machine()) is None
         answers.source = None
-        return await answers.find_out("drift")
+        return await answers.find_out("drift", Machine())
 
     assert ask(cluster, str(checkout.folder), body) is None
 
@@ -162,7 +163,7 @@ def test_a_commit_that_is_not_there_is_an_error(
     checkout.commit("before", {"c.yaml": cloneset("v1")})
 
     async def body(answers: Answers) -> Any:
-        return await answers.find_out(about)
+        return await answers.find_out(about, Machine())
 
     with pytest.raises(DiagnosticError, match="GK3201"):
         ask(cluster, str(checkout.folder), body)

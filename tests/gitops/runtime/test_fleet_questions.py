@@ -12,6 +12,7 @@ import pytest
 from gitkruise.app import RunningController, controller
 from gitkruise.cli.commands.inspect.dashboard_answers import Answers, RunningSources
 from gitkruise.cli.context.cluster import ChosenCluster
+from gitkruise.dashboard.gate import Machine
 from gitkruise.errors import DiagnosticError
 from gitkruise.gitops.runtime.fleet_questions import RunningFleet
 from gitkruise.model.workloads.feature_gates import Gates
@@ -54,7 +55,7 @@ def test_a_commit_and_its_plan_come_from_the_mirror(staged: MakeStage, tmp_path:
 
     async def body(answers: Answers, _: RunningController) -> Any:
         about = f"commit/{commit[:7]}", f"plan/{commit[:7]}"
-        return [await answers.find_out(one) for one in about]
+        return [await answers.find_out(one, Machine()) for one in about]
 
     told, plan = ask(stage, tmp_path, body)
     assert (told["id"], told["subject"]) == (commit, "push")
@@ -74,10 +75,10 @@ def test_live_objects_are_compared_with_what_their_unit_takes(
     pushed(stage, one=documents(config_map("a", x="1")), two=documents(config_map("b", x="1")))
 
     async def body(answers: Answers, _: RunningController) -> Any:
-        before = await answers.find_out("drift")
+        before = await answers.find_out("drift", Machine())
         stage.meddle(config_map("a", x="2"))
         await asyncio.sleep(0)  # the watch tells of it; no round has run yet
-        return before, await answers.find_out("drift")
+        return before, await answers.find_out("drift", Machine())
 
     before, after = ask(stage, tmp_path, body)
     assert (before["compared"], before["items"]) == (2, [])
@@ -92,7 +93,7 @@ def test_a_unit_without_a_valid_commit_hides_no_drift_of_others(
     pushed(stage, one=documents(config_map("a", x="1")), two="kind: [\n")
 
     async def body(answers: Answers, _: RunningController) -> Any:
-        return await answers.find_out("drift")
+        return await answers.find_out("drift", Machine())
 
     found = ask(stage, tmp_path, body)
     assert (found["compared"], found["items"]) == (1, [])
@@ -113,7 +114,7 @@ def test_commits_that_no_source_follows_are_not_read(
 
     async def body(answers: Answers, _: RunningController) -> Any:
         with pytest.raises(DiagnosticError, match="GK3201") as refused:
-            await answers.find_out(f"{question}/{other}")
+            await answers.find_out(f"{question}/{other}", Machine())
         return str(refused.value)
 
     assert other in ask(stage, tmp_path, body)
@@ -126,7 +127,7 @@ def test_a_plan_of_an_invalid_commit_says_why(staged: MakeStage, tmp_path: Path)
 
     async def body(answers: Answers, _: RunningController) -> Any:
         with pytest.raises(DiagnosticError, match=r"one/app.yaml:\d+"):
-            await answers.find_out(f"plan/{broken}")
+            await answers.find_out(f"plan/{broken}", Machine())
 
     ask(stage, tmp_path, body)
 
@@ -142,5 +143,5 @@ def test_what_a_controller_cannot_answer_is_refused(
     chosen = ChosenCluster(transport=stage.wire, clock=stage.clock, name="test", namespace="shop")
     answers = Answers(chosen, RunningSources(lambda: None))
     with pytest.raises(DiagnosticError, match=code) as refused:
-        asyncio.run(answers.find_out(about))
+        asyncio.run(answers.find_out(about, Machine()))
     assert refused.value.status == 422

@@ -12,9 +12,10 @@ from gitkruise.dashboard.gate import Viewer
 from gitkruise.dashboard.viewers import ClusterGate
 from gitkruise.kube.client.http import HttpTransport
 from gitkruise.kube.system.clock import SystemClock
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.dashboard.cluster import RULES, guarded_shop
+from tests.dashboard.test_record_rights import records
 from tests.kube.real.apiserver import Apiserver, talking
 from tests.kube.real.test_install import ACCOUNTS, token_of
 
@@ -44,10 +45,10 @@ async def create(admin: HttpTransport, ref: ResourceRef, body: Obj, namespace: s
     await admin.send(ApiRequest(verb="create", resource=ref, namespace=namespace, body=body))
 
 
-async def rows_of(gate: ClusterGate, token: str) -> set[str]:
+async def rows_of(gate: ClusterGate, token: str, topic: str = "fleet") -> set[str]:
     viewer = await entered(gate, token)
-    rows = {k: msgspec.json.encode(r) for k, r in guarded_shop().topics["fleet"].items()}
-    return set(await viewer.see("fleet", rows))
+    found = (guarded_shop() if topic == "fleet" else records()).topics[topic]
+    return set(await viewer.see(topic, {k: msgspec.json.encode(r) for k, r in found.items()}))
 
 
 async def entered(gate: ClusterGate, token: str) -> Viewer:
@@ -73,6 +74,12 @@ async def story(admin: HttpTransport) -> None:
     assert await rows_of(gate, jane) == {"", "cloneset/shop/cart"}
     assert await rows_of(gate, boss) == {"", "cloneset/shop/cart", "cloneset/bank/ledger"}
     assert await rows_of(gate, stranger) == {""}
+    mine = {"", "drift/sandbox/shop/shop/cart/spec.replicas", "intervention/sandbox/0"}
+    assert await rows_of(gate, jane, "drift") == mine
+    assert len(await rows_of(gate, boss, "drift")) == len(mine) + 3
+    assert await rows_of(gate, stranger, "drift") == {""}
+    cart, ledger = (ObjectKey("apps.kruise.io", "CloneSet", n, "x") for n in ("shop", "bank"))
+    assert await (await entered(gate, jane)).shown({cart, ledger}) == {cart}
     denied = await (await entered(gate, jane)).denied("why/cloneset/bank/ledger")
     assert denied.startswith(f"system:serviceaccount:{HOME}:jane may not list clonesets")
     assert await gate.viewer({"Authorization": "Bearer wrong"}, 0) is None

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from gitkruise.kube.serve.addresses import Listen
     from gitkruise.kube.serve.tls_files import TlsFiles
     from gitkruise.model.gitops.record import UnitRecord
+    from gitkruise.wire.catalog.catalog import Catalog
+    from gitkruise.wire.primitives.names import GroupKind
+    from gitkruise.wire.primitives.requests import ResourceRef
 
 LISTEN: Final = "127.0.0.1:8800"
 _LOOK_S, _RECORDS_S = 1.0, 2.0
@@ -238,8 +242,10 @@ async def _server(
         async with serve_dashboard(source, options.listen, machine, clock) as url:
             yield url
         return
-    kinds = (load_catalog().stored(kind) for kind in source.survey.kinds)
-    rules = Rules({noun(kind.group_kind): kind.ref for kind in kinds if kind is not None})
+    catalog = load_catalog()
+    kinds = (catalog.stored(kind) for kind in source.survey.kinds)
+    nouns = {noun(kind.group_kind): kind.ref for kind in kinds if kind is not None}
+    rules = Rules(nouns, partial(_resource, catalog), chosen.name)
     gate, context = ClusterGate(chosen.transport, rules, clock), tls.context()
     async with (
         serve_viewers(source, options.listen, gate, context, clock) as url,
@@ -250,6 +256,11 @@ async def _server(
             yield url
         finally:
             renewing.cancel()
+
+
+def _resource(catalog: Catalog, kind: GroupKind) -> ResourceRef | None:
+    found = catalog.stored(kind)
+    return None if found is None else found.ref
 
 
 def _source(chosen: ChosenCluster, options: PagesOptions) -> ClusterSource:

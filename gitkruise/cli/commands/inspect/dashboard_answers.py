@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from gitkruise.cli.context.cluster import ClusterChoice
 from gitkruise.cli.context.local_repository import named_commit
 from gitkruise.cli.context.next_commands import carrying
-from gitkruise.errors import Finding, UsageProblem
+from gitkruise.errors import Finding, GitkruiseError, UsageProblem
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.times import format_time
 
 if TYPE_CHECKING:
     from gitkruise.cli.context.cluster import ChosenCluster
+    from gitkruise.dashboard.gate import Viewer
     from gitkruise.git.repository.repository import Repository
     from gitkruise.gitops.inspect.drift import DriftComparison
     from gitkruise.gitops.runtime.fleet_questions import RunningFleet
     from gitkruise.model.gitops.config import Config
     from gitkruise.model.gitops.report import PlanReport
+    from gitkruise.wire.primitives.names import ObjectKey
 
+log: Final = logging.getLogger(__name__)
 _VERBS: Final = frozenset({"promote", "hold", "pause", "resume", "rollback"})
 _PLANS: Final = 16  # that are kept: the plan of a commit against its parent stays the same
 
@@ -37,8 +42,9 @@ class AnswerSource(Protocol):
         """Return the full id of a commit. Raises SourceFailed GK3201."""
         ...
 
-    async def report(self, full: str) -> PlanReport:
-        """Return the plan of a commit against its first parent, from git alone."""
+    async def report(self, full: str, shown: Set[ObjectKey] | None = None) -> PlanReport:
+        """Return the plan of a commit against its first parent, from git alone; with `shown`, of
+        those objects only."""
         ...
 
     async def drift(self) -> DriftComparison:
@@ -50,6 +56,13 @@ class AnswerSource(Protocol):
         ...
 
 
+class _KeptPlan(NamedTuple):
+    """A plan as a document, and the objects that it changes."""
+
+    document: Mapping[str, Any]
+    keys: frozenset[ObjectKey]
+
+
 @dataclass(slots=True)
 class Answers:
     """Computes answers outside the event loop, one at a time; none without a `source`."""
@@ -57,51 +70,89 @@ class Answers:
     chosen: ChosenCluster
     source: AnswerSource | None
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _plans: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    # By commit, and by what of it is shown; None is everything.
+    _plans: dict[tuple[str, frozenset[ObjectKey] | None], _KeptPlan] = field(default_factory=dict)
 
-    async def find_out(self, about: str) -> Mapping[str, Any] | None:
+    async def find_out(self, about: str, viewer: Viewer) -> Mapping[str, Any] | None:
         """Answer `commit/ID`, `plan/ID`, `drift` or `forecast/VERB/NOUN/[NAMESPACE/]NAME`.
 
-        None without a repository, or for another question. Raises GitkruiseError.
+        None without a repository, or for another question. Raises GitkruiseError: GK7091 instead
+        of a reason that could name what the viewer may not see.
         """
         question, _, id_ = about.partition("/")
         if self.source is None:
             return None
-        if question == "drift" and not id_:
-            async with self._one:
-                return await self._drift(self.source)
         if question == "forecast":
             return await self._forecast(self.source, *id_.split("/"))
         from gitkruise.cli.views.history import COMMIT_ID  # noqa: PLC0415  imports the model
 
-        if question not in {"commit", "plan"} or not COMMIT_ID.fullmatch(id_):
+        asked = question in {"commit", "plan"} and COMMIT_ID.fullmatch(id_)
+        if not asked and about != "drift":
             return None
-        async with self._one:
-            if question == "commit":
-                return await self.source.commit(id_)
-            return await self._plan(self.source, id_)
+        everything = await viewer.everything()
+        try:
+            async with self._one:
+                if question == "drift":
+                    return await self._drift(self.source, viewer, everything=everything)
+                if everything:
+                    return await self._whole(self.source, question, id_)
+                return await self._part(self.source, question, id_, viewer)
+        except GitkruiseError as error:
+            if everything:
+                raise
+            log.warning(log_line("dashboard-answer-withheld", object=about, error=error))
+            raise _withheld(about) from error
 
-    async def _plan(self, source: AnswerSource, id_: str) -> Mapping[str, Any]:
+    async def _whole(self, source: AnswerSource, question: str, id_: str) -> Mapping[str, Any]:
+        if question == "commit":
+            return await source.commit(id_)
+        return (await self._plan(source, await source.full(id_))).document
+
+    async def _part(
+        self, source: AnswerSource, question: str, id_: str, viewer: Viewer
+    ) -> Mapping[str, Any]:
+        """A commit or its plan for a viewer of some objects that it changes."""
+        full = await source.full(id_)
+        keys = (await self._plan(source, full)).keys
+        shown = await viewer.shown(keys)
+        hidden = len(keys) - len(shown)
+        plan = (await self._plan(source, full, shown)).document
+        if question == "commit":
+            return _commit_part(await source.commit(full), shown=len(shown), hidden=hidden)
+        return _plan_part(plan, shown=len(shown), hidden=hidden)
+
+    async def _plan(
+        self, source: AnswerSource, full: str, shown: frozenset[ObjectKey] | None = None
+    ) -> _KeptPlan:
         from gitkruise.cli.views.plan_page import plan_document  # noqa: PLC0415  the model
         from gitkruise.dashboard.rights import bounded  # noqa: PLC0415  imports msgspec
 
-        full = await source.full(id_)
-        if full not in self._plans:
-            report = await source.report(full)
-            bounded(self._plans, _PLANS)[full] = {
+        if (full, shown) not in self._plans:
+            report = await source.report(full, shown)
+            document = {
                 **plan_document(report),
                 "command": f"gitkruise plan {full[:7]}",
                 "planned": format_time(self.chosen.clock.now()),
             }
-        return self._plans[full]
+            keys = frozenset(key for entry in report.entries for key in entry.keys)
+            bounded(self._plans, _PLANS)[full, shown] = _KeptPlan(document, keys)
+        return self._plans[full, shown]
 
-    async def _drift(self, source: AnswerSource) -> Mapping[str, Any]:
+    async def _drift(
+        self, source: AnswerSource, viewer: Viewer, *, everything: bool
+    ) -> Mapping[str, Any]:
         from gitkruise.cli.views.history import drift_items  # noqa: PLC0415  imports libyaml
+        from gitkruise.dashboard.record_rights import left_out  # noqa: PLC0415  imports the names
 
         seen = await source.drift()
+        shown = seen.compared if everything else await viewer.shown(seen.compared)
+        differing = [one for one in seen.differing if everything or one.key in shown]
+        unread = seen.unread if everything else ()
+        hidden = {"object": len(seen.compared - shown), "unit": len(seen.unread) - len(unread)}
         return {
-            **drift_items(seen.differing, seen.unread),
-            "compared": len(seen.compared),
+            **drift_items(differing, unread),
+            "compared": len(shown),
+            "hidden": left_out(hidden),
             "command": carrying("gitkruise drift", self.chosen.flags),
             "at": format_time(self.chosen.clock.now()),
         }
@@ -135,11 +186,11 @@ class LocalRepository:
     async def full(self, id_: str) -> str:
         return await asyncio.to_thread(named_commit, self.path, id_)
 
-    async def report(self, full: str) -> PlanReport:
+    async def report(self, full: str, shown: Set[ObjectKey] | None = None) -> PlanReport:
         from gitkruise.cli.context.commit_plan import plan_of_commit  # noqa: PLC0415  the model
 
         given = await self._config(full)
-        return await asyncio.to_thread(plan_of_commit, self.path, full, given)
+        return await asyncio.to_thread(plan_of_commit, self.path, full, given, shown)
 
     async def drift(self) -> DriftComparison:
         from gitkruise.cli.context.charts import chart_fetcher  # noqa: PLC0415
@@ -198,9 +249,9 @@ class RunningSources:
     async def full(self, id_: str) -> str:
         return (await self._leading().followed(id_)).id
 
-    async def report(self, full: str) -> PlanReport:
+    async def report(self, full: str, shown: Set[ObjectKey] | None = None) -> PlanReport:
         fleet = self._leading()
-        return await fleet.plan(await fleet.followed(full))
+        return await fleet.plan(await fleet.followed(full), shown)
 
     async def drift(self) -> DriftComparison:
         return await self._leading().drift()
@@ -233,6 +284,39 @@ class RunningSources:
                 )
             )
         return fleet
+
+
+def _commit_part(found: Mapping[str, Any], *, shown: int, hidden: int) -> Mapping[str, Any]:
+    """A commit for a viewer of some of the objects that it changes.
+
+    Its message is shown where nothing is hidden, its subject where something is shown: the
+    explanation of an object has it, too.
+    """
+    from gitkruise.dashboard.record_rights import left_out  # noqa: PLC0415  imports the names
+
+    content: dict[str, Any] = {}
+    if hidden or not shown:
+        content = {"message": "", "approvals": []}
+    if not shown:
+        content |= {"subject": "", "author": ""}
+    return {**found, **content, "hidden": left_out({"object": hidden})}
+
+
+def _plan_part(plan: Mapping[str, Any], *, shown: int, hidden: int) -> Mapping[str, Any]:
+    """A plan of some objects: what is said of nothing would be wrong about the others."""
+    from gitkruise.dashboard.record_rights import left_out  # noqa: PLC0415  imports the names
+
+    content = {} if shown else {"subject": "", "blast": [], "summary": ""}
+    nothing = "" if hidden else plan["nothing"]
+    return {**plan, **content, "nothing": nothing, "hidden": left_out({"object": hidden})}
+
+
+def _withheld(about: str) -> UsageProblem:
+    notes = (
+        ("why", "the reason may name objects that you may not list; the dashboard has logged it"),
+        ("next", "ask someone who may list every resource of the cluster"),
+    )
+    return UsageProblem(Finding(code="GK7091", message=f"{about}: no answer", notes=notes))
 
 
 def commit_document(repository: Repository, full: str) -> dict[str, Any]:
