@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from gitkruise.dashboard.past_rows import NOTHING, RowMemory
 from gitkruise.dashboard.source import Source, Topic
 from gitkruise.kube.system.clock import Clock, wait_for
 
@@ -18,7 +19,6 @@ from gitkruise.kube.system.clock import Clock, wait_for
 Encoded: TypeAlias = Mapping[str, bytes]
 FRAME_S: Final = 0.2  # at most five frames a second
 SHARE: Final = 0.2  # of the event loop's time, at most, for reading rows
-NOTHING: Final[Encoded] = {}
 
 
 @dataclass(eq=False, slots=True)
@@ -36,6 +36,7 @@ class Board:
         self._source, self._clock = source, clock
         self._rows: dict[Topic, Encoded] = {}
         self._watchers: set[Watcher] = set()
+        self.memory = RowMemory()
 
     @contextmanager
     def watching(self, watcher: Watcher) -> Iterator[None]:
@@ -78,19 +79,21 @@ class Board:
 
     def read(self, topic: Topic) -> None:
         """Read a topic; rows that are as before stay the same objects."""
-        before = self._rows.get(topic, NOTHING)
+        before = self._rows.get(topic) or self.memory.last(topic)
         after = {}
         for key, row in self._source.rows(topic).items():
             text = msgspec.json.encode(row)
             known = before.get(key)
             after[key] = known if known == text else text
         self._rows[topic] = after
+        self.memory.note(topic, self._clock.now(), after)
 
     def _forget(self) -> None:
         """Drop the rows that no browser watches any more."""
         watched = frozenset[Topic]().union(*(w.topics for w in self._watchers))
         for topic in self._rows.keys() - watched:
             del self._rows[topic]
+            self.memory.leave(topic, self._clock.now())
 
 
 def frame(topic: Topic, before: Encoded | None, after: Encoded) -> bytes | None:

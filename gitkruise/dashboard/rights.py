@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from gitkruise.dashboard.board import NOTHING, Encoded
+from gitkruise.dashboard.board import Encoded
+from gitkruise.dashboard.past_rows import NOTHING
 from gitkruise.dashboard.record_rights import (
     RecordSubject,
     commit_rows,
@@ -71,7 +72,7 @@ class Rules:
                 return FREE
             case ["commits"] | ["drift"] | ["commit", _] | ["plan", _]:
                 return FREE
-            case ["pods", noun, *space, _] if len(space) <= 1:
+            case ["pods" | "past", noun, *space, _] if len(space) <= 1:
                 return self._object(noun, "".join(space))
             case ["why", noun, *space, _] if len(space) <= 1:
                 return self._object(noun, "".join(space)) | {Need("", "events", "".join(space))}

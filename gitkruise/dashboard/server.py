@@ -25,6 +25,7 @@ from gitkruise.kube.serve.addresses import Listen
 from gitkruise.kube.serve.http_server import ServerTerms, serving
 from gitkruise.kube.system.clock import Clock
 from gitkruise.wire.primitives.log_line import log_line
+from gitkruise.wire.primitives.times import format_time
 
 log: Final = logging.getLogger(__name__)
 TERMS: Final = ServerTerms(
@@ -109,6 +110,27 @@ class Handler:
         noun, *space, name = parts
         return await _answered(self.source.why(noun, "".join(space), name), "/".join(parts))
 
+    async def past(self, request: web.BaseRequest) -> web.Response:
+        """Answer with the revisions of a workload's pods over time, or with its rows at a moment.
+
+        The needs of such a topic are those of its pods, and all rows of one have the same.
+        """
+        topic = request.rel_url.path.removeprefix(f"{API}/past/")
+        known = self.streams.board.memory.topics.get(f"pods/{topic}")
+        now = format_time(self.streams.clock.now())
+        if known is None:
+            return _reply(404)
+        asked = request.rel_url.query
+        if "at" not in asked:
+            return _json(200, {**known.lanes(asked.get("since", "")), "now": now})
+        found = known.rows_at(asked["at"])
+        if found is None:
+            message = f"nothing is remembered from before {known.since}"
+            return _json(404, {"message": message})
+        at, rows = found
+        shown = {key: msgspec.Raw(row) for key, row in rows.items()}
+        return _json(200, {"at": at, "rows": shown, "now": now})
+
     async def find_out(self, request: web.BaseRequest) -> web.Response:
         """Answer a question that takes a computation."""
         about = request.rel_url.path.removeprefix(f"{API}/")
@@ -159,6 +181,7 @@ _ROUTES: Final[tuple[tuple[str, str, Answer], ...]] = (
     ("GET", "stream", Handler.stream),
     ("POST", "stream/", Handler.choose),
     ("GET", "why/", Handler.why),
+    ("GET", "past/", Handler.past),
     ("GET", "commit/", Handler.find_out),
     ("GET", "plan/", Handler.find_out),
     ("GET", "drift", Handler.find_out),

@@ -9,7 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitkruise.dashboard.board import NOTHING, Board, Encoded, Watcher, frame
+from gitkruise.dashboard.board import Board, Encoded, Watcher, frame
+from gitkruise.dashboard.past_rows import NOTHING
 from gitkruise.kube.system.clock import SystemClock
 from tests.dashboard.table import Table
 

@@ -78,7 +78,7 @@ def test_a_workload_shows_every_pod_as_a_cell_and_as_a_row(
 def colours(page: Page) -> int:
     """How many colours of revisions the grid draws."""
     script = """() => {
-      const canvas = document.querySelector("canvas");
+      const canvas = document.querySelector(".grid canvas");
       const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
       const found = new Map();
       for (let at = 0; at < data.length; at += 4)

@@ -27,6 +27,7 @@ from gitkruise.errors import (
 )
 from gitkruise.kube.serve.addresses import Listen
 from gitkruise.kube.system.clock import ManualClock, SystemClock
+from tests.dashboard.scenes import pods
 from tests.dashboard.table import Table
 
 TOKEN = "t" * 43
@@ -113,6 +114,26 @@ def test_data_needs_a_session_and_pages_do_not() -> None:
         assert await browser.enter() == 204
         assert (await browser.ask(DATA[0])).status == 204
         assert (await browser.ask("/api/x")).status == 404
+
+    play(body)
+
+
+def test_what_was_watched_is_remembered() -> None:
+    async def body(browser: Browser) -> None:
+        await browser.enter()
+        browser.table.topics["pods/cloneset/shop/cart"] = pods(3, 1)
+        about = "/api/v1/past/cloneset/shop/cart"
+        assert (await browser.ask(about)).status == 404
+        async with browser.stream("topic=pods/cloneset/shop/cart") as stream:
+            await stream.next("rows")
+            found = await (await browser.ask(about)).json()
+        assert [moment["pods"] for moment in found["moments"]] == [{"6b5d4f7c9": 3}]
+        moment = await (await browser.ask(f"{about}?at={found['now']}")).json()
+        assert moment["rows"] == pods(3, 1)
+        assert moment["at"] == found["since"]
+        reply = await browser.ask(f"{about}?at=2020-01-01T00:00:00Z")
+        assert reply.status == 404
+        assert found["since"] in (await reply.json())["message"]
 
     play(body)
 

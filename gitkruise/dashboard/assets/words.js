@@ -72,8 +72,8 @@ export function written(records) {
 /** Why a question has no answer: `missing` where it is about nothing that is there. */
 export async function unanswered(reply, missing) {
   if (!reply) return "the dashboard does not answer";
-  if (reply.status === 404) return missing;
   const said = await reply.json().catch(() => null);
+  if (reply.status === 404 && !said?.message) return missing;
   if (!said?.message) return `the dashboard answered ${reply.status}`;
   return said.next ? `${said.message}; next: ${said.next}` : said.message;
 }

@@ -1,16 +1,18 @@
 // One workload: its state and reasons, every pod by revision and condition, revisions, events.
 import { command, commitLink, el, fill, keep, say, showCommit } from "./dom.js";
 import { EventList } from "./events.js";
+import { RevisionLanes } from "./lanes.js";
 import { showBar, showState } from "./fleet.js";
 import { PodGrid } from "./pods.js";
 import { SidecarTable } from "./sidecars.js";
 import { forecastView } from "./plan.js";
-import { plural, unanswered } from "./words.js";
+import { clock, plural, unanswered } from "./words.js";
 
 const ASK_AFTER_MS = 400; // explanations of a state that lasts
 const PAGE = 200;
 // A command that makes a commit, with no arguments but those that find the object and the cluster.
 const PLAIN = /^gitkruise (promote|hold|pause|resume|rollback) \S+(?: -n \S+| --(?:kubeconfig|context|cluster|repo) \S+| --sandbox)*$/;
+const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/; // as the server writes it
 const ROLES = { update: "newest", current: "previous", other: "older" };
 
 export class WorkloadPage {
@@ -19,7 +21,9 @@ export class WorkloadPage {
     this.place = [noun, namespace, name].filter(Boolean);
     this.pods = `pods/${this.place.join("/")}`;
     this.topics = [this.pods, "events"];
-    this.rows = new Map();
+    this.rows = new Map(); // that are shown
+    this.live = new Map(); // of now
+    this.at = ""; // the moment that is shown; "" for now
     this.told = new Map(); // events of the cluster
     this.known = 0; // rows of pods that events were compared with
     this.asked = "";
@@ -29,6 +33,8 @@ export class WorkloadPage {
     this.bar = el("p", { class: "progress" });
     this.why = el("section", { "aria-labelledby": "why", hidden: "" });
     this.grid = new PodGrid();
+    this.lanes = new RevisionLanes(this.place.map(encodeURIComponent).join("/"), (at) => this.turnTo(at));
+    this.past = el("p", { class: "note", role: "status", hidden: "" });
     this.table = this.podTable();
     this.revisions = el("tbody");
     this.sidecars = noun === "sidecarset" ? new SidecarTable(this.title) : null;
@@ -42,6 +48,8 @@ export class WorkloadPage {
       this.bar,
       this.facts,
       this.why,
+      this.lanes.root,
+      this.past,
       el("section", {}, el("div", { class: "tools" }, this.count, this.switch), this.grid.root, this.table),
       this.sidecars?.root,
       el("section", {}, el("h2", {}, "Revisions"), this.revisionTable()),
@@ -104,6 +112,44 @@ export class WorkloadPage {
       this.showEvents(rows);
     }
     if (topic !== this.pods) return;
+    this.live = rows;
+    if (told.reset) this.begin();
+    else this.lanes.observe(rows);
+    if (this.at === "") this.showRows(rows, told);
+  }
+
+  /** Read what the server remembers, and show the moment of the address. */
+  async begin() {
+    this.lanes.observe(this.live);
+    await this.lanes.read("");
+    const at = new URLSearchParams(location.search).get("at") ?? "";
+    if (MOMENT.test(at) && this.at === "") this.lanes.go(at);
+  }
+
+  /** Show the pods of now, or as they were at a moment; the address keeps it. */
+  async turnTo(at) {
+    this.at = at;
+    history.replaceState(null, "", location.pathname + (at === "" ? "" : `?at=${at}`));
+    this.past.hidden = at === "";
+    if (at === "") {
+      this.asked = "";
+      this.showRows(this.live, { reset: true });
+      return;
+    }
+    const path = this.place.map(encodeURIComponent).join("/");
+    const reply = await fetch(`/api/v1/past/${path}?at=${encodeURIComponent(at)}`).catch(() => null);
+    if (this.at !== at) return;
+    if (!reply?.ok) {
+      say(this.past, `Not known at ${clock(at)}: ${await unanswered(reply, "the server remembers nothing of this object")}.`);
+      return;
+    }
+    const found = await reply.json();
+    say(this.past, `State, pods, revisions and events are shown as they were at ${clock(at)}.`);
+    this.why.hidden = true; // the reasons are those of now
+    this.showRows(new Map(Object.entries(found.rows)), { reset: true });
+  }
+
+  showRows(rows, told) {
     const others = told.reset || rows.size !== this.known;
     this.rows = rows;
     this.known = rows.size;
@@ -117,7 +163,7 @@ export class WorkloadPage {
     this.grid.take(rows, told);
     this.sidecars?.take(rows);
     this.showTable();
-    this.ask(head);
+    if (this.at === "") this.ask(head);
   }
 
   absent() {
@@ -191,6 +237,7 @@ export class WorkloadPage {
     const mine = [...rows.values()].filter(
       (event) =>
         (namespace === "" || event.namespace === namespace) &&
+        (this.at === "" || event.last <= this.at) &&
         (event.object === `${kind}/${name}` || pods.has(`${event.namespace} ${event.object}`)),
     );
     this.events.show(mine);
@@ -208,7 +255,7 @@ export class WorkloadPage {
   async explain(about) {
     const path = this.place.map(encodeURIComponent).join("/");
     const reply = await fetch(`/api/v1/why/${path}`).catch(() => null);
-    if (about !== this.asked || !reply) return;
+    if (about !== this.asked || !reply || this.at !== "") return;
     if (!reply.ok) {
       const failure = await unanswered(reply, "the object is gone");
       this.tell([`No explanation: ${failure}`], []);
