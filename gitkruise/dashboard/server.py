@@ -184,6 +184,7 @@ _ROUTES: Final[tuple[tuple[str, str, Answer], ...]] = (
     ("GET", "past/", Handler.past),
     ("GET", "commit/", Handler.find_out),
     ("GET", "plan/", Handler.find_out),
+    ("GET", "diff/", Handler.find_out),
     ("GET", "drift", Handler.find_out),
     ("GET", "forecast/", Handler.find_out),
 )

@@ -105,6 +105,17 @@ def plan(text: str = "4 of 10 pods in place") -> dict[str, Any]:
     }  # fmt: skip
 
 
+def diff(text: str = "image: v2") -> dict[str, Any]:
+    lines = ["@@ -1,2 +1,2 @@", "-image: v1", f"+{text}", " kept"]
+    return {
+        "entries": [{
+            "change": "configure", "name": "~ CloneSet shop/cart", "source": "apps/cart.yaml:1",
+            "added": 1, "removed": 1, "lines": lines, "moreLines": 0,
+        }],
+        "moreEntries": 0,
+    }  # fmt: skip
+
+
 def drift_item(text: str = "12") -> dict[str, Any]:
     return {
         "object": CART,

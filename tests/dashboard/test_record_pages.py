@@ -12,6 +12,7 @@ from tests.dashboard.browser import Dashboard, enter
 from tests.dashboard.record_scenes import (
     commits,
     compared,
+    diff,
     drift,
     finding,
     in_git,
@@ -40,7 +41,7 @@ def write(dashboard: Dashboard, text: str | None = None) -> None:
     })  # fmt: skip
     dashboard.table.answers = {
         f"commit/{COMMIT}": in_git(*words), f"plan/{COMMIT}": plan(*words),
-        "drift": compared(*words),
+        f"diff/{COMMIT}": diff(*words), "drift": compared(*words),
     }  # fmt: skip
 
 
@@ -86,6 +87,26 @@ def test_a_commit_has_its_record_and_its_plan(page: Page, dashboard: Dashboard) 
     dashboard.write(**{f"commit/{COMMIT}": {"": {**record()[""], "recorded": False}}})
     expect(page.get_by_text("No status branch names this commit")).to_be_visible()
     expect(steps).not_to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_diff_of_a_commit_is_a_tab_of_its_plan(
+    page: Page, dashboard: Dashboard, scheme: Any
+) -> None:
+    write(dashboard)
+    page.emulate_media(color_scheme=scheme)
+    enter(page, dashboard, ONE)
+    effects = page.get_by_role("tab", name="Effects")
+    expect(effects).to_have_attribute("aria-selected", "true")
+    effects.press("ArrowRight")
+    expect(page.get_by_text("apps/cart.yaml:1 · 1 line added, 1 removed")).to_be_visible()
+    expect(page.get_by_label("Diff of ~ CloneSet shop/cart")).to_contain_text("+image: v2")
+    expect(page.get_by_role("tab", name="Diff")).to_be_focused()
+    expect(page.get_by_text("4/10 · 2 pods in place")).not_to_be_visible()
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    page.keyboard.press("d")
+    expect(page.get_by_text("4/10 · 2 pods in place")).to_be_visible()
 
 
 def test_a_commit_that_cannot_be_planned_says_why(page: Page, dashboard: Dashboard) -> None:
@@ -204,7 +225,10 @@ def test_text_of_others_stays_text_here(page: Page, dashboard: Dashboard) -> Non
         if path == "/drift":
             page.get_by_role("button", name="Compare now").click()
             expect(page.get_by_text("7 objects compared")).to_be_visible()
-        expect(page.get_by_text("onerror").first).to_be_visible()
+        if path == ONE:
+            page.get_by_role("tab", name="Diff").click()
+            expect(page.get_by_label("Diff of")).to_contain_text("onerror")
+        expect(page.get_by_text("onerror").locator("visible=true").first).to_be_visible()
         assert page.locator("main img, main script").count() == 0
         assert "owned" not in page.title()
 

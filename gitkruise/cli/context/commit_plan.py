@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 
 if TYPE_CHECKING:
     from gitkruise.git.repository.repository import Repository
+    from gitkruise.model.gitops.change import ObjectChange
     from gitkruise.model.gitops.config import Config
     from gitkruise.model.gitops.report import PlanReport
     from gitkruise.wire.catalog.catalog import Catalog
@@ -27,20 +28,40 @@ def plan_of_commit(
     objects only. Blocking. Raises InvalidManifests and
     SourceFailed.
     """
-    from gitkruise.cli.context.charts import kept_charts  # noqa: PLC0415  only for plans
-    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
     from gitkruise.gitops.preview.preview import offline_preview  # noqa: PLC0415  imports the model
     from gitkruise.gitops.preview.report import report_of  # noqa: PLC0415  imports the model
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
-    catalog, gates = load_catalog(), Gates()
+    base, target = _sides_of_commit(path, commit, given)
+    preview = offline_preview(base, target, load_catalog(), Gates())
+    return report_of(preview, base, target, shown=shown)
+
+
+def changes_of_commit(path: str, commit: str, given: Config | None) -> Sequence[ObjectChange]:
+    """Return the changes of objects between a commit and its first parent, by git alone.
+
+    Blocking. Raises InvalidManifests and SourceFailed.
+    """
+    from gitkruise.gitops.preview.changes import changes_between  # noqa: PLC0415  the model
+    from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
+
+    base, target = _sides_of_commit(path, commit, given)
+    return changes_between(base.objects if base else (), target.objects, load_catalog())
+
+
+def _sides_of_commit(
+    path: str, commit: str, given: Config | None
+) -> tuple[PlanSide | None, PlanSide]:
+    from gitkruise.cli.context.charts import kept_charts  # noqa: PLC0415  only for plans
+    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
+    from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
+
     kept_charts()
     with Repository.open(path) as repository:
         parents = repository.commit(commit).parents
         config = given or config_at(repository, commit)
         ends = (parents[0] if parents else "", commit)
-        base, target = read_sides(repository, ends, config, catalog, gates, given=given)
-    return report_of(offline_preview(base, target, catalog, gates), base, target, shown=shown)
+        return read_sides(repository, ends, config, load_catalog(), Gates(), given=given)
 
 
 def read_sides(

@@ -1,11 +1,18 @@
-"""A plan as a document for a page: the sentences of the terminal's, part by part."""
+"""A plan and its diffs as documents for a page: the sentences of the terminal's, part by part."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from difflib import unified_diff
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.cli.console.findings import finding_obj
+from gitkruise.gitops.install.installer import manifest_text
+from gitkruise.gitops.preview.report import SECRET_KEY
+from gitkruise.model.gitops.change import ChangeKind
+from gitkruise.model.gitops.redacted import Redacted
+from gitkruise.planner.report.redaction import covered_object
 from gitkruise.planner.report.report_text import (
     NOTHING,
     SIGNS,
@@ -17,13 +24,17 @@ from gitkruise.planner.report.report_text import (
     subject_of,
     summary,
 )
+from gitkruise.printable import visible
 
 if TYPE_CHECKING:
+    from gitkruise.model.gitops.change import ObjectChange
     from gitkruise.model.gitops.report import PlanReport, ReportEntry, RolloutView, Span
+    from gitkruise.wire.primitives.names import Obj
 
 ENTRIES_MAX: Final = 300
 FIELDS_MAX: Final = 100
 STEPS_MAX: Final = 60
+LINES_MAX: Final = 1_000  # of one object
 
 
 def plan_document(report: PlanReport) -> dict[str, Any]:
@@ -40,6 +51,48 @@ def plan_document(report: PlanReport) -> dict[str, Any]:
         "summary": summary(report),
         "findings": [finding_obj(finding) for finding in report.findings],
     }
+
+
+def diff_document(changes: Iterable[ObjectChange]) -> dict[str, Any]:
+    """Return the manifests of changed objects as unified diffs, without their secrets.
+
+    Values that a plan covers are covered here: equal ones have equal fingerprints.
+    """
+    changed = [change for change in changes if change.kind is not ChangeKind.UNCHANGED]
+    shown = changed[:ENTRIES_MAX]
+    return {
+        "entries": [_diff(change) for change in shown],
+        "moreEntries": len(changed) - len(shown),
+    }
+
+
+def _diff(change: ObjectChange) -> dict[str, Any]:
+    before, after = (_manifest(side) for side in (change.before, change.after))
+    lines = list(islice(unified_diff(before, after, lineterm="", n=3), 2, None))
+    return {
+        "change": str(change.kind),
+        "name": f"{SIGNS[change.kind]} {change.key}",
+        "source": change.source,
+        "added": sum(line[0] == "+" for line in lines),
+        "removed": sum(line[0] == "-" for line in lines),
+        "lines": [visible(line) for line in lines[:LINES_MAX]],
+        "moreLines": max(0, len(lines) - LINES_MAX),
+    }
+
+
+def _manifest(obj: Obj | None) -> list[str]:
+    if obj is None:
+        return []
+    return manifest_text([_plain(covered_object(obj, SECRET_KEY))]).splitlines()
+
+
+def _plain(value: Any) -> Any:
+    """`value` as YAML has it: what is covered as a text."""
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Redacted) else value
 
 
 def _spans(spans: Iterable[Span]) -> list[dict[str, str]]:

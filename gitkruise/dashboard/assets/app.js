@@ -28,6 +28,7 @@ const KEYS = [
   ["/", "filter"],
   ["p", "pods as a grid or as a table"],
   ["n", "next failing pod of the grid"],
+  ["d", "effects or diff of a commit"],
   ["u", "up to the fleet"],
   ["t", "theme: system, light, dark"],
   ["?", "these keys"],

@@ -106,6 +106,39 @@ export function showNotes(root, head) {
   keep(root, lines.map((line) => [line, line]), () => el("div", { class: "note" }), say);
 }
 
+/**
+ * Tabs of `panels`, which are [name, element]; arrows go from one to the next. `open(n)` is called
+ * when one is shown.
+ */
+export function tabs(label, panels, open) {
+  const buttons = panels.map(([name, panel], n) => {
+    panel.id = `panel-${name}`;
+    set(panel, "role", "tabpanel");
+    set(panel, "aria-label", name);
+    return el("button", { type: "button", role: "tab", "aria-controls": panel.id, click: () => show(n) }, name);
+  });
+  const list = el("div", { class: "tools", role: "tablist", "aria-label": label, keydown: (event) => press(event) }, ...buttons);
+  let now = 0;
+  function show(n) {
+    now = n;
+    buttons.forEach((button, k) => {
+      button.setAttribute("aria-selected", String(k === n));
+      button.tabIndex = k === n ? 0 : -1;
+      panels[k][1].hidden = k !== n;
+    });
+    open(n);
+  }
+  function press(event) {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (step === undefined) return;
+    show((now + step + panels.length) % panels.length);
+    buttons[now].focus();
+    event.preventDefault();
+  }
+  show(0);
+  return { list, next: () => show((now + 1) % panels.length) };
+}
+
 /** A drawing of 16 by 16 from one path, hidden from screen readers: words say the same. */
 export function glyph(path, name) {
   const space = "http://www.w3.org/2000/svg";

@@ -41,6 +41,28 @@ export function findingView(found) {
   return el("p", { class: "note" }, [`${found.severity} ${found.code}: ${found.message}`, ...places, ...notes].join("\n"));
 }
 
+/** Return the nodes of the manifests of a commit as unified diffs. */
+export function diffView(found) {
+  if (found.entries.length === 0) return [el("p", {}, "No manifest differs")];
+  const more = found.moreEntries > 0 ? el("p", {}, `… and ${plural(found.moreEntries, "more object")}`) : null;
+  return [...found.entries.map(diffEntry), more].filter(Boolean);
+}
+
+const SIDES = { "+": "added", "-": "removed", "@": "hunk" };
+
+function diffEntry(entry) {
+  const lines = entry.lines.map((line) => el("span", { class: SIDES[line[0]] ?? null }, `${line}\n`));
+  const more = entry.moreLines > 0 ? el("p", {}, `… and ${plural(entry.moreLines, "more line")}`) : null;
+  return el(
+    "article",
+    { class: "entry" },
+    el("h3", { class: entry.change }, entry.name),
+    el("p", { class: "facts" }, `${entry.source} · ${plural(entry.added, "line")} added, ${entry.removed} removed`),
+    el("pre", { class: "text diff", tabindex: "0", "aria-label": `Diff of ${entry.name}` }, ...lines),
+    more,
+  );
+}
+
 function words(span) {
   return el("span", { class: `tone-${span.tone}` }, span.text);
 }

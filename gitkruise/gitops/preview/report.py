@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.report import PlanReport
 
 # Key of the fingerprints of secrets. It never leaves the process: readers cannot try out values.
-_KEY: Final = secrets.token_bytes(32)
+SECRET_KEY: Final = secrets.token_bytes(32)
 _ASKS: Final = (
     "MAY WAIT FOR APPROVAL, OR CHANGE ITS UNIT: more is said to those who see every object"
 )
@@ -35,7 +35,7 @@ def report_of(
     *,
     cluster: str = "",
     dirty: bool = False,
-    key: bytes = _KEY,
+    key: bytes = SECRET_KEY,
     shown: Set[ObjectKey] | None = None,
 ) -> PlanReport:
     """Return the report of a preview from `base` to `target`; `cluster` is "" offline.

@@ -17,13 +17,15 @@ from gitkruise.git.plumbing.errors import ref_missing
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.config.fingerprints import source_of
 from gitkruise.gitops.inspect.drift import DriftComparison, differences
+from gitkruise.gitops.preview.changes import changes_between
+from gitkruise.gitops.preview.inputs import PlanSide
 from gitkruise.gitops.preview.preview import offline_preview
 from gitkruise.gitops.preview.report import report_of
 from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.runtime.supervisor import Supervisor
 from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.workers.jobs import errors_of
-from gitkruise.model.gitops.change import Desired
+from gitkruise.model.gitops.change import Desired, ObjectChange
 from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.record import DriftRecord
 from gitkruise.model.gitops.report import PlanReport
@@ -61,21 +63,35 @@ class RunningFleet:
 
         The workers read both. Raises InvalidManifests and SourceFailed.
         """
-        mine = self._units_of(commit.source)
-        repository, workers = commit.repository, self.fleet.workers
-        rules = (mine, self.fleet.live.catalog, self.gates)
-        parents = (await asyncio.to_thread(repository.commit, commit.id)).parents
-        target = await workers.side(repository, commit.id, *rules)
-        if wrong := errors_of(target.findings):
-            raise InvalidManifests(*wrong)
-        base = await workers.side(repository, parents[0], *rules, base=True) if parents else None
-        _, catalog, gates = rules
+        base, target = await self._sides(commit)
+        catalog, gates = self.fleet.live.catalog, self.gates
 
         def foretell() -> PlanReport:
             preview = offline_preview(base, target, catalog, gates)
             return report_of(preview, base, target, shown=shown)
 
         return await asyncio.to_thread(foretell)
+
+    async def changes(self, commit: FollowedCommit) -> Sequence[ObjectChange]:
+        """Return the changes of objects between a commit and its first parent, by git alone.
+
+        Raises InvalidManifests and SourceFailed.
+        """
+        base, target = await self._sides(commit)
+        before = base.objects if base else ()
+        return await asyncio.to_thread(
+            changes_between, before, target.objects, self.fleet.live.catalog
+        )
+
+    async def _sides(self, commit: FollowedCommit) -> tuple[PlanSide | None, PlanSide]:
+        rules = (self._units_of(commit.source), self.fleet.live.catalog, self.gates)
+        repository, workers = commit.repository, self.fleet.workers
+        parents = (await asyncio.to_thread(repository.commit, commit.id)).parents
+        target = await workers.side(repository, commit.id, *rules)
+        if wrong := errors_of(target.findings):
+            raise InvalidManifests(*wrong)
+        base = await workers.side(repository, parents[0], *rules, base=True) if parents else None
+        return base, target
 
     async def drift(self) -> DriftComparison:
         """Compare every unit with the commit that it takes. Raises ClusterFailed while the watches

@@ -11,13 +11,14 @@ from typing import Any, Final
 from gitkruise.model.gitops.change import MISSING, FieldChange, ObjectChange, Path
 from gitkruise.model.gitops.redacted import Redacted
 from gitkruise.wire.primitives.gojson import compact
-from gitkruise.wire.primitives.names import GroupKind
+from gitkruise.wire.primitives.names import GroupKind, Obj, key_of
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.secret_names import looks_secret, names_secret, refers
 
 _SECRET: Final = GroupKind("", "Secret")
 _ENTRIES: Final = frozenset({"data", "stringData"})
 _OPEN: Final = frozenset({"type", "immutable", "kind", "apiVersion"})  # of a Secret
+_ABOUT: Final = frozenset({"name", "namespace", "labels"})  # of its metadata
 _KEY_MIN: Final = 16  # bytes
 
 
@@ -38,6 +39,19 @@ def covered(change: ObjectChange, key: bytes) -> Iterator[FieldChange]:
             before=_veiled(part.before, key, hidden=hidden),
             after=_veiled(part.after, key, hidden=hidden),
         )
+
+
+def covered_object(obj: Obj, key: bytes) -> Any:
+    """`obj` with no secret in it: a Secret keeps its names, labels and type. Raises ValueError as
+    `covered` does."""
+    if len(key) < _KEY_MIN:
+        raise ValueError("a fingerprint needs a key")
+    if key_of(obj).group_kind != _SECRET:
+        return _veiled(obj, key, hidden=False)
+    about = obj.get("metadata") or {}
+    named = {name: _veiled(value, key, hidden=name not in _ABOUT) for name, value in about.items()}
+    rest = {name: _veiled(value, key, hidden=name not in _OPEN) for name, value in obj.items()}
+    return {**rest, "metadata": named}
 
 
 def fingerprint(value: Any, key: bytes) -> str:

@@ -67,11 +67,11 @@ def ask(kubeconfig: Path, folder: Path, body: Body, token: str = JANE) -> Any:
     return asyncio.run(run())
 
 
-def both(answers: Answers, viewer: Viewer, commit: str) -> Awaitable[list[Any]]:
-    """The commit and its plan."""
+def asked_all(answers: Answers, viewer: Viewer, commit: str) -> Awaitable[list[Any]]:
+    """The commit, its plan and its diff."""
 
     async def asked() -> list[Any]:
-        return [await answers.find_out(f"{q}/{commit}", viewer) for q in ("commit", "plan")]
+        return [await answers.find_out(f"{q}/{commit}", viewer) for q in ("commit", "plan", "diff")]
 
     return asked()
 
@@ -92,16 +92,21 @@ def history(checkout: Checkout) -> tuple[str, str]:
 
 def test_a_plan_has_the_objects_that_its_viewer_may_list(checkout: Checkout, cluster: Path) -> None:
     mixed, _ = history(checkout)
-    found, plan = ask(cluster, checkout.folder, lambda a, v: both(a, v, mixed))
+    found, plan, diff = ask(cluster, checkout.folder, lambda a, v: asked_all(a, v, mixed))
     (entry,) = plan["entries"]
     assert entry["name"] == "~ CloneSet shop/checkout"
     assert plan["summary"].startswith("1 changed · 4 pods")
     assert plan["hidden"] == f"2 objects are not shown: {REASON}"
     assert (found["subject"], found["message"]) == ("cart v2", "")
     assert found["hidden"] == plan["hidden"]
-    text = json.dumps([found, plan])
+    (changed,) = diff["entries"]
+    assert (changed["name"], changed["added"], changed["removed"]) == (entry["name"], 2, 2)
+    assert "+    partition: 60%" in changed["lines"]
+    text = json.dumps([found, plan, diff])
     assert [word for word in FOREIGN if word in text] == []
-    found, plan = ask(cluster, checkout.folder, lambda a, v: both(a, v, mixed), ROOT)
+    found, plan, diff = ask(cluster, checkout.folder, lambda a, v: asked_all(a, v, mixed), ROOT)
+    assert len(diff["entries"]) == 3
+    assert "hunter" not in json.dumps(diff)
     assert len(plan["entries"]) == 3
     assert "for the bank, too" in found["message"]
     assert "hidden" not in plan
@@ -112,7 +117,8 @@ def test_a_commit_of_others_is_a_number_of_objects(
     checkout: Checkout, cluster: Path, token: str
 ) -> None:
     _, bank = history(checkout)
-    found, plan = ask(cluster, checkout.folder, lambda a, v: both(a, v, bank), token)
+    found, plan, diff = ask(cluster, checkout.folder, lambda a, v: asked_all(a, v, bank), token)
+    assert diff == {"entries": [], "moreEntries": 0}
     assert found["hidden"] == plan["hidden"] == f"1 object is not shown: {REASON}"
     assert (plan["entries"], plan["nothing"], plan["summary"], plan["blast"]) == ([], "", "", [])
     text = json.dumps([found, plan])
@@ -124,7 +130,7 @@ def test_who_may_list_all_that_a_commit_changes_reads_its_message(
 ) -> None:
     checkout.commit("first", {"cart.yaml": cloneset("v1")})
     commit = checkout.commit("cart v2\n\nLooks right.", {"cart.yaml": cloneset("v2")})
-    found, plan = ask(cluster, checkout.folder, lambda a, v: both(a, v, commit))
+    found, plan, _ = ask(cluster, checkout.folder, lambda a, v: asked_all(a, v, commit))
     assert "Looks right." in found["message"]
     assert (found["hidden"], plan["hidden"]) == ("", "")
 
@@ -136,7 +142,7 @@ def test_deletions_of_a_unit_with_hidden_objects_may_wait(
     files = {f"{n}.yaml": config_map(f"flags-{n}", "shop" if n < 2 else "bank") for n in range(14)}
     checkout.commit("first", {**files, "cart.yaml": cloneset("v1")})
     gone = checkout.commit("less", dict.fromkeys(files))
-    _, plan = ask(cluster, checkout.folder, lambda a, v: both(a, v, gone))
+    _, plan, _ = ask(cluster, checkout.folder, lambda a, v: asked_all(a, v, gone))
     said = [span["text"] for span in plan["blast"]]
     assert said[0].startswith("MAY WAIT FOR APPROVAL")
     assert said[1].startswith("2 objects DELETED")
@@ -159,7 +165,7 @@ def test_drift_is_compared_for_the_objects_that_a_viewer_may_list(
     assert [word for word in FOREIGN if word in json.dumps(found)] == []
 
 
-@pytest.mark.parametrize("about", ["plan", "commit"])
+@pytest.mark.parametrize("about", ["plan", "commit", "diff"])
 def test_the_reason_for_no_answer_is_not_told_to_everyone(
     checkout: Checkout, cluster: Path, about: str
 ) -> None:

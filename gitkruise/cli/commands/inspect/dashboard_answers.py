@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gitkruise.git.repository.repository import Repository
     from gitkruise.gitops.inspect.drift import DriftComparison
     from gitkruise.gitops.runtime.fleet_questions import RunningFleet
+    from gitkruise.model.gitops.change import ObjectChange
     from gitkruise.model.gitops.config import Config
     from gitkruise.model.gitops.report import PlanReport
     from gitkruise.wire.primitives.names import ObjectKey
@@ -45,6 +46,10 @@ class AnswerSource(Protocol):
     async def report(self, full: str, shown: Set[ObjectKey] | None = None) -> PlanReport:
         """Return the plan of a commit against its first parent, from git alone; with `shown`, of
         those objects only."""
+        ...
+
+    async def changes(self, full: str) -> Sequence[ObjectChange]:
+        """Return the changes of objects between a commit and its first parent, by git alone."""
         ...
 
     async def drift(self) -> DriftComparison:
@@ -74,7 +79,8 @@ class Answers:
     _plans: dict[tuple[str, frozenset[ObjectKey] | None], _KeptPlan] = field(default_factory=dict)
 
     async def find_out(self, about: str, viewer: Viewer) -> Mapping[str, Any] | None:
-        """Answer `commit/ID`, `plan/ID`, `drift` or `forecast/VERB/NOUN/[NAMESPACE/]NAME`.
+        """Answer `commit/ID`, `plan/ID`, `diff/ID`, `drift`, or a forecast by its verb and object:
+        `forecast/VERB/NOUN/[NAMESPACE/]NAME`.
 
         None without a repository, or for another question. Raises GitkruiseError: GK7091 instead
         of a reason that could name what the viewer may not see.
@@ -86,7 +92,7 @@ class Answers:
             return await self._forecast(self.source, *id_.split("/"))
         from gitkruise.cli.views.history import COMMIT_ID  # noqa: PLC0415  imports the model
 
-        asked = question in {"commit", "plan"} and COMMIT_ID.fullmatch(id_)
+        asked = question in {"commit", "plan", "diff"} and COMMIT_ID.fullmatch(id_)
         if not asked and about != "drift":
             return None
         everything = await viewer.everything()
@@ -106,19 +112,24 @@ class Answers:
     async def _whole(self, source: AnswerSource, question: str, id_: str) -> Mapping[str, Any]:
         if question == "commit":
             return await source.commit(id_)
-        return (await self._plan(source, await source.full(id_))).document
+        full = await source.full(id_)
+        if question == "diff":
+            return await _diff(source, full)
+        return (await self._plan(source, full)).document
 
     async def _part(
         self, source: AnswerSource, question: str, id_: str, viewer: Viewer
     ) -> Mapping[str, Any]:
-        """A commit or its plan for a viewer of some objects that it changes."""
+        """A commit, its plan or its diff for a viewer of some objects that it changes."""
         full = await source.full(id_)
         keys = (await self._plan(source, full)).keys
         shown = await viewer.shown(keys)
         hidden = len(keys) - len(shown)
-        plan = (await self._plan(source, full, shown)).document
         if question == "commit":
             return _commit_part(await source.commit(full), shown=len(shown), hidden=hidden)
+        if question == "diff":
+            return await _diff(source, full, shown)
+        plan = (await self._plan(source, full, shown)).document
         return _plan_part(plan, shown=len(shown), hidden=hidden)
 
     async def _plan(
@@ -192,6 +203,11 @@ class LocalRepository:
         given = await self._config(full)
         return await asyncio.to_thread(plan_of_commit, self.path, full, given, shown)
 
+    async def changes(self, full: str) -> Sequence[ObjectChange]:
+        from gitkruise.cli.context.commit_plan import changes_of_commit  # noqa: PLC0415  the model
+
+        return await asyncio.to_thread(changes_of_commit, self.path, full, await self._config(full))
+
     async def drift(self) -> DriftComparison:
         from gitkruise.cli.context.charts import chart_fetcher  # noqa: PLC0415
         from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
@@ -253,6 +269,10 @@ class RunningSources:
         fleet = self._leading()
         return await fleet.plan(await fleet.followed(full), shown)
 
+    async def changes(self, full: str) -> Sequence[ObjectChange]:
+        fleet = self._leading()
+        return await fleet.changes(await fleet.followed(full))
+
     async def drift(self) -> DriftComparison:
         return await self._leading().drift()
 
@@ -284,6 +304,17 @@ class RunningSources:
                 )
             )
         return fleet
+
+
+async def _diff(
+    source: AnswerSource, full: str, shown: Set[ObjectKey] | None = None
+) -> Mapping[str, Any]:
+    """Manifests of the changed objects, of those `shown` only, as diffs."""
+    from gitkruise.cli.views.plan_page import diff_document  # noqa: PLC0415  the model
+
+    changes = await source.changes(full)
+    mine = [change for change in changes if shown is None or change.key in shown]
+    return await asyncio.to_thread(diff_document, mine)
 
 
 def _commit_part(found: Mapping[str, Any], *, shown: int, hidden: int) -> Mapping[str, Any]:
