@@ -134,6 +134,8 @@ class Handler:
     async def find_out(self, request: web.BaseRequest) -> web.Response:
         """Answer a question that takes a computation."""
         about = request.rel_url.path.removeprefix(f"{API}/")
+        if request.rel_url.query_string:
+            about += f"?{request.rel_url.query_string}"
         return await _answered(self.source.find_out(about, request[VIEWER]), about)
 
     async def choose(self, request: web.BaseRequest) -> web.Response:

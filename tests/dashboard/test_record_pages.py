@@ -136,6 +136,46 @@ def test_a_command_shows_what_it_would_do_and_does_not_do_it(
     expect(page.get_by_text("No preview: the dashboard reads no repository")).to_be_visible()
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_slider_shows_what_another_partition_would_do(
+    page: Page, dashboard: Dashboard, scheme: Any
+) -> None:
+    dashboard.write(fleet=fleet(row("cart", "Held")), pods=pods())
+    foreseen = {"diff": ["+  partition: 50%"], "plan": plan(), "at": "2026-11-25T10:06:00Z"}
+    lower = "gitkruise promote cloneset/cart -n shop --partition 50%"
+    higher = "gitkruise hold cloneset/cart -n shop --partition 65%"
+    about = "cloneset/shop/cart?partition="
+    dashboard.table.answers = {
+        f"forecast/promote/{about}50%": {**foreseen, "command": lower},
+        f"forecast/hold/{about}65%": {**foreseen, "command": higher, "diff": ["+  partition: 65%"]},
+    }
+    page.emulate_media(color_scheme=scheme)
+    enter(page, dashboard, "/cloneset/shop/cart")
+    slider = page.get_by_role("slider", name="Pods that stay on the old revision")
+    expect(slider).to_have_attribute("aria-valuetext", "60%, as it is now")
+    slider.focus()
+    for _ in range(2):
+        page.keyboard.press("ArrowLeft")
+    expect(slider).to_have_attribute("aria-valuetext", "50%, now 60%")
+    expect(page.get_by_label("Edit in git")).to_have_text("+  partition: 50%")
+    expect(page.get_by_text(lower, exact=True)).to_be_visible()
+    expect(page.get_by_text("4/10 · 2 pods in place · ≈ 6s")).to_be_visible()
+    dashboard.write(pods=pods(fresh=5))
+    expect(page.get_by_text("5 of the newest revision")).to_be_visible()
+    expect(slider).to_have_value("50")
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    for _ in range(3):
+        page.get_by_role("button", name="Higher partition").click()
+    expect(page.get_by_text(higher, exact=True)).to_be_visible()
+    page.get_by_role("button", name="Lower partition").click()
+    expect(slider).to_have_attribute("aria-valuetext", "60%, as it is now")
+    expect(page.get_by_label("Edit in git")).not_to_be_visible()
+    dashboard.table.answers.clear()
+    page.get_by_role("button", name="Lower partition").click()
+    expect(page.get_by_text("No preview: the dashboard reads no repository")).to_be_visible()
+
+
 def test_a_plan_prints_dark_on_white_without_controls(page: Page, dashboard: Dashboard) -> None:
     write(dashboard)
     page.emulate_media(color_scheme="dark")

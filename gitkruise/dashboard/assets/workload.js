@@ -3,6 +3,7 @@ import { command, commitLink, el, fill, keep, say, showCommit } from "./dom.js";
 import { EventList } from "./events.js";
 import { RevisionLanes } from "./lanes.js";
 import { showBar, showState } from "./fleet.js";
+import { PartitionSlider } from "./partition.js";
 import { PodGrid } from "./pods.js";
 import { SidecarTable } from "./sidecars.js";
 import { forecastView } from "./plan.js";
@@ -34,6 +35,7 @@ export class WorkloadPage {
     this.why = el("section", { "aria-labelledby": "why", hidden: "" });
     this.grid = new PodGrid();
     this.lanes = new RevisionLanes(this.place.map(encodeURIComponent).join("/"), (at) => this.turnTo(at));
+    this.slider = noun === "cloneset" ? new PartitionSlider(this.place.map(encodeURIComponent).join("/")) : null;
     this.past = el("p", { class: "note", role: "status", hidden: "" });
     this.table = this.podTable();
     this.revisions = el("tbody");
@@ -48,6 +50,7 @@ export class WorkloadPage {
       this.bar,
       this.facts,
       this.why,
+      this.slider?.root,
       this.lanes.root,
       this.past,
       el("section", {}, el("div", { class: "tools" }, this.count, this.switch), this.grid.root, this.table),
@@ -163,7 +166,9 @@ export class WorkloadPage {
     this.grid.take(rows, told);
     this.sidecars?.take(rows);
     this.showTable();
-    if (this.at === "") this.ask(head);
+    if (this.at !== "") return;
+    this.ask(head);
+    if (head.rollout) this.slider?.take(head.rollout);
   }
 
   absent() {

@@ -113,6 +113,30 @@ def test_live_objects_are_compared_with_git(checkout: Checkout, cluster: Path) -
     assert (found["compared"], [one["live"] for one in found["items"]]) == (1, ["is gone"])
 
 
+def test_a_partition_is_foreseen_as_its_command_shows_it(checkout: Checkout, cluster: Path) -> None:
+    checkout.commit("before", {"c.yaml": cloneset("v1")})
+    checkout.commit("canary", {"c.yaml": cloneset("v2", partition="60%")})
+    about = "cloneset/shop/checkout?partition="
+
+    async def body(answers: Answers) -> Any:
+        words = (f"promote/{about}30%", f"hold/{about}80%", f"hold/{about}60%")
+        found = [await answers.find_out(f"forecast/{each}", Machine()) for each in words]
+        for wrong in ("x", "-1", "", "30%&a=1"):
+            answer = await answers.find_out(f"forecast/promote/{about}{wrong}", Machine())
+            assert answer is None, wrong
+        return found
+
+    lower, higher, same = ask(cluster, str(checkout.folder), body)
+    assert "+    partition: 30%" in lower["diff"]
+    command = "gitkruise promote cloneset/checkout -n shop --partition 30%"
+    assert lower["command"] == command
+    (entry,) = lower["plan"]["entries"]
+    assert entry["rollouts"][0]["steps"][-1]["done"] == 7
+    assert "+    partition: 80%" in higher["diff"]
+    assert higher["command"].startswith("gitkruise hold cloneset/checkout")
+    assert "there is nothing to do" in same["message"]
+
+
 @pytest.mark.slow
 def test_a_unit_that_cannot_be_read_hides_no_drift_of_others(
     checkout: Checkout, cluster: Path
@@ -141,6 +165,7 @@ NONE = [
     "forecast/promote",
     "forecast/recreate/pod/shop/a",
     "forecast/promote/cloneset//a",
+    "forecast/pause/cloneset/shop/a?partition=3",
 ]
 
 

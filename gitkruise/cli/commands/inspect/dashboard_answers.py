@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +30,27 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger(__name__)
 _VERBS: Final = frozenset({"promote", "hold", "pause", "resume", "rollback"})
+_GATED: Final = frozenset({"promote", "hold"})  # that set a partition
+_PARTITION: Final = re.compile(r"partition=([0-9]{1,9}%?)")
 _PLANS: Final = 16  # that are kept: the plan of a commit against its parent stays the same
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedEdit:
+    """An edit of git whose effects a page asks for; `partition` "" is the default of the verb."""
+
+    verb: str
+    noun: str
+    namespace: str
+    name: str
+    partition: str = ""
+
+    @property
+    def command(self) -> str:
+        """Return the command that makes it."""
+        space = f" -n {self.namespace}" if self.namespace else ""
+        gate = f" --partition {self.partition}" if self.partition else ""
+        return f"gitkruise {self.verb} {self.noun}/{self.name}{space}{gate}"
 
 
 class AnswerSource(Protocol):
@@ -56,7 +77,7 @@ class AnswerSource(Protocol):
         """Compare live objects with git now; a unit that cannot be read hides no other."""
         ...
 
-    async def foreseen(self, verb: str, noun: str, namespace: str, name: str) -> Mapping[str, Any]:
+    async def foreseen(self, edit: AskedEdit) -> Mapping[str, Any]:
         """Return the edit that a command would make, and its plan."""
         ...
 
@@ -80,7 +101,7 @@ class Answers:
 
     async def find_out(self, about: str, viewer: Viewer) -> Mapping[str, Any] | None:
         """Answer `commit/ID`, `plan/ID`, `diff/ID`, `drift`, or a forecast by its verb and object:
-        `forecast/VERB/NOUN/[NAMESPACE/]NAME`.
+        `forecast/VERB/NOUN/[NAMESPACE/]NAME`, with `?partition=30%` for one that the verb sets.
 
         None without a repository, or for another question. Raises GitkruiseError: GK7091 instead
         of a reason that could name what the viewer may not see.
@@ -173,10 +194,19 @@ class Answers:
     ) -> Mapping[str, Any] | None:
         if verb not in _VERBS or len(place) not in {2, 3} or not all(place):
             return None
-        noun, *space, name = place
+        noun, *space, last = place
+        name, asks, asked = last.partition("?")
+        gate = _PARTITION.fullmatch(asked)
+        if asks and (gate is None or verb not in _GATED):
+            return None
+        partition = gate[1] if gate is not None else ""
+        edit = AskedEdit(
+            verb=verb, noun=noun, namespace="".join(space), name=name, partition=partition
+        )
         async with self._one:
-            found = await source.foreseen(verb, noun, "".join(space), name)
-        return {**found, "at": format_time(self.chosen.clock.now())}
+            found = await source.foreseen(edit)
+        command = carrying(edit.command, self.chosen.flags)
+        return {**found, "command": command, "at": format_time(self.chosen.clock.now())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,12 +251,13 @@ class LocalRepository:
             cluster=self.chosen.name,
         )  # fmt: skip
 
-    async def foreseen(self, verb: str, noun: str, namespace: str, name: str) -> Mapping[str, Any]:
+    async def foreseen(self, edit: AskedEdit) -> Mapping[str, Any]:
         from gitkruise.cli.context.commit_action import ActionOptions, foreseen  # noqa: PLC0415
 
         options = ActionOptions(
-            verb=verb, object_name=f"{noun}/{name}", namespace=namespace, unit="",
-            repo=self.path, config_path=self.config_path, cluster=self.choice, dry_run=True,
+            verb=edit.verb, object_name=f"{edit.noun}/{edit.name}", namespace=edit.namespace,
+            unit="", repo=self.path, config_path=self.config_path, cluster=self.choice,
+            dry_run=True, partition=edit.partition,
         )  # fmt: skip
         return await asyncio.to_thread(foreseen, options)
 
@@ -276,16 +307,15 @@ class RunningSources:
     async def drift(self) -> DriftComparison:
         return await self._leading().drift()
 
-    async def foreseen(self, verb: str, noun: str, namespace: str, name: str) -> Mapping[str, Any]:
+    async def foreseen(self, edit: AskedEdit) -> Mapping[str, Any]:
         """Refuse: an edit is previewed where it can be committed. Raises UsageProblem GK7066."""
-        named = f"{noun}/{name}" + (f" -n {namespace}" if namespace else "")
         raise UsageProblem(
             Finding(
                 code="GK7066",
                 message="the pages of `gitkruise run` preview no edit",
                 notes=(
                     ("why", "the controller has mirrors of its sources, and no checkout"),
-                    ("next", f"in a checkout: gitkruise {verb} {named} --print"),
+                    ("next", f"in a checkout: {edit.command} --print"),
                 ),
             )
         )
