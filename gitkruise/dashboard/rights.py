@@ -70,7 +70,7 @@ class Rules:
         match topic.split("/"):
             case ["cluster"] | ["fleet"] | ["events"] | ["session"] | ["stream", *_]:
                 return FREE
-            case ["commits"] | ["drift"] | ["commit" | "plan" | "diff", _]:
+            case ["commits"] | ["drift"] | ["machines"] | ["commit" | "plan" | "diff", _]:
                 return FREE
             case ["pods" | "past", noun, *space, _] if len(space) <= 1:
                 return self._object(noun, "".join(space))

@@ -188,6 +188,7 @@ _ROUTES: Final[tuple[tuple[str, str, Answer], ...]] = (
     ("GET", "plan/", Handler.find_out),
     ("GET", "diff/", Handler.find_out),
     ("GET", "drift", Handler.find_out),
+    ("GET", "machines", Handler.find_out),
     ("GET", "forecast/", Handler.find_out),
 )
 

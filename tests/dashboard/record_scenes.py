@@ -157,6 +157,12 @@ def nodes(text: str = "image cannot be pulled") -> dict[str, Any]:
     }  # fmt: skip
 
 
+def machines(text: str = "Ready False: KubeletNotReady") -> dict[str, Any]:
+    well = {"kubelet": "v1.35.1", "cordoned": False, "conditions": [], "images": ""}
+    ill = {**well, "cordoned": True, "conditions": [text], "images": "3 of 4 pulled, 1 failed"}
+    return {"nodes": {"node-1": well, "node-2": ill}, "unread": [], "at": WRITTEN["sandbox"]}
+
+
 def slot(slot: str = "A", image: str = "envoy:1.32", **more: Any) -> dict[str, Any]:
     return {
         "slot": slot, "image": image, "working": False, "placeholder": False, "up": True, **more,

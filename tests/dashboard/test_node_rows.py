@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gitkruise.dashboard.node_rows import FAILING_MAX, NOT_SCHEDULED, node_rows
+from gitkruise.dashboard.node_rows import FAILING_MAX, NOT_SCHEDULED, machine_row, node_rows
+from gitkruise.wire.primitives.names import Obj
 from tests.dashboard.scenes import pod
 
 
@@ -23,3 +24,29 @@ def test_failing_pods_are_named_up_to_a_limit_and_counted() -> None:
     (row,) = node_rows([("cloneset/shop/cart", pods)]).values()
     assert row["failing"][0] == {"pod": "shop/a0", "why": "no image"}
     assert (len(row["failing"]), row["failingPods"]) == (FAILING_MAX, count)
+
+
+def node(**status: str) -> Obj:
+    """A Node with these conditions."""
+    conditions = [{"type": kind, "status": word, "reason": "r"} for kind, word in status.items()]
+    about = {"nodeInfo": {"kubeletVersion": "v1.35.1"}, "conditions": conditions}
+    return {"metadata": {"name": "node-1"}, "spec": {}, "status": about}
+
+
+def test_a_node_says_what_is_not_as_it_should_be() -> None:
+    well = node(Ready="True", MemoryPressure="False")
+    assert machine_row(well, None) == {
+        "kubelet": "v1.35.1", "cordoned": False, "conditions": [], "images": "",
+    }  # fmt: skip
+    ill = {**node(Ready="Unknown", DiskPressure="True"), "spec": {"unschedulable": True}}
+    found = machine_row(ill, None)
+    assert found["cordoned"] is True
+    assert found["conditions"] == ["Ready Unknown: r", "DiskPressure True: r"]
+    assert machine_row({"metadata": {"name": "new"}}, None)["kubelet"] == ""
+
+
+def test_images_to_pull_are_counted() -> None:
+    status = {"desired": 4, "succeeded": 2, "pulling": 1, "failed": 1}
+    found = machine_row(node(), {"status": status})["images"]
+    assert found == "2 of 4 pulled, 1 pulling, 1 failed"
+    assert machine_row(node(), {"status": {"desired": 0}})["images"] == ""

@@ -16,6 +16,7 @@ from tests.dashboard.record_scenes import (
     drift,
     finding,
     in_git,
+    machines,
     nodes,
     plan,
     record,
@@ -41,7 +42,7 @@ def write(dashboard: Dashboard, text: str | None = None) -> None:
     })  # fmt: skip
     dashboard.table.answers = {
         f"commit/{COMMIT}": in_git(*words), f"plan/{COMMIT}": plan(*words),
-        f"diff/{COMMIT}": diff(*words), "drift": compared(*words),
+        f"diff/{COMMIT}": diff(*words), "drift": compared(*words), "machines": machines(*words),
     }  # fmt: skip
 
 
@@ -232,8 +233,14 @@ def test_nodes_with_failing_pods_come_first(page: Page, dashboard: Dashboard) ->
     expect(lines.nth(0)).to_contain_text("shop/cart-1: image cannot be pulled")
     expect(lines.nth(0)).to_contain_text("1 newest")
     expect(lines.nth(1)).to_contain_text("5 Ready")
+    texts = lines.nth(0).locator("td").all_inner_texts()[5:]
+    assert texts == ["v1.35.1", "cordoned\nReady False: KubeletNotReady", "3 of 4 pulled, 1 failed"]
+    expect(lines.nth(1)).to_contain_text("v1.35.1ready")
     page.get_by_role("searchbox").fill("failing")
     expect(lines).to_have_count(1)
+    dashboard.table.answers["machines"] = {**machines(), "unread": ["jane may not list nodes"]}
+    page.reload()
+    expect(page.get_by_text("Not shown: jane may not list nodes")).to_be_visible()
 
 
 def test_the_slots_of_each_pod_of_a_sidecarset(page: Page, dashboard: Dashboard) -> None:

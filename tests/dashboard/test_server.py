@@ -94,7 +94,7 @@ def play(body: Callable[[Browser], Awaitable[None]]) -> None:
 DATA = (
     "/api/v1/session", "/api/v1/stream?topic=fleet", "/api/v1/why/cloneset/shop/cart",
     "/api/v1/commit/4f2c9e1", "/api/v1/plan/4f2c9e1", "/api/v1/diff/4f2c9e1",
-    "/api/v1/drift", "/api/x",
+    "/api/v1/drift", "/api/v1/machines", "/api/x",
 )  # fmt: skip
 PAGES = (
     "/", "/commits", "/commit/4f2c9e1", "/drift", "/nodes", "/events", "/cloneset/shop/cart",

@@ -1,17 +1,32 @@
-// Nodes: the pods of the managed workloads on each, by revision and condition.
+// Nodes: the pods of the managed workloads on each, by revision and condition, and the Node itself.
 import { el, fill, keep, makeLine, say, table } from "./dom.js";
 import { FilteredPage } from "./filtered.js";
 import { plural } from "./words.js";
 
 const ROLES = [["update", "newest"], ["current", "previous"], ["other", "older"]];
 const SHOWN = 500;
+const READ_MS = 30_000;
 
 export class NodesPage extends FilteredPage {
   constructor() {
     super("Nodes", "nodes", "Filter nodes", "node, workload or condition");
     this.summary = el("p", { class: "summary", role: "status" }, "Reading the cluster …");
-    this.table = table("Nodes with pods of managed workloads", ["Node", "Pods", "Revision", "Condition", "Workloads", "Failing"], "nodes objects");
-    this.root = el("div", { class: "page" }, el("h1", {}, "Nodes"), el("div", { class: "tools" }, this.filter), this.summary, this.table.root);
+    this.table = table("Nodes with pods of managed workloads", ["Node", "Pods", "Revision", "Condition", "Workloads", "Failing", "Kubelet", "State", "Images"], "nodes objects");
+    this.machines = {};
+    this.notes = el("div", { class: "notes" });
+    this.root = el("div", { class: "page" }, el("h1", {}, "Nodes"), this.notes, el("div", { class: "tools" }, this.filter), this.summary, this.table.root);
+    this.read();
+    const timer = setInterval(() => (this.root.isConnected ? document.hidden || this.read() : clearInterval(timer)), READ_MS);
+  }
+
+  /** Read the Nodes themselves, which nothing watches. */
+  async read() {
+    const reply = await fetch("/api/v1/machines").catch(() => null);
+    if (!reply?.ok) return;
+    const found = await reply.json();
+    this.machines = found.nodes;
+    fill(this.notes, found.unread.map((line) => el("div", { class: "note" }, `Not shown: ${line}`)));
+    this.show();
   }
 
   show() {
@@ -20,18 +35,18 @@ export class NodesPage extends FilteredPage {
     const all = [...this.rows].filter(([key]) => key !== "");
     const found = all.filter(([key, node]) => about(key, node).toLowerCase().includes(text));
     found.sort(([a, x], [b, y]) => y.failingPods - x.failingPods || (a < b ? -1 : 1));
-    keep(this.table.body, found.slice(0, SHOWN), () => makeLine(5), showNode);
+    keep(this.table.body, found.slice(0, SHOWN), () => makeLine(8), (row, node) => showNode(row, node, this.machines[node.name]));
     const shown = found.length > SHOWN ? `, ${SHOWN} are shown` : "";
     const part = found.length < all.length ? ` of ${all.length}` : "";
     say(this.summary, all.length === 0 ? "No pod of a managed workload" : `${plural(found.length, "node")}${part}${shown}`);
   }
 }
 
-function showNode(row, node) {
-  const known = JSON.stringify(node);
+function showNode(row, node, machine) {
+  const known = JSON.stringify([node, machine]);
   if (row.dataset.known === known) return;
   row.dataset.known = known;
-  const [name, pods, revisions, states, workloads, failing] = row.children;
+  const [name, pods, revisions, states, workloads, failing, kubelet, state, images] = row.children;
   say(name, node.name === "" ? "not scheduled" : node.name);
   say(pods, String(node.pods));
   const roles = ROLES.filter(([role]) => node.roles[role] > 0);
@@ -43,6 +58,10 @@ function showNode(row, node) {
   const told = node.failing.map(({ pod, why }) => el("div", {}, `${pod}: ${why}`));
   fill(failing, [...told, more > 0 ? el("div", {}, `… and ${plural(more, "more pod")}`) : null]);
   failing.className = "message";
+  say(kubelet, machine?.kubelet ?? "");
+  say(state, machine ? [machine.cordoned ? "cordoned" : "", ...machine.conditions].filter(Boolean).join("\n") || "ready" : "");
+  state.className = "lines";
+  say(images, machine?.images ?? "");
 }
 
 function counts(states) {

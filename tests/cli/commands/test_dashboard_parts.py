@@ -165,6 +165,15 @@ def test_drift_is_compared_for_the_objects_that_a_viewer_may_list(
     assert [word for word in FOREIGN if word in json.dumps(found)] == []
 
 
+def test_nodes_are_shown_to_those_who_may_list_them(checkout: Checkout, cluster: Path) -> None:
+    checkout.commit("one", {"cart.yaml": cloneset("v1")})
+    found = ask(cluster, checkout.folder, lambda a, v: a.find_out("machines", v))
+    assert found["nodes"] == {}
+    assert found["unread"] == ["jane may not list nodes", "jane may not list nodeimages"]
+    found = ask(cluster, checkout.folder, lambda a, v: a.find_out("machines", v), ROOT)
+    assert found["unread"] == []
+
+
 @pytest.mark.parametrize("about", ["plan", "commit", "diff"])
 def test_the_reason_for_no_answer_is_not_told_to_everyone(
     checkout: Checkout, cluster: Path, about: str

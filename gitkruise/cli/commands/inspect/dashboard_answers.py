@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from gitkruise.cli.context.cluster import ClusterChoice
 from gitkruise.cli.context.local_repository import named_commit
 from gitkruise.cli.context.next_commands import carrying
-from gitkruise.errors import Finding, GitkruiseError, UsageProblem
+from gitkruise.errors import ApiError, Finding, GitkruiseError, NotFound, UsageProblem
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.times import format_time
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.change import ObjectChange
     from gitkruise.model.gitops.config import Config
     from gitkruise.model.gitops.report import PlanReport
-    from gitkruise.wire.primitives.names import ObjectKey
+    from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 
 log: Final = logging.getLogger(__name__)
 _VERBS: Final = frozenset({"promote", "hold", "pause", "resume", "rollback"})
@@ -100,30 +100,35 @@ class Answers:
     _plans: dict[tuple[str, frozenset[ObjectKey] | None], _KeptPlan] = field(default_factory=dict)
 
     async def find_out(self, about: str, viewer: Viewer) -> Mapping[str, Any] | None:
-        """Answer `commit/ID`, `plan/ID`, `diff/ID`, `drift`, or a forecast by its verb and object:
-        `forecast/VERB/NOUN/[NAMESPACE/]NAME`, with `?partition=30%` for one that the verb sets.
+        """Answer `commit/ID`, `plan/ID`, `diff/ID`, `drift`, `machines`, or a forecast by its verb
+        and object: `forecast/VERB/NOUN/[NAMESPACE/]NAME`, with `?partition=30%` for one that the
+        verb sets.
 
-        None without a repository, or for another question. Raises GitkruiseError: GK7091 instead
-        of a reason that could name what the viewer may not see.
+        None for another question, and for one about git without a repository. Raises
+        GitkruiseError: GK7091 instead of a reason that could name what the viewer may not see.
         """
-        question, _, id_ = about.partition("/")
+        question, _, rest = about.partition("/")
+        if about == "machines":
+            return await self._machines(viewer)
         if self.source is None:
             return None
         if question == "forecast":
-            return await self._forecast(self.source, *id_.split("/"))
+            return await self._forecast(self.source, *rest.split("/"))
         from gitkruise.cli.views.history import COMMIT_ID  # noqa: PLC0415  imports the model
 
-        asked = question in {"commit", "plan", "diff"} and COMMIT_ID.fullmatch(id_)
-        if not asked and about != "drift":
-            return None
+        asked = question in {"commit", "plan", "diff"} and COMMIT_ID.fullmatch(rest)
+        return await self._of_git(self.source, about, viewer) if asked or about == "drift" else None
+
+    async def _of_git(self, source: AnswerSource, about: str, viewer: Viewer) -> Mapping[str, Any]:
+        question, _, id_ = about.partition("/")
         everything = await viewer.everything()
         try:
             async with self._one:
                 if question == "drift":
-                    return await self._drift(self.source, viewer, everything=everything)
+                    return await self._drift(source, viewer, everything=everything)
                 if everything:
-                    return await self._whole(self.source, question, id_)
-                return await self._part(self.source, question, id_, viewer)
+                    return await self._whole(source, question, id_)
+                return await self._part(source, question, id_, viewer)
         except GitkruiseError as error:
             if everything:
                 raise
@@ -188,6 +193,39 @@ class Answers:
             "command": carrying("gitkruise drift", self.chosen.flags),
             "at": format_time(self.chosen.clock.now()),
         }
+
+    async def _machines(self, viewer: Viewer) -> Mapping[str, Any]:
+        """Nodes and NodeImages that the viewer may list, and why others were not read."""
+        from gitkruise.dashboard.node_rows import NODE, machine_row  # noqa: PLC0415  for a page
+        from gitkruise.model.node.node_image import NODE_IMAGE  # noqa: PLC0415  imports the model
+
+        unread: list[str] = []
+        nodes, images = [await self._listed(k, viewer, unread) for k in (NODE, NODE_IMAGE)]
+        return {
+            "nodes": {name: machine_row(node, images.get(name)) for name, node in nodes.items()},
+            "unread": unread,
+            "at": format_time(self.chosen.clock.now()),
+        }
+
+    async def _listed(self, kind: GroupKind, viewer: Viewer, unread: list[str]) -> dict[str, Obj]:
+        """The objects of a kind without namespaces by name; a reason is added to `unread`."""
+        from gitkruise.kube.client.discovery import listed  # noqa: PLC0415  for a page
+        from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
+        from gitkruise.wire.primitives.names import ObjectKey  # noqa: PLC0415  for a page
+
+        known = load_catalog().stored(kind)
+        assert known is not None
+        if not await viewer.shown({ObjectKey(kind.group, kind.kind, "", "")}):
+            unread.append(f"{viewer.name} may not list {known.ref.plural}")
+            return {}
+        try:
+            found = await listed(self.chosen.transport, known.ref)
+        except NotFound:
+            return {}  # not served here
+        except ApiError as error:
+            unread.append(f"{known.ref.plural}: {error}")
+            return {}
+        return {obj["metadata"]["name"]: obj for obj in found}
 
     async def _forecast(
         self, source: AnswerSource, verb: str, *place: str
