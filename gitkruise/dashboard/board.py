@@ -61,9 +61,17 @@ class Board:
         return self._rows[topic]
 
     def read_all(self) -> None:
-        """Read every watched topic, and tell the watchers."""
+        """Read every watched topic, and tell the watchers.
+
+        Rows that are remembered hold until something changes which no browser watches.
+        """
+        watched = self._watched()
         for topic in tuple(self._rows):
-            self.read(topic)
+            if topic in watched:
+                self.read(topic)
+            else:
+                del self._rows[topic]
+                self.memory.leave(topic, self._clock.now())
         for watcher in self._watchers:
             watcher.news.set()
 
@@ -89,11 +97,12 @@ class Board:
         self.memory.note(topic, self._clock.now(), after)
 
     def _forget(self) -> None:
-        """Drop the rows that no browser watches any more."""
-        watched = frozenset[Topic]().union(*(w.topics for w in self._watchers))
-        for topic in self._rows.keys() - watched:
+        """Drop the rows that no browser watches any more, and that are not remembered."""
+        for topic in self._rows.keys() - self._watched() - self.memory.topics.keys():
             del self._rows[topic]
-            self.memory.leave(topic, self._clock.now())
+
+    def _watched(self) -> frozenset[Topic]:
+        return frozenset[Topic]().union(*(w.topics for w in self._watchers))
 
 
 def frame(topic: Topic, before: Encoded | None, after: Encoded) -> bytes | None:

@@ -25,26 +25,43 @@ NOTHING: Final[Mapping[str, bytes]] = {}
 
 @dataclass(slots=True)
 class PastMoment:
-    """Rows that changed in one second, None for one that went; `unseen` is the beginning of the
-    gap before it."""
+    """Rows that changed in one second, None for one that went, and pods by revision after it;
+    `unseen` is the beginning of the gap before it."""
 
     at: str
     changes: dict[str, bytes | None]
+    pods: dict[str, int]
     unseen: str = ""
+
+    def lane(self) -> dict[str, Any]:
+        return {"at": self.at, "unseen": self.unseen, "pods": self.pods}
 
 
 @dataclass(slots=True)
 class PastRows:
     """Rows of one topic over time: those of the first moment, and what changed since."""
 
-    since: str
     first: dict[str, bytes]
+    since: PastMoment  # without changes: they are in `first`
     last: Mapping[str, bytes]
+    moments_max: int
+    changes_max: int
     moments: deque[PastMoment] = field(default_factory=deque)
-    left: str = ""  # when the last browser left; "" while one watches
+    left: str = ""  # since when they are unknown; "" while a browser watches
     changes: int = 0
-    moments_max: int = MOMENTS_MAX
-    changes_max: int = CHANGES_MAX
+
+    @classmethod
+    def begin(
+        cls,
+        now: str,
+        rows: Mapping[str, bytes],
+        *,
+        moments_max: int = MOMENTS_MAX,
+        changes_max: int = CHANGES_MAX,
+    ) -> PastRows:
+        """Return a memory that begins with the rows of now."""
+        since = PastMoment(now, {}, _counted({}, dict(rows), {}))
+        return cls(dict(rows), since, rows, moments_max=moments_max, changes_max=changes_max)
 
     def note(self, now: str, rows: Mapping[str, bytes]) -> None:
         """Take in the rows of now; one that did not change is the same object as before."""
@@ -56,12 +73,17 @@ class PastRows:
         changed |= dict.fromkeys(before.keys() - rows.keys())
         if not changed and not unseen:
             return
-        newest = self.moments[-1] if self.moments else None
-        if newest is not None and newest.at == now and not unseen:
+        newest = self.moments[-1] if self.moments else self.since
+        pods = _counted(newest.pods, changed, before)
+        if newest.at == now and not unseen:
+            newest.pods = pods
+            if newest is self.since:
+                _apply(self.first, changed)
+                return
             self.changes += len(changed.keys() - newest.changes.keys())
             newest.changes |= changed
         else:
-            self.moments.append(PastMoment(now, changed, unseen))
+            self.moments.append(PastMoment(now, changed, pods, unseen))
             self.changes += len(changed)
         while len(self.moments) > self.moments_max or self.changes > self.changes_max:
             self._forget()
@@ -69,8 +91,8 @@ class PastRows:
     def _forget(self) -> None:
         oldest = self.moments.popleft()
         self.changes -= len(oldest.changes)
-        self.since = oldest.at
         _apply(self.first, oldest.changes)
+        self.since = PastMoment(oldest.at, {}, oldest.pods)
 
     def lanes(self, since: str = "") -> dict[str, Any]:
         """Return pods by revision at every moment from `since` on; `unseen` is the beginning of a
@@ -78,28 +100,14 @@ class PastRows:
 
         A moment holds until the next one, or until the gap before that.
         """
-        revisions = {key: _revision(row) for key, row in self.first.items() if key != HEAD}
-        counts = Counter(revisions.values())
-        found: list[dict[str, Any]] = [{"at": self.since, "unseen": "", "pods": dict(counts)}]
-        for moment in self.moments:
-            for key, row in moment.changes.items():
-                if key != HEAD:
-                    old = revisions.pop(key, None)
-                    if old is not None:
-                        counts[old] -= 1
-                    if row is not None:
-                        revisions[key] = _revision(row)
-                        counts[revisions[key]] += 1
-            pods = {revision: count for revision, count in counts.items() if count}
-            found.append({"at": moment.at, "unseen": moment.unseen, "pods": pods})
-        wanted = [moment for moment in found if moment["at"] >= since]
-        return {"since": self.since, "left": self.left, "moments": wanted}
+        wanted = [m.lane() for m in (self.since, *self.moments) if m.at >= since]
+        return {"since": self.since.at, "left": self.left, "moments": wanted}
 
     def rows_at(self, instant: str) -> tuple[str, Mapping[str, bytes]] | None:
         """Return the rows of a moment and when it began; None before the first one."""
-        if instant < self.since:
+        if instant < self.since.at:
             return None
-        rows, at = dict(self.first), self.since
+        rows, at = dict(self.first), self.since.at
         for moment in self.moments:
             if moment.at > instant:
                 break
@@ -126,7 +134,7 @@ class RowMemory:
         if known is not None:
             known.note(format_time(now), rows)
         elif HEAD in rows:
-            known = PastRows(format_time(now), dict(rows), rows)
+            known = PastRows.begin(format_time(now), rows)
         if known is None:
             return
         if len(self.topics) >= TOPICS_MAX:
@@ -134,9 +142,24 @@ class RowMemory:
         self.topics[topic] = known  # the newest at the end
 
     def leave(self, topic: Topic, now: datetime) -> None:
-        """The last browser left a topic: until it is watched again its rows are unknown."""
+        """Something changed that no browser watched: until one does, the rows are unknown."""
         if topic in self.topics:
             self.topics[topic].left = format_time(now)
+
+
+def _counted(
+    pods: Mapping[str, int], changed: Mapping[str, bytes | None], before: Mapping[str, bytes]
+) -> dict[str, int]:
+    """Return pods by revision after rows changed."""
+    counts = Counter(pods)
+    for key, row in changed.items():
+        if key != HEAD:
+            old = before.get(key)
+            if old is not None:
+                counts[_revision(old)] -= 1
+            if row is not None:
+                counts[_revision(row)] += 1
+    return {revision: count for revision, count in counts.items() if count}
 
 
 def _apply(rows: dict[str, bytes], changes: Mapping[str, bytes | None]) -> None:

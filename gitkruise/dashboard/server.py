@@ -125,7 +125,7 @@ class Handler:
             return _json(200, {**known.lanes(asked.get("since", "")), "now": now})
         found = known.rows_at(asked["at"])
         if found is None:
-            message = f"nothing is remembered from before {known.since}"
+            message = f"nothing is remembered from before {known.since.at}"
             return _json(404, {"message": message})
         at, rows = found
         shown = {key: msgspec.Raw(row) for key, row in rows.items()}

@@ -9,6 +9,7 @@ from typing import Any
 from gitkruise.dashboard.board import Board, Watcher
 from gitkruise.dashboard.past_rows import TOPICS_MAX, PastRows, RowMemory
 from gitkruise.kube.system.clock import ManualClock
+from gitkruise.wire.primitives.times import format_time
 from tests.dashboard.scenes import pod, pods
 from tests.dashboard.table import Table
 
@@ -64,8 +65,10 @@ def test_rows_are_those_of_the_moment() -> None:
 
 def test_changes_of_one_second_are_one_moment() -> None:
     last = encoded(a="v3")
-    found = remembered((0, encoded(a="v1")), (2.1, encoded(a="v2")), (2.7, last))
-    assert [m["at"] for m in found.lanes()["moments"]] == [at(0), at(2)]
+    states = [(0, encoded(a="v0")), (0.5, encoded(a="v1")), (2.1, encoded(a="v2")), (2.7, last)]
+    found = remembered(*states)
+    assert [m["pods"] for m in found.lanes()["moments"]] == [{"v1": 1}, {"v3": 1}]
+    assert found.rows_at(at(1)) == (at(0), encoded(a="v1"))
     assert found.rows_at(at(2)) == (at(2), last)
 
 
@@ -82,10 +85,10 @@ def test_the_time_without_a_browser_is_a_gap() -> None:
 
 def test_the_oldest_moments_are_forgotten() -> None:
     states = [encoded(a=f"v{n}", b="v1") for n in range(10)]
-    found = PastRows(at(0), dict(states[0]), states[0], moments_max=3)
+    found = PastRows.begin(at(0), states[0], moments_max=3)
     for n in range(1, 10):
         found.note(at(n), states[n])
-    assert (found.since, len(found.moments)) == (at(6), 3)
+    assert (found.since.at, len(found.moments)) == (at(6), 3)
     assert found.rows_at(at(5)) is None
     assert [found.rows_at(at(n)) for n in range(6, 10)] == [
         (at(n), states[n]) for n in range(6, 10)
@@ -94,10 +97,10 @@ def test_the_oldest_moments_are_forgotten() -> None:
 
 def test_many_changes_leave_room_for_few_moments() -> None:
     rows = [encoded(a=f"v{n}", b=f"v{n}") for n in range(4)]
-    found = PastRows(at(0), dict(rows[0]), rows[0], changes_max=3)
+    found = PastRows.begin(at(0), rows[0], changes_max=3)
     for n in range(1, 4):
         found.note(at(n), rows[n])
-    assert (found.since, found.changes, len(found.moments)) == (at(2), 2, 1)
+    assert (found.since.at, found.changes, len(found.moments)) == (at(2), 2, 1)
     assert found.lanes()["moments"][-1]["pods"] == {"v3": 2}
 
 
@@ -124,9 +127,15 @@ def test_a_board_remembers_what_is_watched() -> None:
             table.topics[CART] = {**pods(3, 0), "cart-00000": pod(revision="v2")}
             board.read_all()
             await clock.sleep(5)
+        reads = table.reads
+        with board.watching(watcher):
+            board.rows(CART)
         table.topics[CART] = pods(2, 0)
         await clock.sleep(5)
-        reads = table.reads
+        board.read_all()
+        assert table.reads == reads
+        assert board.memory.topics[CART].left == format_time(clock.now())
+        await clock.sleep(5)
         with board.watching(watcher):
             board.rows(CART)
         assert table.reads == reads + 1
@@ -136,4 +145,4 @@ def test_a_board_remembers_what_is_watched() -> None:
     counts = [moment["pods"] for moment in lanes["moments"]]
     assert counts == [{"6b5d4f7c9": 3}, {"6b5d4f7c9": 2, "v2": 1}, {"6b5d4f7c9": 2}]
     assert [bool(moment["unseen"]) for moment in lanes["moments"]] == [False, False, True]
-    assert lanes["left"] != ""
+    assert lanes["left"] == ""
