@@ -12,7 +12,11 @@ from typing import Any
 import pytest
 
 from gitkruise.cli.commands.inspect.dashboard import _resource
-from gitkruise.cli.commands.inspect.dashboard_answers import Answers, LocalRepository
+from gitkruise.cli.commands.inspect.dashboard_answers import (
+    Answers,
+    LocalRepository,
+    RunningSources,
+)
 from gitkruise.cli.context.cluster import ChosenCluster
 from gitkruise.dashboard.gate import Viewer
 from gitkruise.dashboard.record_rights import REASON
@@ -172,6 +176,15 @@ def test_nodes_are_shown_to_those_who_may_list_them(checkout: Checkout, cluster:
     assert found["unread"] == ["jane may not list nodes", "jane may not list nodeimages"]
     found = ask(cluster, checkout.folder, lambda a, v: a.find_out("machines", v), ROOT)
     assert found["unread"] == []
+
+
+def test_everyone_is_told_that_another_process_leads(checkout: Checkout, cluster: Path) -> None:
+    async def body(answers: Answers, viewer: Viewer) -> Any:
+        answers.source = RunningSources(lambda: None)
+        return await answers.find_out("drift", viewer)
+
+    with pytest.raises(DiagnosticError, match="GK7067"):
+        ask(cluster, checkout.folder, body)
 
 
 @pytest.mark.parametrize("about", ["plan", "commit", "diff"])

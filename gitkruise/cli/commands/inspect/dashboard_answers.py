@@ -53,6 +53,10 @@ class AskedEdit:
         return f"gitkruise {self.verb} {self.noun}/{self.name}{space}{gate}"
 
 
+class FollowsNothing(UsageProblem):
+    """GK7067: the controller of this process does not lead. Its text names no object."""
+
+
 class AnswerSource(Protocol):
     """Commits and live objects, as answers read them. Its methods raise GitkruiseError."""
 
@@ -130,7 +134,7 @@ class Answers:
                     return await self._whole(source, question, id_)
                 return await self._part(source, question, id_, viewer)
         except GitkruiseError as error:
-            if everything:
+            if everything or isinstance(error, FollowsNothing):
                 raise
             log.warning(log_line("dashboard-answer-withheld", object=about, error=error))
             raise _withheld(about) from error
@@ -361,7 +365,7 @@ class RunningSources:
     def _leading(self) -> RunningFleet:
         fleet = self.fleet()
         if fleet is None:
-            raise UsageProblem(
+            raise FollowsNothing(
                 Finding(
                     code="GK7067",
                     message="this process follows no repository now",
