@@ -18,7 +18,6 @@ from gitkruise.git.plumbing.commits import ARTIFACT, CommitAuthor, format_commit
 from gitkruise.git.plumbing.errors import RefMoved, ref_missing
 from gitkruise.git.push.status_branch import edit_tree
 from gitkruise.git.repository.repository import Repository
-from gitkruise.git.semver_range import Range
 from gitkruise.gitops.config.metric_addresses import host_of
 from gitkruise.gitops.config.registry_checks import address_of
 from gitkruise.gitops.http_get import Access, Fetch, fetch
@@ -33,6 +32,7 @@ from gitkruise.model.gitops.config import OCI, GitRef, GitSource
 from gitkruise.printable import shown
 from gitkruise.wire.primitives.times import format_time, parse_time
 from gitkruise.wire.schema.patterns import compile_pattern
+from gitkruise.wire.values.semver_range import Range
 
 _IMPORTED: Final = "refs/artifacts/"  # of the mirror: one ref for each SHA-256
 _ANNOTATION: Final = "org.opencontainers.image."
