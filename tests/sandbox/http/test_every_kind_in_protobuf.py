@@ -186,4 +186,5 @@ def _own(obj: dict[str, Any]) -> dict[str, Any]:
         for k, v in obj["metadata"].items()
         if k not in {"uid", "managedFields", "creationTimestamp"}
     }
-    return {**obj, "metadata": meta}
+    status = {k: v for k, v in obj.get("status", {}).items() if k != "lastPhaseTransitionTime"}
+    return {**obj, "metadata": meta, "status": status}
