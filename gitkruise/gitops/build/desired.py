@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 from gitkruise.errors import Finding
 from gitkruise.gitops.build import ordering_checks
@@ -21,6 +21,7 @@ from gitkruise.planner.sync.annotations import (
     HOLD,
     annotation,
     apply_word,
+    bare,
     digest_of,
     health_words,
     hold_of,
@@ -32,9 +33,6 @@ from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, split_api_version
 from gitkruise.wire.primitives.paths import drop, get, put
 from gitkruise.wire.primitives.secret_names import concealed
-
-_OURS: Final = "gitkruise.io/"
-_FORGED: Final = frozenset({"unit-ref", "commit", "path", "digest", "rollout", "plan"})
 
 
 def desired_of(
@@ -173,13 +171,11 @@ def _bad_wave(document: Document) -> Finding:
 
 
 def _clean(obj: Obj, namespace: str) -> Obj:
-    """Remove server fields, forged gitkruise annotations and the lifetime of a request; move
+    """Remove server fields, forged or copied marks of gitkruise and the lifetime of a request; move
     stringData of Secrets to `data`."""
     for path in filter(None, (*SERVER_FIELDS, lifetime(obj))):
         obj = drop(obj, path)
-    for name in get(obj, "metadata", "annotations", default={}):
-        if name.startswith(_OURS) and name.removeprefix(_OURS) in _FORGED:
-            obj = drop(obj, ("metadata", "annotations", name))
+    obj = bare(obj)
     if namespace:
         obj = put(obj, ("metadata", "namespace"), namespace)
     if obj.get("kind") == "Secret" and _is_text(obj.get("stringData")):

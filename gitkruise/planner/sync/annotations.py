@@ -101,12 +101,13 @@ def marked(
 
 
 def bare(obj: Obj) -> Obj:
-    """A live object without our marks; empty maps they leave go too."""
-    for where, ours in (("labels", {UNIT}), ("annotations", OURS)):
-        there = get(obj, "metadata", where, default={})
-        left = {name: value for name, value in there.items() if name not in ours}
-        path = ("metadata", where)
-        obj = put(obj, path, left) if left else drop(obj, path)
+    """An object, live or in git, without our marks; empty maps they leave go too."""
+    for where, ours in (("labels", frozenset({UNIT})), ("annotations", OURS)):
+        there = get(obj, "metadata", where)
+        if isinstance(there, Mapping) and not ours.isdisjoint(there):
+            left = {name: value for name, value in there.items() if name not in ours}
+            path = ("metadata", where)
+            obj = put(obj, path, left) if left else drop(obj, path)
     return obj
 
 

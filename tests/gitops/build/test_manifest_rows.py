@@ -237,8 +237,8 @@ MORE: Final = {
     ),
     "B-M36": meta(annotations={
         "gitkruise.io/unit-ref": "x", "gitkruise.io/digest": "d", "gitkruise.io/commit": "c",
-        "a": "b",
-    }),
+        "gitkruise.io/artifact": "v1", "gitkruise.io/rollout": "done", "a": "b",
+    }, labels={"gitkruise.io/unit": "x"}),
 }  # fmt: skip
 
 
@@ -280,6 +280,7 @@ def test_an_unusual_manifest_is_read(rows: Rows, row: str, noted: list[str]) -> 
 def test_forged_marks_of_ours_are_never_taken(rows: Rows) -> None:
     (desired,), findings = judged(rows, "B-M36")
     assert desired.obj["metadata"]["annotations"] == {"a": "b"}
+    assert "labels" not in desired.obj["metadata"]
     assert findings == []
 
 
