@@ -6,7 +6,6 @@ import asyncio
 import base64
 import binascii
 import hashlib
-import json
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,6 +23,7 @@ from gitkruise.gitops.source.verification import FirstSeen, Trust, Trusted, anyt
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import OCI, GitSource, Reference, duration, resolve_reference
+from gitkruise.planner.node.pull_credentials import login_in
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 
@@ -231,8 +231,10 @@ async def _credentials(source: GitSource, transport: Transport) -> GitCredential
         return GitCredentials()
     data, where = await read_secret(source.spec.secret_ref, source.namespace, transport)
     if source.spec.is_artifact:
-        host = source.spec.url.removeprefix(OCI).partition("/")[0]
-        credentials = GitCredentials.from_secret({**_docker_login(data, host), **data})
+        name = source.spec.url.removeprefix(OCI)
+        host, login = name.partition("/")[0], login_in(name, data.get(_DOCKER, "{}"))
+        held = {"username": login.username, "password": login.password} if login else {}
+        credentials = GitCredentials.from_secret({**held, **data})
         sent = (credentials.password, credentials.bearer_token, credentials.ca)
         to, known, half, useful = f"the registry {host}", _REGISTRY_KEYS, False, any(sent)
     else:
@@ -247,22 +249,6 @@ async def _credentials(source: GitSource, transport: Transport) -> GitCredential
         notes = (("found", ", ".join(sorted(data)) or "no keys"), ("next", f"give it {known}"))
         raise UsageProblem(Finding(code="GK7025", message=message, notes=notes))
     return credentials
-
-
-def _docker_login(data: Mapping[str, str], host: str) -> dict[str, str]:
-    """Return the user and the password that a Docker configuration has for a registry, if any."""
-    try:
-        auths = json.loads(data.get(_DOCKER, "{}"))["auths"]
-        hosts = {name.partition("://")[2] or name: login for name, login in auths.items()}
-        login = next(login for name, login in hosts.items() if name.partition("/")[0] == host)
-        if "auth" in login:
-            pair = base64.b64decode(login["auth"], validate=True).decode()
-        else:
-            pair = f"{login['username']}:{login['password']}"
-    except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
-        return {}  # the caller reports a Secret without credentials
-    username, _, password = pair.partition(":")
-    return {"username": username, "password": password}
 
 
 async def read_secret(

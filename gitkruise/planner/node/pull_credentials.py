@@ -23,6 +23,7 @@ _FIELDS: Final = {  # type of a secret → its field, and the key in it that hol
 _SCHEME: Final = re.compile(r"^https?://")
 _VERSION: Final = re.compile(r"^v[12]/?$")
 _HUB: Final = "index.docker.io"
+_MALFORMED: Final = (KeyError, ValueError, TypeError, AttributeError, binascii.Error)
 
 
 class BadSecretError(ValueError):
@@ -42,9 +43,22 @@ def credentials_for(image: str, secrets: Iterable[Obj]) -> tuple[Credentials, ..
 
     `secrets` are raw Secrets. None matches: the pull is anonymous. Raises BadSecretError.
     """
+    return _fitting(image, (login for secret in secrets for login in _logins(secret)))
+
+
+def login_in(image: str, config: str) -> Credentials | None:
+    """Return the login that the text of a Docker configuration has for `image`; None without one,
+    and for a text that is no such configuration."""
+    try:
+        found = _fitting(image, _entries(config, "auths"))
+    except _MALFORMED:
+        return None
+    return found[0] if found else None
+
+
+def _fitting(image: str, logins: Iterable[Credentials]) -> tuple[Credentials, ...]:
     wanted = repository(image)
-    found = [login for secret in secrets for login in _logins(secret)]
-    matching = [login for login in found if _matches(login.path, wanted)]
+    matching = [login for login in logins if _matches(login.path, wanted)]
     return tuple(dict.fromkeys(sorted(matching, key=lambda c: c.path, reverse=True)))
 
 
@@ -56,15 +70,20 @@ def _logins(secret: Obj) -> Iterator[Credentials]:
     field, key = _FIELDS[kind]
     try:
         text = base64.b64decode((secret.get("data") or {})[field], validate=True)
-        document = read_json(text.decode())
-        entries: Mapping[str, Any] = (document.get(key) or {}) if key else document
-        for registry, entry in entries.items():
-            username, password = _login(entry)
-            if username or password:
-                yield Credentials(_path(registry), username, password)
-    except (KeyError, ValueError, TypeError, AttributeError, binascii.Error):
+        yield from _entries(text.decode(), key)
+    except _MALFORMED:
         # the error's own text may quote the secret
         raise BadSecretError(f"{who}: field {field} is missing or malformed") from None
+
+
+def _entries(text: str, key: str) -> Iterator[Credentials]:
+    """Yield the logins of a configuration, whose registries are below `key`. Raises _MALFORMED."""
+    document = read_json(text)
+    entries: Mapping[str, Any] = (document.get(key) or {}) if key else document
+    for registry, entry in entries.items():
+        username, password = _login(entry)
+        if username or password:
+            yield Credentials(_path(registry), username, password)
 
 
 def _login(entry: Mapping[str, Any]) -> tuple[str, str]:

@@ -31,7 +31,7 @@ from gitkruise.planner.node.pull_agent import (
     sandbox_settings,
     timed_out,
 )
-from gitkruise.planner.node.pull_credentials import BadSecretError, credentials_for
+from gitkruise.planner.node.pull_credentials import BadSecretError, credentials_for, login_in
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.times import format_time
 from gitkruise.wire.values.images import familiar_parts, image_of_parts
@@ -296,3 +296,21 @@ def test_a_secret_that_cannot_be_read_is_named(row: str) -> None:
     with pytest.raises(BadSecretError, match=message) as caught:
         credentials_for(f"{PRIVATE}/x", [{**secret(PRIVATE), **changes}])
     assert str(caught.value).startswith("secret kruise-daemon-config/pull: ")
+
+
+CONFIGS: list[tuple[str, str]] = [
+    ('{"auths": {"r.example": {"username": "a", "password": "b"}}}', "a"),
+    ('{"auths": {"https://r.example/v2/": {"auth": "YTpi"}}}', "a"),
+    ('{"auths": {"r.example/team": {"auth": "YTpi"}, "r.example": {"auth": "Yzpk"}}}', "a"),
+    ('{"auths": {"r.example/other": {"auth": "YTpi"}}}', ""),
+    ('{"auths": {"r.example": {"auth": "YQ=="}}}', ""),
+    ('{"auths": ["r.example"]}', ""),
+    ("{}", ""),
+    ("no json", ""),
+]
+
+
+@pytest.mark.parametrize(("config", "username"), CONFIGS)
+def test_a_docker_configuration_has_a_login_or_none(config: str, username: str) -> None:
+    login = login_in("r.example/team/app", config)
+    assert (login.username if login else "") == username
