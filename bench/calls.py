@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench import injection, planning, preview, reading, sidecars, templates, writes
-from bench.timing import METER, Row
+from bench.timing import METER, Row, calls_of
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
 from tests.laws.foretell import CLONESETS
 from tests.laws.judge import Judge
@@ -73,23 +73,6 @@ def figures() -> dict[str, int]:
     for how, policy in _POLICIES.items():
         found[f"{PODS} pods {how}: writes of the controller"] = _writes(policy)
     return found
-
-
-def calls_of(work: Callable[[], Any]) -> int:
-    """Return how many functions `work` calls, built-in ones included, in this thread."""
-    count = 0
-
-    def look(_frame: object, event: str, _arg: object) -> None:
-        nonlocal count
-        count += event in {"call", "c_call"}
-
-    before = sys.getprofile()
-    sys.setprofile(look)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 def _writes(policy: str) -> int:

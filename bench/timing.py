@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import json
+import sys
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import CodeType, FrameType
 from typing import Any, Final
 
 REPEATS: Final = 3
@@ -53,6 +55,27 @@ def cpu(work: Work, *, repeats: int = REPEATS) -> float:
         work()
         best = min(best, time.process_time() - start)
     return best
+
+
+def calls_of(work: Work, *, of: CodeType | None = None) -> int:
+    """Return how many functions `work` calls in this thread: all of them, built-in ones included,
+    or calls of the function with the code `of`."""
+    count = 0
+
+    def look(frame: FrameType, event: str, _arg: object) -> None:
+        nonlocal count
+        if of is None:
+            count += event in {"call", "c_call"}
+        else:
+            count += event == "call" and frame.f_code is of
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
 
 
 def yard() -> float:

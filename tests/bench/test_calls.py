@@ -7,7 +7,8 @@ from typing import Final
 
 import pytest
 
-from bench.calls import calls_of, compared
+from bench.calls import compared
+from bench.timing import calls_of
 
 RECORDED: Final = {"preview": 1000}
 ROWS: Final[Mapping[str, tuple[dict[str, int], int, str]]] = {

@@ -93,7 +93,6 @@ def repository_at_hand(config_path: Path | None, repo: str) -> tuple[str, str]:
 
         found = str(checkout_of(local_folder(repo)))
         return Path(found).name.removesuffix(".git"), found
-    here = checkout_of(Path.cwd())
     chosen = config_path or config_at_hand()
     if config_path or chosen.exists():
         from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
@@ -102,6 +101,7 @@ def repository_at_hand(config_path: Path | None, repo: str) -> tuple[str, str]:
             found = local_repository(source.spec.url)
             if found:
                 return source.name, found
+    here = checkout_of(Path.cwd())
     return (here.name, str(here)) if (here / ".git").exists() else ("", "")
 
 

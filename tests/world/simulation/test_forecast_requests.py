@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
-from types import FrameType
 from typing import Any, Final
 
 import pytest
 
+from bench.timing import calls_of
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
 from gitkruise.world.api.cluster import World
-from gitkruise.world.simulation.forecast import predict
+from gitkruise.world.simulation.forecast import Forecast, predict
 from tests.worlds import SPACE, Lab, cloneset, container, deployment, sidecarset, template
 
 NEW_IMAGE: Final = {"spec": {"template": template("app:v2")}}
@@ -65,17 +64,9 @@ def _requests_of(objects: list[Obj], body: Any) -> int:
         body=body,
         content_type=MERGE_PATCH,
     )
-    asked = 0
-
-    def look(frame: FrameType, event: str, _arg: object) -> None:
-        nonlocal asked
-        asked += event == "call" and frame.f_code is World.handle.__code__
-
-    before = sys.getprofile()
-    sys.setprofile(look)
-    try:
-        played = predict(lab.world, [write], lab.now)
-    finally:
-        sys.setprofile(before)
-    assert played.trace.quiet
+    played: list[Forecast] = []
+    asked = calls_of(
+        lambda: played.append(predict(lab.world, [write], lab.now)), of=World.handle.__code__
+    )
+    assert played[0].trace.quiet
     return asked
