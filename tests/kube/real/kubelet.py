@@ -24,11 +24,15 @@ NODES = 3
 
 @dataclass
 class Kubelet:
-    """Follows all pods by watch and acts once on each event; survives a server that goes away."""
+    """Follows pods by watch and acts once on each event; survives a server that goes away.
+
+    Without `namespace`, those of all namespaces: of all tests that share the server, too.
+    """
 
     transport: Transport
     clock: Clock
     may_be_ready: Callable[[Obj], bool] = lambda pod: True
+    namespace: str = ""
     births: list[str] = field(default_factory=list)  # uid of every pod that ever ran
     restarts: list[tuple[str, str]] = field(default_factory=list)  # (pod, image) after the first
 
@@ -50,13 +54,19 @@ class Kubelet:
         await self._report(pod, ready=True)
 
     async def _all(self) -> str:
-        body = (await self.transport.send(ApiRequest(verb="list", resource=PODS))).body
+        request = ApiRequest(verb="list", resource=PODS, namespace=self.namespace)
+        body = (await self.transport.send(request)).body
         for item in body.get("items") or ():
             await self._look(thaw(item))
         return str(body["metadata"]["resourceVersion"])
 
     async def _follow(self, version: str) -> None:
-        request = ApiRequest(verb="watch", resource=PODS, params={"resourceVersion": version})
+        request = ApiRequest(
+            verb="watch",
+            resource=PODS,
+            namespace=self.namespace,
+            params={"resourceVersion": version},
+        )
         stream: Any = self.transport.watch(request)
         async with aclosing(stream) as events:
             async for event in events:

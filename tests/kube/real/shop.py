@@ -168,9 +168,9 @@ async def listed(transport: Transport, ref: ResourceRef, namespace: str = "shop"
 
 
 @asynccontextmanager
-async def pods_run(transport: Transport) -> AsyncIterator[Kubelet]:
-    """A kubelet while the body runs."""
-    kubelet = Kubelet(transport, SystemClock())
+async def pods_run(transport: Transport, namespace: str = "") -> AsyncIterator[Kubelet]:
+    """A kubelet while the body runs, of all namespaces or of one."""
+    kubelet = Kubelet(transport, SystemClock(), namespace=namespace)
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(kubelet.run())
         yield kubelet

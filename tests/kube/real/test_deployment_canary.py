@@ -295,7 +295,8 @@ async def all_of(runs: Iterable[Coroutine[Any, Any, Any]]) -> None:
 def test_every_row_holds_where_kubernetes_sizes_the_replica_sets(server: Apiserver) -> None:
     async def play() -> None:
         async with (
-            talking(server) as real, pods_run(real) as kubelet, watched(real, "rows") as seen,
+            talking(server) as real, pods_run(real, "rows") as kubelet,
+            watched(real, "rows") as seen,
             steering(real),
         ):  # fmt: skip
             on = Stand(seen, kubelet)
@@ -315,7 +316,11 @@ def test_both_controllers_restart_in_the_middle(server: Apiserver) -> None:
     """Edits meet only one of them, and some neither; each row ends as if both had run."""
 
     async def play() -> None:
-        async with talking(server) as real, pods_run(real) as kubelet, watched(real, "off") as seen:
+        async with (
+            talking(server) as real,
+            pods_run(real, "off") as kubelet,
+            watched(real, "off") as seen,
+        ):
             on = Stand(seen, kubelet)
             with manager(server):
                 async with steering(real):
@@ -468,7 +473,8 @@ def test_random_edits_never_break_a_promise_and_end_as_asked(server: Apiserver) 
 
     async def play() -> None:
         async with (
-            talking(server) as real, pods_run(real) as kubelet, watched(real, "wander") as seen,
+            talking(server) as real, pods_run(real, "wander") as kubelet,
+            watched(real, "wander") as seen,
         ):  # fmt: skip
             done, failures = asyncio.Event(), Failures(kubelet)
             kubelet.may_be_ready = failures.may_be_ready

@@ -82,7 +82,7 @@ def test_a_canary_ends_alike_on_a_real_and_on_the_embedded_cluster(
         options = SandboxOptions(ephemeral=True, speed=20.0, seed=1, kubeconfig=config, nodes=3)
         async with (
             talking(server) as real,
-            pods_run(real) as kubelet,
+            pods_run(real, "shop") as kubelet,
             serve(options, controllers=sandbox_controllers),
             _embedded(config) as embedded,
         ):
@@ -115,7 +115,7 @@ def test_revisions_keep_their_bytes_and_are_named_after_the_defaulted_template(
     """`data` comes back byte for byte, so the hash of what is stored is the name it has."""
 
     async def play() -> tuple[list[Obj], list[Obj]]:
-        async with talking(server) as transport, pods_run(transport):
+        async with talking(server) as transport, pods_run(transport, "bytes"):
             await install_crds(transport)
             shop = Shop(tmp_path, namespace="bytes")
             commit = shop.push("The shop")

@@ -41,7 +41,7 @@ def play(server: Apiserver, root: Path, namespace: str, scene: Scene) -> None:
     """The shop settled in `namespace`, then `scene`."""
 
     async def whole() -> None:
-        async with talking(server) as transport, pods_run(transport):
+        async with talking(server) as transport, pods_run(transport, namespace):
             await install_crds(transport)
             shop = Shop(root, namespace=namespace)
             commit = shop.push("The shop")
