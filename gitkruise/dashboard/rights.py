@@ -66,13 +66,15 @@ class Rules:
 
     def of_topic(self, topic: Topic) -> Needs:
         """Return what all rows of a topic need; those of `fleet`, `events` and of records have
-        their own, and plans are made for their viewer."""
+        their own, and plans and forecasts are made for their viewer."""
         match topic.split("/"):
             case ["cluster"] | ["fleet"] | ["events"] | ["session"] | ["stream", *_]:
                 return FREE
             case ["commits"] | ["drift"] | ["machines"] | ["commit" | "plan" | "diff", _]:
                 return FREE
-            case ["pods" | "past", noun, *space, _] if len(space) <= 1:
+            case ["pods" | "past", noun, *space, _] | ["forecast", _, noun, *space, _] if (
+                len(space) <= 1
+            ):
                 return self._object(noun, "".join(space))
             case ["why", noun, *space, _] if len(space) <= 1:
                 return self._object(noun, "".join(space)) | {Need("", "events", "".join(space))}

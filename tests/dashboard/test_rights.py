@@ -21,6 +21,10 @@ TOPICS: dict[str, tuple[str, str | None]] = {
     "pods of an object": ("pods/cloneset/shop/cart", "clonesets.apps.kruise.io pods shop"),
     "pods of one without a namespace": ("pods/sidecarset/mesh", "sidecarsets.apps.kruise.io pods"),
     "an explanation": ("why/cloneset/shop/cart", "clonesets.apps.kruise.io pods events shop"),
+    "the forecast of an edit": (
+        "forecast/hold/cloneset/shop/cart",
+        "clonesets.apps.kruise.io pods shop",
+    ),
     "nodes, which carry pods of every workload": (
         "nodes",
         "clonesets.apps.kruise.io sidecarsets.apps.kruise.io pods",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.context.charts import fetch_charts
@@ -35,11 +35,13 @@ from gitkruise.gitops.actions.actions import (
     FileEdit,
     act_message,
     compute,
+    edit_diff,
 )
 from gitkruise.gitops.actions.hold import action_of
 from gitkruise.gitops.actions.proof import check_outcome, check_reach, earlier_stages
 from gitkruise.gitops.actions.target import ObjectQuery, check_in_git, find_target
 from gitkruise.gitops.preview.changes import changes_between
+from gitkruise.gitops.runtime.foreseen_edits import ForeseenEdit
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.labels import (
     ADVANCED_STATEFULSET,
@@ -87,26 +89,26 @@ def act(options: ActionOptions) -> int:
     return waited(draft)
 
 
-def foreseen(options: ActionOptions) -> dict[str, Any]:
-    """Return the edit of an action and its plan, as the document of a page. Nothing is pushed.
+def foreseen(options: ActionOptions) -> ForeseenEdit:
+    """Return the edit of an action and its preview, for a page. Nothing is pushed.
 
-    {"message"} where git asks for it already. Blocking. Raises GitkruiseError.
+    Blocking. Raises NothingToDo where git asks for it already, and GitkruiseError.
     """
-    from gitkruise.cli.views.plan_page import plan_document  # noqa: PLC0415  only for pages
-
     publisher = Publisher(local_folder(options.repo), read_environment().variables)
     with Repository.open(str(publisher.folder)) as repository:
-        try:
-            draft = asyncio.run(_draft(publisher, repository, options))
-        except NothingToDo as nothing:
-            return {"message": nothing.findings[0].message}
-        return {"diff": list(draft.diff), "plan": plan_document(draft.report)}
+        draft = asyncio.run(_draft(publisher, repository, options))
+        tip, files = draft.after.commit.parents[0], draft.content.files
+        bare = tuple(edit_diff(repository, tip, files, context=0))
+    return ForeseenEdit(
+        diff=draft.diff, changed_lines=bare, base=draft.base, after=draft.after,
+        preview=draft.preview, cluster=draft.cluster,
+    )  # fmt: skip
 
 
 async def _draft(
     publisher: Publisher, repository: Repository, options: ActionOptions
 ) -> CommitDraft:
-    query = _query(options)
+    query = query_of(options.verb, options.object_name, options.namespace, options.unit)
     given = await given_config(repository, options)
     config = config_of(repository, given, "HEAD")
     check_in_git(config, query)
@@ -150,13 +152,14 @@ def _content(
     )  # fmt: skip
 
 
-def _query(options: ActionOptions) -> ObjectQuery:
-    wanted = parse_object(options.object_name)
+def query_of(verb: str, object_name: str, namespace: str, unit: str = "") -> ObjectQuery:
+    """Return the object that a command line names. Raises UsageProblem GK7040."""
+    wanted = parse_object(object_name)
     kind = _MOVED.get(wanted.noun)
     if kind is None or not wanted.name:
-        message = f"{options.verb} requires TYPE/NAME, such as cloneset/NAME or deployment/NAME"
+        message = f"{verb} requires TYPE/NAME, such as cloneset/NAME or deployment/NAME"
         raise UsageProblem(Finding(code="GK7040", message=message))
-    return ObjectQuery(kind=kind, name=wanted.name, namespace=options.namespace, unit=options.unit)
+    return ObjectQuery(kind=kind, name=wanted.name, namespace=namespace, unit=unit)
 
 
 async def _action_args(
@@ -171,16 +174,10 @@ async def _action_args(
 
         fetch_records(options.repo, options.cluster.name)
         left = pods_to_go(repository, options.cluster.name, target.key)
-        return ActionArgs() if left is None else ActionArgs(keep=left.to_go, pods=left.replicas)
-    from gitkruise.gitops.inspect.cluster_view import Survey  # noqa: PLC0415  imports the schemas
+    else:
+        from gitkruise.gitops.inspect.cluster_view import pods_now  # noqa: PLC0415  the schemas
 
-    async with connected(options.cluster, read_environment()) as chosen:
-        kinds, space = (target.key.group_kind,), target.key.namespace
-        survey = Survey(chosen.transport, load_catalog(), kinds, namespace=space)
-        await survey.look()
-        found = survey.managed(chosen.clock.now(), name=target.key.name)
-    rollouts = [m.rollout for m in found if m.key == target.key and m.rollout]
-    if not rollouts:
-        return ActionArgs()
-    replicas = rollouts[0].replicas
-    return ActionArgs(keep=max(replicas - rollouts[0].updated, 0), pods=replicas)
+        async with connected(options.cluster, read_environment()) as chosen:
+            now = chosen.clock.now()
+            left = await pods_now(chosen.transport, load_catalog(), target.key, now)
+    return ActionArgs() if left is None else ActionArgs(keep=left.to_go, pods=left.replicas)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +15,12 @@ from gitkruise.cli.context.cluster import ClusterChoice, connected, units_of_clu
 from gitkruise.cli.context.confirm import confirm_push
 from gitkruise.cli.context.next_commands import joined, lines_carrying
 from gitkruise.errors import InvalidManifests, NothingToDo
-from gitkruise.git.plumbing.commits import CommitAuthor, format_commit
 from gitkruise.git.push.status_branch import edit_tree
 from gitkruise.git.push.user_push import Branch, Publisher
 from gitkruise.git.push.worktree import commit_id
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.actions.target import BranchState, read_branch
+from gitkruise.gitops.actions.actions import edit_diff
+from gitkruise.gitops.actions.target import DRY_RUN, BranchState, commit_over, read_branch
 from gitkruise.gitops.config.loader import load_config
 from gitkruise.gitops.preview.inputs import (
     base_of,
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.config import Config, Sink, Unit
     from gitkruise.model.gitops.report import PlanReport
 
-_SECRET: Final = re.compile(rb"kind[\"']?\s*:\s*[\"']?Secret")
 GATES: Final = Gates()
 EarlierStages: TypeAlias = "Callable[[Sequence[Desired]], tuple[tuple[Desired, ...], ...]]"
 
@@ -159,7 +156,7 @@ async def drafted(
         sink=sink,
         preview=preview,
         cluster=cluster,
-        diff=tuple(_diff(repository, tip, content.files)),
+        diff=tuple(edit_diff(repository, tip, content.files)),
     )
 
 
@@ -214,7 +211,12 @@ def _side_after(
     if earlier and (repository.tree_id(earlier), repository.message(earlier)) == (tree, message):
         commit = earlier
     elif options.dry_run:
-        commit = _unpublished(repository, tree, tip, message)
+        from gitkruise.kube.system.wall_clock import wall_time  # noqa: PLC0415
+
+        # Needs neither an identity of git nor a signing key.
+        commit = commit_over(
+            repository, tip, content.files, message, author=DRY_RUN, now=wall_time()
+        )
     else:
         commit = publisher.commit(tree, earlier or tip, message)
     after = read_side(repository, commit, state.config, load_catalog(), GATES)
@@ -222,16 +224,6 @@ def _side_after(
     if errors:
         raise InvalidManifests(*errors)
     return after
-
-
-def _unpublished(repository: Repository, tree: str, tip: str, message: str) -> str:
-    """Return the commit of a dry run: it needs neither an identity of git nor a signing key."""
-    from gitkruise.kube.system.wall_clock import wall_time  # noqa: PLC0415
-
-    author = CommitAuthor(name="dry run", email="")
-    return repository.write_object(
-        "commit", format_commit(tree, [tip], author, wall_time(), message)
-    )
 
 
 async def _preview(
@@ -257,18 +249,6 @@ def _branch_onto(options: CommitOptions, content: CommitContent, sink: Sink | No
     if not options.pr and (options.directly or not forge):
         return ""
     return f"gitkruise/{content.branch}"
-
-
-def _diff(repository: Repository, commit: str, files: Mapping[str, bytes]) -> Iterator[str]:
-    """Return a unified diff, without context lines in a file that contains Secrets."""
-    for file, data in files.items():
-        entry = repository.find(commit, file)
-        assert entry is not None
-        old = repository.read_blob(entry.id)
-        context = 0 if _SECRET.search(old) else 3
-        before, after = (each.decode("utf-8", "replace").splitlines() for each in (old, data))
-        names = (f"a/{file}", f"b/{file}")
-        yield from difflib.unified_diff(before, after, *names, lineterm="", n=context)
 
 
 # Showing ------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ export function forecastView(found) {
   if (found.message) return [el("p", { class: "facts" }, found.message)];
   return [
     el("p", { class: "facts" }, `${found.plan.source} · planned ${moment(found.at)}; nothing is done`),
+    found.plan.hidden ? el("p", { class: "note" }, found.plan.hidden) : null,
     found.diff.length === 0 ? null : el("pre", { class: "text", tabindex: "0", "aria-label": "Edit in git" }, found.diff.join("\n")),
     ...changes(found.plan),
   ].filter(Boolean);

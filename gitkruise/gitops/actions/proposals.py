@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gitkruise.errors import InvalidManifests
-from gitkruise.git.plumbing.commits import CommitAuthor, format_commit
+from gitkruise.git.plumbing.commits import CommitAuthor
 from gitkruise.git.plumbing.refs import full_ref
-from gitkruise.git.push.status_branch import edit_tree
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import (
     ActionArgs,
@@ -27,7 +26,13 @@ from gitkruise.gitops.actions.proof import (
     check_reach,
     check_reached,
 )
-from gitkruise.gitops.actions.target import BranchState, ObjectQuery, find_target, read_branch
+from gitkruise.gitops.actions.target import (
+    BranchState,
+    ObjectQuery,
+    commit_over,
+    find_target,
+    read_branch,
+)
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.images.references import references_to
 from gitkruise.gitops.images.survey import ImageState
@@ -194,9 +199,10 @@ class Proposer:
     ) -> PlanSide:
         """Write the commit, and read it. Raises InvalidManifests."""
         repository = self.repository
-        tree = edit_tree(repository, repository.tree_id(state.side.commit.id), files, [])
-        data = format_commit(tree, parents, self.identity, self.clock.now(), message)
-        commit = repository.write_object("commit", data)
+        commit = commit_over(
+            repository, state.side.commit.id, files, message,
+            author=self.identity, now=self.clock.now(), parents=parents,
+        )  # fmt: skip
         after = read_side(repository, commit, state.config, self.live.catalog, self.gates)
         errors = [f for f in after.findings if f.is_error]
         if errors:

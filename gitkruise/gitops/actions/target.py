@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from difflib import get_close_matches
 from typing import Final
 
 from gitkruise.errors import Finding, UsageProblem
+from gitkruise.git.plumbing.commits import CommitAuthor, format_commit
+from gitkruise.git.push.status_branch import edit_tree
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import ActionTarget
 from gitkruise.gitops.preview.inputs import PlanSide, read_side
@@ -21,6 +24,7 @@ from gitkruise.wire.primitives.names import GroupKind, named
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.selectors import label_selector
 
+DRY_RUN: Final = CommitAuthor(name="dry run", email="")  # of commits that are only previewed
 _LABELS: Final = ("spec", "template", "metadata", "labels")
 
 
@@ -63,6 +67,25 @@ def read_branch(
     config = Config(config.sources, here, config.sinks, config.receivers)
     side = read_side(repository, tip, config, catalog, gates)
     return BranchState(branch=branch, config=config, side=side)
+
+
+def commit_over(
+    repository: Repository,
+    tip: str,
+    files: Mapping[str, bytes],
+    message: str,
+    *,
+    author: CommitAuthor,
+    now: datetime,
+    parents: Sequence[str] = (),
+) -> str:
+    """Write a commit that no branch has: the tree of `tip` with other `files`. Return its id.
+
+    Its parents are `tip` unless they are given.
+    """
+    tree = edit_tree(repository, repository.tree_id(tip), files, [])
+    data = format_commit(tree, parents or [tip], author, now, message)
+    return repository.write_object("commit", data)
 
 
 def find_target(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from gitkruise.errors import ApiError, Forbidden, NotFound
 from gitkruise.gitops.status.observer import STATE_OF
+from gitkruise.gitops.status.reader import PodsToGo
 from gitkruise.kube.cache.informer import Informer
 from gitkruise.kube.cache.list_watch import (
     Empty,
@@ -286,3 +287,19 @@ def _judged(obj: Obj) -> tuple[State, str]:
     verdict = health(obj)
     state = STATE_OF[verdict.phase]
     return state, "" if state is State.DONE else verdict.message or verdict.reason
+
+
+async def pods_now(
+    transport: Transport, catalog: Catalog, key: ObjectKey, now: datetime
+) -> PodsToGo | None:
+    """Return how many pods of a live rollout are not updated yet; None if it has none to count.
+
+    Raises ApiError.
+    """
+    survey = Survey(transport, catalog, (key.group_kind,), namespace=key.namespace)
+    await survey.look()
+    found = survey.managed(now, name=key.name)
+    rollout = next((m.rollout for m in found if m.key == key), None)
+    if rollout is None:
+        return None
+    return PodsToGo(max(rollout.replicas - rollout.updated, 0), rollout.replicas)

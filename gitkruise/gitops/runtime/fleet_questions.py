@@ -15,18 +15,20 @@ from gitkruise.errors import (
 )
 from gitkruise.git.plumbing.errors import ref_missing
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.config.fingerprints import source_of
+from gitkruise.gitops.actions.actions import ActionVerb
+from gitkruise.gitops.actions.target import ObjectQuery
 from gitkruise.gitops.inspect.drift import DriftComparison, differences
 from gitkruise.gitops.preview.changes import changes_between
 from gitkruise.gitops.preview.inputs import PlanSide
 from gitkruise.gitops.preview.preview import offline_preview
 from gitkruise.gitops.preview.report import report_of
 from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
+from gitkruise.gitops.runtime.foreseen_edits import EditForecasts, ForeseenEdit
 from gitkruise.gitops.runtime.supervisor import Supervisor
 from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.workers.jobs import errors_of
+from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.change import Desired, ObjectChange
-from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.record import DriftRecord
 from gitkruise.model.gitops.report import PlanReport
 from gitkruise.model.workloads.feature_gates import Gates
@@ -44,10 +46,11 @@ class FollowedCommit:
 
 @dataclass(frozen=True, slots=True)
 class RunningFleet:
-    """Reads for pages of a controller: its mirrors, its workers, its watches. It writes nothing."""
+    """Reads for pages of a controller: its mirrors, its workers, its watches. It pushes nothing."""
 
     fleet: Supervisor
     gates: Gates
+    clock: Clock
 
     async def followed(self, id_: str) -> FollowedCommit:
         """Return the commit that an id, perhaps abbreviated, names in a followed history.
@@ -84,7 +87,7 @@ class RunningFleet:
         )
 
     async def _sides(self, commit: FollowedCommit) -> tuple[PlanSide | None, PlanSide]:
-        rules = (self._units_of(commit.source), self.fleet.live.catalog, self.gates)
+        rules = (self.fleet.units_of(commit.source), self.fleet.live.catalog, self.gates)
         repository, workers = commit.repository, self.fleet.workers
         parents = (await asyncio.to_thread(repository.commit, commit.id)).parents
         target = await workers.side(repository, commit.id, *rules)
@@ -92,6 +95,14 @@ class RunningFleet:
             raise InvalidManifests(*wrong)
         base = await workers.side(repository, parents[0], *rules, base=True) if parents else None
         return base, target
+
+    async def foreseen(
+        self, verb: ActionVerb, query: ObjectQuery, partition: str = ""
+    ) -> ForeseenEdit:
+        """Return what a command would commit now; see EditForecasts.foresee."""
+        return await EditForecasts(self.fleet, self.gates, self.clock).foresee(
+            verb, query, partition
+        )
 
     async def drift(self) -> DriftComparison:
         """Compare every unit with the commit that it takes. Raises ClusterFailed while the watches
@@ -139,11 +150,6 @@ class RunningFleet:
                 return FollowedCommit(name, follower.repository, full)
         urls = ", ".join(follower.repository.url for _, follower in followers)
         raise ref_missing(urls, id_, [])
-
-    def _units_of(self, source: str) -> Config:
-        config = self.fleet.config
-        units = {name: one for name, one in config.units.items() if source_of(one) == source}
-        return Config(config.sources, units, config.sinks, config.receivers)
 
 
 def _in_history(follower: SourceFollower, id_: str) -> str:

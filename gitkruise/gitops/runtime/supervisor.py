@@ -187,6 +187,12 @@ class Supervisor:
         """Return the path of each Receiver."""
         return {name: url for one in self._receivers.values() for name, url in one.urls.items()}
 
+    def units_of(self, source: str) -> Config:
+        """Return the configuration without the units of other sources."""
+        config = self.config
+        units = {name: one for name, one in config.units.items() if source_of(one) == source}
+        return Config(config.sources, units, config.sinks, config.receivers)
+
     # Changing it ----------------------------------------------------------------------------
 
     async def reconcile(

@@ -154,6 +154,46 @@ def test_deletions_of_a_unit_with_hidden_objects_may_wait(
     assert "bank" not in json.dumps(plan)
 
 
+PROMOTE = "forecast/promote/cloneset/shop/checkout"
+
+
+def test_an_edit_is_foreseen_without_the_lines_of_others_around_it(
+    checkout: Checkout, cluster: Path
+) -> None:
+    """The file has the object of another namespace before and after the line that changes."""
+    checkout.commit("first", {"all.yaml": cloneset("v1")})
+    before, after = config_map("vault", "bank"), config_map("ledger", "bank")
+    text = f"{before}\n---\n{cloneset('v2', partition='60%')}---\n{after}"
+    checkout.commit("canary", {"all.yaml": text})
+    found = ask(cluster, checkout.folder, lambda a, v: a.find_out(PROMOTE, v))
+    changed = [line for line in found["diff"] if line[:1] in "+-" and line[1:2] not in "+-"]
+    assert [line.strip() for line in changed] == ["-    partition: 60%", "+    partition: 0"]
+    assert found["diff"][2].startswith("@@"), "no line before the changed ones"
+    assert len(found["diff"]) == 5
+    (entry,) = found["plan"]["entries"]
+    assert entry["name"] == "~ CloneSet shop/checkout"
+    assert found["plan"]["hidden"] == ""
+    assert [word for word in FOREIGN if word in json.dumps(found)] == []
+    whole = ask(cluster, checkout.folder, lambda a, v: a.find_out(PROMOTE, v), ROOT)
+    assert "ledger" in json.dumps(whole["diff"])
+
+
+@pytest.mark.parametrize(("about", "code"), [
+    (f"{PROMOTE}?partition=90%", "GK7042"),
+    (PROMOTE.replace("checkout", "ledgers"), "GK7091"),
+])  # fmt: skip
+def test_a_refusal_is_told_where_it_names_no_other_object(
+    checkout: Checkout, cluster: Path, about: str, code: str
+) -> None:
+    checkout.commit("first", {"cart.yaml": cloneset("v1")})
+    other = cloneset("v1", name="ledger").replace("shop", "bank")
+    checkout.commit("canary", {"cart.yaml": cloneset("v2", partition="60%"), "b.yaml": other})
+    with pytest.raises(DiagnosticError) as refused:
+        ask(cluster, checkout.folder, lambda a, v: a.find_out(about, v))
+    assert refused.value.findings[0].code == code
+    assert "bank" not in str(refused.value)
+
+
 def test_drift_is_compared_for_the_objects_that_a_viewer_may_list(
     checkout: Checkout, cluster: Path
 ) -> None:

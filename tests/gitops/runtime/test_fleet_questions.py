@@ -33,7 +33,7 @@ def ask(stage: Stage, folder: Path, body: Body) -> Any:
     async def script() -> None:
         async with controller(program, stage.wire, stage.clock) as running:
             await stage.rest(120)
-            fleet = RunningFleet(running.fleet, Gates())
+            fleet = RunningFleet(running.fleet, Gates(), stage.clock)
             chosen = ChosenCluster(
                 transport=stage.wire, clock=stage.clock, name="test", namespace="shop"
             )
@@ -132,9 +132,58 @@ def test_a_plan_of_an_invalid_commit_says_why(staged: MakeStage, tmp_path: Path)
     ask(stage, tmp_path, body)
 
 
+PROMOTE = "forecast/promote/cloneset/shop/web"
+
+
+def test_an_edit_is_foreseen_in_the_mirror_and_nothing_is_pushed(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    stage = staged()
+    pushed(stage, one=documents(web("app:v1")), two=documents(config_map("b", x="1")))
+    tip = pushed(stage, one=documents(web("app:v2", partition="60%")))
+
+    async def body(answers: Answers, _: RunningController) -> Any:
+        edits = PROMOTE, f"{PROMOTE}?partition=20%", PROMOTE.replace("promote", "hold")
+        return [await answers.find_out(one, Machine()) for one in edits]
+
+    whole, part, held = ask(stage, tmp_path, body)
+    assert "-      partition: 60%" in whole["diff"]
+    assert "+      partition: 20%" in part["diff"]
+    (entry,) = part["plan"]["entries"]
+    assert entry["name"] == "~ CloneSet shop/web"
+    assert part["plan"]["source"] == "live objects of cluster test"
+    assert part["command"] == "gitkruise promote cloneset/web -n shop --partition 20%"
+    assert held.keys() >= {"message"}, "every pod stays where it is: git asks for that already"
+    assert run_git(stage.origin.bare, "rev-parse", "main").strip() == tip
+    refs = run_git(stage.origin.bare, "for-each-ref", "--format=%(refname)").split()
+    assert refs == ["refs/heads/main"]
+
+
 @pytest.mark.parametrize(("about", "code"), [
-    ("forecast/promote/cloneset/shop/web", "GK7066"),
-    ("drift", "GK7067"), ("plan/abcdef0", "GK7067"), ("commit/abcdef0", "GK7067"),
+    ("forecast/promote/cloneset/shop/other", "GK7040"),
+    ("forecast/rollback/cloneset/shop/web", "GK7041"),
+    (f"{PROMOTE}?partition=90%", "GK7042"),
+])  # fmt: skip
+def test_an_edit_that_the_command_refuses_is_refused_in_its_words(
+    staged: MakeStage, tmp_path: Path, about: str, code: str
+) -> None:
+    stage = staged()
+    pushed(
+        stage, one=documents(web("app:v1", partition="60%")), two=documents(config_map("b", x="1"))
+    )
+
+    async def body(answers: Answers, _: RunningController) -> Any:
+        with pytest.raises(DiagnosticError) as refused:
+            await answers.find_out(about, Machine())
+        return refused.value
+
+    error = ask(stage, tmp_path, body)
+    assert error.findings[0].code == code, str(error)
+
+
+@pytest.mark.parametrize(("about", "code"), [
+    (PROMOTE, "GK7067"), ("drift", "GK7067"), ("plan/abcdef0", "GK7067"),
+    ("commit/abcdef0", "GK7067"),
 ])  # fmt: skip
 def test_what_a_controller_cannot_answer_is_refused(
     staged: MakeStage, about: str, code: str

@@ -247,7 +247,7 @@ async def _run(
             ):
                 waiting.over = True
                 if pages is not None and pages.heard is not None:
-                    pages.heard.fleet = RunningFleet(running.fleet, options.gates)
+                    pages.heard.fleet = RunningFleet(running.fleet, options.gates, chosen.clock)
                 units = following(len(options.config.units), file, running.custom, chosen.name)
                 _announce(running, units)
                 await stop.wait()

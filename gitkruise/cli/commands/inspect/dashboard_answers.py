@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from gitkruise.cli.context.cluster import ClusterChoice
 from gitkruise.cli.context.local_repository import named_commit
 from gitkruise.cli.context.next_commands import carrying
-from gitkruise.errors import ApiError, Finding, GitkruiseError, NotFound, UsageProblem
+from gitkruise.errors import (
+    ApiError,
+    Finding,
+    GitkruiseError,
+    NotFound,
+    NothingToDo,
+    UsageProblem,
+)
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.times import format_time
 
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
     from gitkruise.git.repository.repository import Repository
     from gitkruise.gitops.inspect.drift import DriftComparison
     from gitkruise.gitops.runtime.fleet_questions import RunningFleet
+    from gitkruise.gitops.runtime.foreseen_edits import ForeseenEdit
     from gitkruise.model.gitops.change import ObjectChange
     from gitkruise.model.gitops.config import Config
     from gitkruise.model.gitops.report import PlanReport
@@ -32,6 +40,7 @@ log: Final = logging.getLogger(__name__)
 _VERBS: Final = frozenset({"promote", "hold", "pause", "resume", "rollback"})
 _GATED: Final = frozenset({"promote", "hold"})  # that set a partition
 _PARTITION: Final = re.compile(r"partition=([0-9]{1,9}%?)")
+_OF_OBJECT: Final = frozenset({"GK7041", "GK7042"})  # refusals
 _PLANS: Final = 16  # that are kept: the plan of a commit against its parent stays the same
 
 
@@ -81,8 +90,8 @@ class AnswerSource(Protocol):
         """Compare live objects with git now; a unit that cannot be read hides no other."""
         ...
 
-    async def foreseen(self, edit: AskedEdit) -> Mapping[str, Any]:
-        """Return the edit that a command would make, and its plan."""
+    async def foreseen(self, edit: AskedEdit) -> ForeseenEdit:
+        """Return the edit that a command would make, and its preview. Raises NothingToDo."""
         ...
 
 
@@ -117,7 +126,7 @@ class Answers:
         if self.source is None:
             return None
         if question == "forecast":
-            return await self._forecast(self.source, *rest.split("/"))
+            return await self._forecast(self.source, viewer, *rest.split("/"))
         from gitkruise.cli.views.history import COMMIT_ID  # noqa: PLC0415  imports the model
 
         asked = question in {"commit", "plan", "diff"} and COMMIT_ID.fullmatch(rest)
@@ -232,23 +241,38 @@ class Answers:
         return {obj["metadata"]["name"]: obj for obj in found}
 
     async def _forecast(
-        self, source: AnswerSource, verb: str, *place: str
+        self, source: AnswerSource, viewer: Viewer, verb: str, *place: str
     ) -> Mapping[str, Any] | None:
-        if verb not in _VERBS or len(place) not in {2, 3} or not all(place):
+        edit = asked_edit(verb, *place)
+        if edit is None:
             return None
-        noun, *space, last = place
-        name, asks, asked = last.partition("?")
-        gate = _PARTITION.fullmatch(asked)
-        if asks and (gate is None or verb not in _GATED):
-            return None
-        partition = gate[1] if gate is not None else ""
-        edit = AskedEdit(
-            verb=verb, noun=noun, namespace="".join(space), name=name, partition=partition
-        )
-        async with self._one:
-            found = await source.foreseen(edit)
+        everything = await viewer.everything()
+        try:
+            async with self._one:
+                seen = await source.foreseen(edit)
+            found = await _foreseen(seen, None if everything else viewer)
+        except NothingToDo as nothing:
+            found = {"message": nothing.findings[0].message}
+        except GitkruiseError as error:
+            if everything or isinstance(error, FollowsNothing) or _about_the_object(error):
+                raise
+            log.warning(log_line("dashboard-answer-withheld", object=edit.command, error=error))
+            raise _withheld(edit.command) from error
         command = carrying(edit.command, self.chosen.flags)
         return {**found, "command": command, "at": format_time(self.chosen.clock.now())}
+
+
+def asked_edit(verb: str, *place: str) -> AskedEdit | None:
+    """Return the edit of `VERB/NOUN/[NAMESPACE/]NAME[?partition=VALUE]`; None for anything else."""
+    if verb not in _VERBS or len(place) not in {2, 3} or not all(place):
+        return None
+    noun, *space, last = place
+    name, asks, asked = last.partition("?")
+    gate = _PARTITION.fullmatch(asked)
+    if asks and (gate is None or verb not in _GATED):
+        return None
+    partition = gate[1] if gate is not None else ""
+    return AskedEdit(verb=verb, noun=noun, namespace="".join(space), name=name, partition=partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +317,7 @@ class LocalRepository:
             cluster=self.chosen.name,
         )  # fmt: skip
 
-    async def foreseen(self, edit: AskedEdit) -> Mapping[str, Any]:
+    async def foreseen(self, edit: AskedEdit) -> ForeseenEdit:
         from gitkruise.cli.context.commit_action import ActionOptions, foreseen  # noqa: PLC0415
 
         options = ActionOptions(
@@ -349,18 +373,12 @@ class RunningSources:
     async def drift(self) -> DriftComparison:
         return await self._leading().drift()
 
-    async def foreseen(self, edit: AskedEdit) -> Mapping[str, Any]:
-        """Refuse: an edit is previewed where it can be committed. Raises UsageProblem GK7066."""
-        raise UsageProblem(
-            Finding(
-                code="GK7066",
-                message="the pages of `gitkruise run` preview no edit",
-                notes=(
-                    ("why", "the controller has mirrors of its sources, and no checkout"),
-                    ("next", f"in a checkout: {edit.command} --print"),
-                ),
-            )
-        )
+    async def foreseen(self, edit: AskedEdit) -> ForeseenEdit:
+        from gitkruise.cli.context.commit_action import query_of  # noqa: PLC0415  the model
+        from gitkruise.gitops.actions.actions import ActionVerb  # noqa: PLC0415  the model
+
+        query = query_of(edit.verb, f"{edit.noun}/{edit.name}", edit.namespace)
+        return await self._leading().foreseen(ActionVerb(edit.verb), query, edit.partition)
 
     def _leading(self) -> RunningFleet:
         fleet = self.fleet()
@@ -412,6 +430,28 @@ def _plan_part(plan: Mapping[str, Any], *, shown: int, hidden: int) -> Mapping[s
     content = {} if shown else {"subject": "", "blast": [], "summary": ""}
     nothing = "" if hidden else plan["nothing"]
     return {**plan, **content, "nothing": nothing, "hidden": left_out({"object": hidden})}
+
+
+async def _foreseen(seen: ForeseenEdit, viewer: Viewer | None) -> dict[str, Any]:
+    """An edit and its plan; for a `viewer` who does not see everything, of what it may list.
+
+    The edit reaches one object, so its changed lines are about that; those around them may not be.
+    """
+    from gitkruise.cli.views.plan_page import plan_document  # noqa: PLC0415  the model
+
+    whole = seen.report()
+    if viewer is None:
+        return {"diff": list(seen.diff), "plan": plan_document(whole)}
+    keys = frozenset(key for entry in whole.entries for key in entry.keys)
+    shown = await viewer.shown(keys)
+    part = plan_document(seen.report(shown))
+    plan = _plan_part(part, shown=len(shown), hidden=len(keys) - len(shown))
+    return {"diff": list(seen.changed_lines), "plan": plan}
+
+
+def _about_the_object(error: GitkruiseError) -> bool:
+    """Return whether a refusal is about the object that was asked for, and names no other."""
+    return isinstance(error, UsageProblem) and {f.code for f in error.findings} <= _OF_OBJECT
 
 
 def _withheld(about: str) -> UsageProblem:
