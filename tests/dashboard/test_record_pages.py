@@ -22,7 +22,7 @@ from tests.dashboard.record_scenes import (
     record,
     sidecars,
 )
-from tests.dashboard.scenes import COMMIT, event, fleet, pods, row
+from tests.dashboard.scenes import COMMIT, event, fleet, pods, rollout, row
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 ONE = f"/commit/{COMMIT}"
@@ -175,6 +175,30 @@ def test_a_slider_shows_what_another_partition_would_do(
     dashboard.table.answers.clear()
     page.get_by_role("button", name="Lower partition").click()
     expect(page.get_by_text("No preview: the dashboard reads no repository")).to_be_visible()
+
+
+@pytest.mark.parametrize(("noun", "gate", "said"), [
+    ("statefulset", {"partition": "3"}, "3, as it is now"),
+    ("deployment", {"partition": "0", "canary": "30%", "kept": 7}, "7, as it is now"),
+])  # fmt: skip
+def test_every_rollout_has_the_slider(
+    page: Page, dashboard: Dashboard, noun: str, gate: dict[str, Any], said: str
+) -> None:
+    held = rollout(**gate)
+    one = row("cart", "Held", noun=noun, rollout=held)
+    place = f"{noun}/shop/cart"
+    dashboard.write(**{"fleet": fleet(one), f"pods/{place}": pods(noun=noun, rollout=held)})
+    enter(page, dashboard, f"/{place}")
+    slider = page.get_by_role("slider", name="Pods that stay on the old revision")
+    expect(slider).to_have_attribute("aria-valuetext", said)
+
+
+def test_a_partition_that_cannot_be_read_has_no_slider(page: Page, dashboard: Dashboard) -> None:
+    held = rollout(partition="many")
+    dashboard.write(fleet=fleet(row("cart", "Held")), pods=pods(rollout=held))
+    enter(page, dashboard, "/cloneset/shop/cart")
+    expect(page.get_by_text("partition many")).to_be_visible()
+    expect(page.get_by_role("slider", name="Pods that stay on the old revision")).to_be_hidden()
 
 
 def test_a_plan_prints_dark_on_white_without_controls(page: Page, dashboard: Dashboard) -> None:

@@ -1,9 +1,10 @@
-// A slider over the partition of a CloneSet: what another value would do, as the command previews it.
+// A slider over the partition of a rollout: what another value would do, as the command previews it.
 import { command, el, fill, say } from "./dom.js";
 import { forecastView } from "./plan.js";
 import { unanswered } from "./words.js";
 
 const ASK_AFTER_MS = 500;
+const READABLE = /^[0-9]+%?$/;
 
 export class PartitionSlider {
   constructor(path) {
@@ -32,11 +33,19 @@ export class PartitionSlider {
     );
   }
 
-  /** Take in the rollout of now; a value that was chosen stays chosen. */
+  /**
+   * Take in the rollout of now; a value that was chosen stays chosen. A canary is written as the pods
+   * that it keeps back, because `--partition` means the same for every kind.
+   */
   take(rollout) {
-    const percent = rollout.partition.endsWith("%");
+    const now = rollout.canary === "" ? rollout.partition : String(rollout.kept);
+    if (!READABLE.test(now)) {
+      this.root.hidden = true;
+      return;
+    }
+    const percent = now.endsWith("%");
     const kept = !this.root.hidden && this.changed && percent === this.percent;
-    this.now = rollout.partition;
+    this.now = now;
     this.percent = percent;
     this.range.max = this.percent ? "100" : String(Math.max(rollout.replicas, Number(amount(this.now))));
     this.range.step = this.percent && Number(amount(this.now)) % 5 === 0 ? "5" : "1";

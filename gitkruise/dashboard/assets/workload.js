@@ -35,7 +35,7 @@ export class WorkloadPage {
     this.why = el("section", { "aria-labelledby": "why", hidden: "" });
     this.grid = new PodGrid();
     this.lanes = new RevisionLanes(this.place.map(encodeURIComponent).join("/"), (at) => this.turnTo(at));
-    this.slider = noun === "cloneset" ? new PartitionSlider(this.place.map(encodeURIComponent).join("/")) : null;
+    this.slider = new PartitionSlider(this.place.map(encodeURIComponent).join("/"));
     this.past = el("p", { class: "note", role: "status", hidden: "" });
     this.table = this.podTable();
     this.revisions = el("tbody");
@@ -53,7 +53,7 @@ export class WorkloadPage {
       this.lanes.root,
       this.past,
       el("section", {}, el("div", { class: "tools" }, this.count, this.switch), this.grid.root, this.table),
-      this.slider?.root,
+      this.slider.root,
       this.sidecars?.root,
       el("section", {}, el("h2", {}, "Revisions"), this.revisionTable()),
       el("section", {}, el("h2", {}, "Events"), this.events.root),
@@ -168,7 +168,7 @@ export class WorkloadPage {
     this.showTable();
     if (this.at !== "") return;
     this.ask(head);
-    if (head.rollout) this.slider?.take(head.rollout);
+    if (head.rollout) this.slider.take(head.rollout);
   }
 
   absent() {
