@@ -25,16 +25,17 @@ NOTHING: Final[Mapping[str, bytes]] = {}
 
 @dataclass(slots=True)
 class PastMoment:
-    """Rows that changed in one second, None for one that went, and pods by revision after it;
-    `unseen` is the beginning of the gap before it."""
+    """Rows that changed in one second, None for one that went; after it, pods by revision and the
+    commit that the workload has from git. `unseen` is the beginning of the gap before it."""
 
     at: str
     changes: dict[str, bytes | None]
     pods: dict[str, int]
+    commit: str = ""
     unseen: str = ""
 
     def lane(self) -> dict[str, Any]:
-        return {"at": self.at, "unseen": self.unseen, "pods": self.pods}
+        return {"at": self.at, "unseen": self.unseen, "pods": self.pods, "commit": self.commit}
 
 
 @dataclass(slots=True)
@@ -60,7 +61,7 @@ class PastRows:
         changes_max: int = CHANGES_MAX,
     ) -> PastRows:
         """Return a memory that begins with the rows of now."""
-        since = PastMoment(now, {}, _counted({}, dict(rows), {}))
+        since = PastMoment(now, {}, _counted({}, dict(rows), {}), _commit(rows, ""))
         return cls(dict(rows), since, rows, moments_max=moments_max, changes_max=changes_max)
 
     def note(self, now: str, rows: Mapping[str, bytes]) -> None:
@@ -74,16 +75,16 @@ class PastRows:
         if not changed and not unseen:
             return
         newest = self.moments[-1] if self.moments else self.since
-        pods = _counted(newest.pods, changed, before)
+        pods, commit = _counted(newest.pods, changed, before), _commit(changed, newest.commit)
         if newest.at == now and not unseen:
-            newest.pods = pods
+            newest.pods, newest.commit = pods, commit
             if newest is self.since:
                 _apply(self.first, changed)
                 return
             self.changes += len(changed.keys() - newest.changes.keys())
             newest.changes |= changed
         else:
-            self.moments.append(PastMoment(now, changed, pods, unseen))
+            self.moments.append(PastMoment(now, changed, pods, commit, unseen))
             self.changes += len(changed)
         while len(self.moments) > self.moments_max or self.changes > self.changes_max:
             self._forget()
@@ -92,11 +93,11 @@ class PastRows:
         oldest = self.moments.popleft()
         self.changes -= len(oldest.changes)
         _apply(self.first, oldest.changes)
-        self.since = PastMoment(oldest.at, {}, oldest.pods)
+        self.since = PastMoment(oldest.at, {}, oldest.pods, oldest.commit)
 
     def lanes(self, since: str = "") -> dict[str, Any]:
-        """Return pods by revision at every moment from `since` on; `unseen` is the beginning of a
-        gap before one.
+        """Return pods by revision, and the commit, at every moment from `since` on; `unseen` is the
+        beginning of a gap before one.
 
         A moment holds until the next one, or until the gap before that.
         """
@@ -168,6 +169,16 @@ def _apply(rows: dict[str, bytes], changes: Mapping[str, bytes | None]) -> None:
             rows.pop(key, None)
         else:
             rows[key] = row
+
+
+def _commit(changed: Mapping[str, bytes | None], before: str) -> str:
+    """Return the commit that the head says after rows changed."""
+    head = changed.get(HEAD)
+    return msgspec.json.decode(head, type=_HeadRow).commit if head is not None else before
+
+
+class _HeadRow(msgspec.Struct):
+    commit: str = ""
 
 
 class _PodRow(msgspec.Struct):

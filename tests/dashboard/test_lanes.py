@@ -78,6 +78,16 @@ def test_a_click_on_a_lane_goes_to_its_moment(page: Page, dashboard: Dashboard) 
     expect(page.get_by_text("10 pods, 0 of the newest revision")).to_be_visible()
 
 
+def test_commits_that_changed_the_workload_are_marked(page: Page, dashboard: Dashboard) -> None:
+    rolled_out(page, dashboard)
+    marks = page.get_by_role("list", name="Commits").get_by_role("listitem")
+    expect(marks).to_have_text([re.compile(r"^4f2c9e1 before \d\d:")])
+    dashboard.write(pods=pods(10, 4, commit="8ab13d0" + "0" * 33))
+    expect(marks).to_have_text([re.compile("^4f2c9e1"), re.compile(r"^8ab13d0 at \d\d:")])
+    page.get_by_role("link", name="8ab13d0").click()
+    assert page.url.endswith("/commit/8ab13d0" + "0" * 33)
+
+
 def test_a_moment_that_is_not_remembered_is_said_to_be(page: Page, dashboard: Dashboard) -> None:
     rolled_out(page, dashboard)
     page.goto(f"{dashboard.base}{CART}?at=2020-01-01T00:00:00Z")

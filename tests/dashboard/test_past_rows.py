@@ -48,6 +48,14 @@ def test_pods_are_counted_by_revision_at_every_moment() -> None:
     ]  # fmt: skip
 
 
+def test_every_moment_has_the_commit_of_the_workload() -> None:
+    first = {**encoded(a="v1"), "": b'{"commit": "4f2c9e1"}'}
+    second = {**first, "": b'{"commit": "8ab13d0"}'}
+    pods = {**second, "a": encoded(a="v2")["a"]}
+    found = remembered((0, first), (3, second), (5, pods)).lanes()
+    assert [m["commit"] for m in found["moments"]] == ["4f2c9e1", "8ab13d0", "8ab13d0"]
+
+
 def test_moments_are_read_from_a_known_one_on() -> None:
     found = remembered((0, encoded(a="v1")), (3, encoded(a="v2")), (5, encoded(a="v3")))
     told = found.lanes(at(3))

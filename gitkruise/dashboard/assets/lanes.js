@@ -1,9 +1,10 @@
 // Pods per revision over time, as far as the server remembers; one moment of it can be chosen.
-import { el, keep, say } from "./dom.js";
+import { el, keep, say, showCommit } from "./dom.js";
 import { clock, plural } from "./words.js";
 
 const SHOWN = 8; // revisions
 const HIGH = 28; // of a lane, in pixels
+const COMMITS = 6; // that are named, the newest ones
 const TICK_MS = 5000;
 const READ_MS = 300; // after a change, for those that come with it
 const COLOURS = { update: "--new", current: "--old" };
@@ -19,6 +20,7 @@ export class RevisionLanes {
     this.at = "";
     this.facts = el("p", { class: "summary" }, "Nothing is remembered yet");
     this.lanes = el("div", { class: "lanes" });
+    this.marks = el("ol", { class: "marks", "aria-label": "Commits" });
     this.range = el("input", { type: "range", min: "0", step: "1", "aria-label": "Moment", input: () => this.move() });
     this.said = el("p", { class: "card" });
     this.back = el("button", { type: "button", hidden: "", click: () => this.go("") }, "Back to now");
@@ -28,6 +30,7 @@ export class RevisionLanes {
       el("h2", {}, "Revisions over time"),
       this.facts,
       this.lanes,
+      this.marks,
       el("div", { class: "tools" }, this.range, this.back),
       this.said,
     );
@@ -48,11 +51,12 @@ export class RevisionLanes {
 
   /** Take in the rows of now: the server knows when pods went from one revision to another. */
   observe(rows) {
-    for (const one of rows.get("")?.rollout?.revisions ?? []) this.roles.set(one.hash, one.role);
+    const head = rows.get("");
+    for (const one of head?.rollout?.revisions ?? []) this.roles.set(one.hash, one.role);
     const pods = {};
     for (const [name, pod] of rows) if (name !== "") pods[pod.revision] = (pods[pod.revision] ?? 0) + 1;
     const last = this.moments.at(-1);
-    if (!last || same(last.pods, pods)) return;
+    if (!last || (same(last.pods, pods) && last.commit === (head?.commit ?? last.commit))) return;
     this.reading ??= setTimeout(() => {
       this.reading = null;
       this.read(last.at);
@@ -84,6 +88,11 @@ export class RevisionLanes {
     say(this.facts, `The server remembers ${clock(this.moments[0].at)} to ${clock(this.now())}${holes}`);
     const all = this.revisions();
     keep(this.lanes, all.slice(0, SHOWN).map((one) => [one, one]), (one) => this.makeLane(one), (lane, one) => this.showLane(lane, one));
+    const marks = this.commits().slice(-COMMITS);
+    keep(this.marks, marks.map((mark) => [`${mark.at} ${mark.id}`, mark]), makeMark, (item, mark) => {
+      showCommit(item.firstChild, mark.id);
+      say(item.lastChild, this.since(mark));
+    });
     this.range.max = String(this.moments.length);
     const place = this.place();
     this.range.value = String(place);
@@ -106,6 +115,21 @@ export class RevisionLanes {
     const there = this.revisions().filter((revision) => revision in moment.pods);
     const pods = there.map((revision) => `${plural(moment.pods[revision], "pod")} of ${revision || "no revision"}`);
     return `${place === this.moments.length ? "Now" : clock(moment.at)}: ${pods.join(", ") || "no pods"}`;
+  }
+
+  /** Moments at which the workload had another commit from git than before, the oldest first. */
+  commits() {
+    const marks = [];
+    for (const { at, commit, unseen } of this.moments) {
+      if (commit !== "" && commit !== marks.at(-1)?.id) marks.push({ at, id: commit, unseen });
+    }
+    return marks;
+  }
+
+  /** When a commit came, as exactly as it is known. */
+  since(mark) {
+    if (mark.at === this.moments[0].at) return `before ${clock(mark.at)}`;
+    return mark.unseen === "" ? `at ${clock(mark.at)}` : `between ${clock(mark.unseen)} and ${clock(mark.at)}`;
   }
 
   /** Revisions of any moment, those of now first. */
@@ -143,6 +167,10 @@ export class RevisionLanes {
       const from = x(Date.parse(moment.at));
       pen.fillRect(from, HIGH - high, Math.max(1, x(end) - from), high);
     });
+    pen.fillStyle = colour("--dim");
+    for (const mark of this.commits()) {
+      if (mark.at !== this.moments[0].at) pen.fillRect(Math.min(wide - 1, x(Date.parse(mark.at))), 0, 1, HIGH);
+    }
     if (this.at === "") return;
     pen.fillStyle = colour("--ink");
     pen.fillRect(Math.min(wide - 2, x(Date.parse(this.moments[this.place()].at))), 0, 2, HIGH);
@@ -163,6 +191,10 @@ export class RevisionLanes {
     const later = this.moments.findIndex((moment) => Date.parse(moment.at) > time);
     this.go(this.moments[Math.max(0, (later < 0 ? this.moments.length : later) - 1)].at);
   }
+}
+
+function makeMark() {
+  return el("li", {}, el("span", { class: "commit" }), " ", el("span", { class: "count" }));
 }
 
 function same(a, b) {
