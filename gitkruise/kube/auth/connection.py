@@ -124,7 +124,7 @@ def find(environ: Mapping[str, str], *, kubeconfig_file: str = "", context: str 
         raise kubeconfig.broken(
             "no cluster is configured",
             f"there is no {DEFAULT_KUBECONFIG}, KUBECONFIG is not set, and this is not a pod",
-            "gitkruise sandbox up",
+            kubeconfig.NO_CLUSTER,
         )
     return inside
 

@@ -112,6 +112,12 @@ def choose(config: Mapping[str, Any], context: str = "") -> ResolvedContext:
     )
 
 
+NO_CLUSTER: Final = (
+    "name one with --kubeconfig FILE; or use the embedded cluster: gitkruise sandbox up --detach,"
+    " then this command with --sandbox"
+)
+
+
 def broken(message: str, why: str, next_step: str = "kubectl config view") -> ClusterFailed:
     """GK4106: the way to the cluster is not described well enough to try it."""
     notes = (("", why), ("unchanged", "nothing was read or written"), ("next", next_step))
@@ -123,7 +129,7 @@ def _no_context(what: str, names: Sequence[str]) -> ClusterFailed:
     notes = (
         ("contexts", known),
         ("unchanged", "nothing was read or written"),
-        ("next", f"--context {names[0]}" if names else "gitkruise sandbox up"),
+        ("next", f"--context {names[0]}" if names else NO_CLUSTER),
     )
     return ClusterFailed(Finding(code="GK4103", message=what, notes=notes))
 
