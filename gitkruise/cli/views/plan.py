@@ -10,12 +10,12 @@ from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.model.gitops.change import ChangeKind
 from gitkruise.model.gitops.report import Span, Tone
 from gitkruise.planner.report.report_text import (
-    NOTHING,
     SIGNS,
     about,
     compared,
     entry_name,
     looked_at,
+    nothing,
     plain,
     source_of,
     subject_of,
@@ -64,7 +64,7 @@ def _lines(report: PlanReport, style: Style) -> Iterator[str]:
         yield from _entry(entry, report, style)
         yield ""
     if not report.entries:
-        yield NOTHING
+        yield nothing(report)
         yield ""
     yield f"Summary  {summary(report)}"
 

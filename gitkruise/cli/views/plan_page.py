@@ -14,12 +14,12 @@ from gitkruise.model.gitops.change import ChangeKind
 from gitkruise.model.gitops.redacted import Redacted
 from gitkruise.planner.report.redaction import covered_object
 from gitkruise.planner.report.report_text import (
-    NOTHING,
     SIGNS,
     about,
     compared,
     entry_name,
     looked_at,
+    nothing,
     source_of,
     subject_of,
     summary,
@@ -47,7 +47,7 @@ def plan_document(report: PlanReport) -> dict[str, Any]:
         "blast": _spans(report.blast),
         "entries": [_entry(entry, report) for entry in entries],
         "moreEntries": len(report.entries) - len(entries),
-        "nothing": "" if entries else NOTHING,
+        "nothing": "" if entries else nothing(report),
         "summary": summary(report),
         "findings": [finding_obj(finding) for finding in report.findings],
     }

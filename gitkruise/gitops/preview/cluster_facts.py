@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from gitkruise.errors import ApiError, Finding
+from gitkruise.errors import ApiError, Finding, NotFound
 from gitkruise.gitops.cluster.engine import delegated_by, heeds_canaries
 from gitkruise.gitops.preview.inputs import PlanSide
 from gitkruise.gitops.preview.live_diff import read_live
 from gitkruise.gitops.preview.simulate import rollout_objects
-from gitkruise.gitops.reconcile.preflight import ignored_canaries, unserved
+from gitkruise.gitops.reconcile.applier import refusal
+from gitkruise.gitops.reconcile.preflight import NAMESPACE, ignored_canaries, unserved
 from gitkruise.kube.client.discovery import CRDS, listed, served_by
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
@@ -26,9 +27,10 @@ class ClusterFacts:
     """The live state that a plan starts from.
 
     `objects` are those of the plan that exist, `findings` say which could not be read, of which
-    kind the cluster knows none, and what it would ignore. `rollouts` is what the rollouts of the
-    plan can depend on, pods included; `delegated` names the objects whose pods OpenKruise drives.
-    `heeds_canaries`: its Deployment controller pauses at them. `cluster` is its name in the report.
+    kind or namespace the cluster has none, and what it would ignore. `rollouts` is what the
+    rollouts of the plan can depend on, pods included; `delegated` names the objects whose pods
+    OpenKruise drives. `heeds_canaries`: its Deployment
+    controller pauses at them. `cluster` is its name in the report.
     """
 
     cluster: str
@@ -90,9 +92,37 @@ async def _read(
         findings=(
             *seen.findings,
             *unserved(target.objects, served),
+            *await _without_namespace(target, seen.objects, served, transport),
             *await ignored_canaries(target.objects, transport),
         ),
         rollouts=await rollouts,
         heeds_canaries=DEPLOYMENT not in kinds or await heeds_canaries(transport),
         delegated=await delegated_by(transport, target.units, now),
     )
+
+
+async def _without_namespace(
+    target: PlanSide, live: Mapping[ObjectKey, Obj], catalog: Catalog, transport: Transport
+) -> list[Finding]:
+    """Return GK4202 for each new object whose namespace neither the cluster nor git has.
+
+    Without the right to read namespaces it is not known which there are. Raises ApiError.
+    """
+    there = {key.namespace for key in live}
+    there |= {d.key.name for d in target.objects if d.key.group_kind == NAMESPACE}
+    there |= {
+        unit.spec.target.namespace or unit.namespace
+        for unit in target.everyone.values()
+        if unit.spec.target.create_namespace
+    }
+    asked = [d for d in target.objects if d.key.namespace and d.key.namespace not in there]
+    spaces = {ObjectKey("", "Namespace", "", d.key.namespace) for d in asked}
+    seen = await read_live(transport, catalog, spaces)
+    if seen.findings:
+        return []
+    there |= {key.name for key in seen.objects}
+    return [
+        refusal(d, NotFound(f'namespaces "{d.key.namespace}" not found'))
+        for d in asked
+        if d.key.namespace not in there
+    ]

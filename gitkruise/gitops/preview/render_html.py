@@ -18,13 +18,13 @@ from gitkruise.model.gitops.report import (
 )
 from gitkruise.planner.report.diff_lines import diff_lines
 from gitkruise.planner.report.report_text import (
-    NOTHING,
     about,
     afterwards,
     change_words,
     compared,
     entry_name,
     looked_at,
+    nothing,
     pods_words,
     source_of,
     subject_of,
@@ -111,7 +111,7 @@ def _top(report: PlanReport) -> Iterator[str]:
 
 def _list(report: PlanReport) -> Iterator[str]:
     if not report.entries:
-        yield f"<p>{NOTHING}</p>"
+        yield f"<p>{nothing(report)}</p>"
         return
     heads = ("", "Object", "Change", "Pods", "Afterwards")
     yield '<div class="scroll"><table><thead><tr>'

@@ -15,13 +15,13 @@ from typing import Final
 from gitkruise.model.gitops.report import PlanReport, ReportEntry, RolloutView, Tone
 from gitkruise.planner.report.diff_lines import diff_lines
 from gitkruise.planner.report.report_text import (
-    NOTHING,
     SIGNS,
     afterwards,
     change_words,
     compared,
     entry_name,
     looked_at,
+    nothing,
     plain,
     pods_words,
     source_of,
@@ -96,7 +96,7 @@ def _head(report: PlanReport, state: str) -> Iterator[str]:
     yield f"**Blast radius** {_blast(report, len(report.blast), _CELL)}\n\n"
     yield f"**In all** {_code(summary(report))}\n"
     if not report.entries:
-        yield f"\n{NOTHING}\n"
+        yield f"\n{nothing(report)}\n"
     findings = [f"{f.severity}[{f.code}]: {shown(f.message, _CELL)}" for f in report.findings]
     if findings:
         more = len(findings) - _FINDINGS

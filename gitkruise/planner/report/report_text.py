@@ -12,9 +12,6 @@ from gitkruise.printable import listing, many
 from gitkruise.wire.primitives.times import format_duration
 
 SIGNS: Final = {ChangeKind.CREATE: "+", ChangeKind.CONFIGURE: "~", ChangeKind.PRUNE: "-"}
-NOTHING: Final = (
-    "no effect on the cluster: nothing but comments and formatting, if anything, changed"
-)
 _FIELDS: Final = 3  # named in short
 
 
@@ -26,6 +23,16 @@ def compared(report: PlanReport) -> str:
     """`8ab13d0 → 4f2c9e1`."""
     new = "working tree" if report.dirty else report.target.short
     return f"{report.base.short} → {new}" if report.base else f"(nothing) → {new}"
+
+
+def nothing(report: PlanReport) -> str:
+    """Return the reason of a plan without changes: what git changed may be live already."""
+    if report.cluster and report.findings:
+        return "no effect on the cluster"
+    if report.cluster:
+        asks = "the working tree" if report.dirty else report.target.short
+        return f"no effect on the cluster: it has what {asks} asks for"
+    return "no effect on the cluster: nothing but comments and formatting, if anything, changed"
 
 
 def subject_of(report: PlanReport) -> str:

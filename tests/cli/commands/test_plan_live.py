@@ -100,11 +100,39 @@ def test_the_cluster_is_asked_what_a_change_comes_to(
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "live"},
         "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
     })  # fmt: skip
-    assert [c["change"] for c in changes(gk, checkout, cluster)] == ["configure"]
+    assert changes(gk, checkout, cluster) == [], "the cluster has these defaults"
     assert changes(gk, checkout, cluster, "--server") == []
     checkout.commit("more", {"s.yaml": service(81)})
     (tried,) = changes(gk, checkout, cluster, "--server")
     assert [f["path"] for f in tried["fields"]] == ["spec.ports.0"]
+
+
+def test_a_namespace_that_neither_git_nor_the_cluster_has_is_named(
+    gk: Caller, checkout: Checkout, cluster: Path
+) -> None:
+    """As the controller would reject it, without being asked with --server."""
+    words = ("plan", "--kubeconfig", str(cluster))
+    checkout.commit("before", {"a.yaml": config("a", "on").replace("live", "lost")})
+    ended = gk(*words, cwd=checkout.folder)
+    assert ended.code == 3
+    assert 'error[GK4202]: ConfigMap lost/a: namespaces "lost" not found' in ended.err
+    assert "a.yaml:3:" in ended.err
+    checkout.commit("with it", {"n.yaml": SPACE.replace("live", "lost")})
+    assert gk(*words, cwd=checkout.folder).code == 0
+
+
+def test_a_change_that_is_live_already_is_not_taken_for_a_comment(
+    gk: Caller, checkout: Checkout, cluster: Path
+) -> None:
+    space(cluster)
+    put(cluster, "configmaps", flags("a", "off"))
+    checkout.commit("before", {"a.yaml": config("a", "on")})
+    commit = checkout.commit("after", {"a.yaml": config("a", "off")})
+    ended = gk("plan", "--kubeconfig", str(cluster), cwd=checkout.folder)
+    assert f"no effect on the cluster: it has what {commit[:7]} asks for" in ended.out
+    checkout.commit("comment", {"a.yaml": f"# {commit}\n{config('a', 'off')}"})
+    ended = gk("plan", cwd=checkout.folder)
+    assert "nothing but comments and formatting, if anything, changed" in ended.out
 
 
 def test_what_the_cluster_refuses_is_told_with_its_line_and_no_secret(
