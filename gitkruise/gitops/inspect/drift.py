@@ -21,6 +21,7 @@ from gitkruise.gitops.charts.versions import exact
 from gitkruise.gitops.config.cluster_units import cluster_config
 from gitkruise.gitops.preview.changes import changes_between, with_live
 from gitkruise.gitops.preview.inputs import config_at
+from gitkruise.gitops.preview.live_diff import sized_workloads
 from gitkruise.gitops.reconcile.drift_correction import ignore_rules
 from gitkruise.gitops.source.ancestry import newest_of
 from gitkruise.gitops.status.observer import drift_records
@@ -31,7 +32,7 @@ from gitkruise.model.gitops.config import CONFIG_FILE, Config, Unit
 from gitkruise.model.gitops.record import ChartRecord, DriftRecord
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import COMMIT, annotation
-from gitkruise.planner.sync.autoscale import AUTOSCALERS, REPLICAS, target_of
+from gitkruise.planner.sync.autoscale import REPLICAS
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.requests import ApiRequest
@@ -130,7 +131,7 @@ async def _of_unit(
         if newest != commit:
             wanted = await _desired(repository, unit, newest, access)
             live = await _live(wanted, transport, catalog)
-    sized = await _sized({d.key.namespace for d in wanted}, transport, catalog)
+    sized = await sized_workloads({d.key.namespace for d in wanted} - {""}, transport, catalog)
     return differences(unit, wanted, live, sized, catalog), wanted
 
 
@@ -195,20 +196,3 @@ async def _live(
         for d in wanted:
             tasks.create_task(read(d.key, d.version))
     return found
-
-
-async def _sized(
-    namespaces: set[str], transport: Transport, catalog: Catalog
-) -> frozenset[ObjectKey]:
-    """Workloads that an autoscaler sizes."""
-    found: set[ObjectKey] = set()
-    for kind in filter(None, map(catalog.stored, AUTOSCALERS)):
-        for namespace in sorted(namespaces - {""}):
-            request = ApiRequest(verb="list", resource=kind.ref, namespace=namespace)
-            try:
-                items: Sequence[Obj] = (await transport.send(request)).body.get("items") or ()
-            except NotFound:
-                continue  # not served here
-            targets = (target_of({"kind": kind.kind, **item}) for item in items)
-            found.update(key for key in targets if key is not None)
-    return frozenset(found)

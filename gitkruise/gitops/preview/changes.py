@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import eq
 from types import MappingProxyType
@@ -14,15 +14,19 @@ from gitkruise.model.gitops.change import (
     MISSING,
     ChangeKind,
     Desired,
+    FieldChange,
     IgnoreRule,
     Live,
     ObjectChange,
     Path,
 )
 from gitkruise.planner.report.blast_radius import played_ahead
-from gitkruise.planner.sync.annotations import DIGEST, annotation
-from gitkruise.planner.sync.diff import all_differences
-from gitkruise.planner.sync.drift import differences, ignored_paths
+from gitkruise.planner.sync.annotations import DIGEST, annotation, bare
+from gitkruise.planner.sync.autoscale import sized_as
+from gitkruise.planner.sync.canary_pause import paused_fields
+from gitkruise.planner.sync.diff import all_differences, owned_differences, sorted_fields
+from gitkruise.planner.sync.drift import differences, drop_fields, ignored_paths, leaves_fields
+from gitkruise.planner.sync.field_owners import given_up, read_managed
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj, ObjectKey, split_api_version
 from gitkruise.wire.primitives.paths import get
@@ -55,6 +59,42 @@ def changes_between(
 
 def _change(what: ChangeKind, d: Desired, *, before: Obj | None, after: Obj | None) -> ObjectChange:
     return ObjectChange(kind=what, key=d.key, before=before, after=after, source=str(d.document))
+
+
+def as_sent(
+    objects: Sequence[Desired],
+    live: Mapping[ObjectKey, Obj],
+    sized: Collection[ObjectKey],
+    catalog: Catalog,
+    ignore: Mapping[ObjectKey, Sequence[IgnoreRule]],
+) -> tuple[Desired, ...]:
+    """Return `objects` as the sync sends them: live values stay in fields that are left to others.
+
+    `sized` are the workloads whose size an autoscaler sets.
+    """
+    return tuple(
+        _left_to_others(d, live[d.key], d.key in sized, catalog, ignore.get(d.key, ()))
+        if d.key in live
+        else d
+        for d in objects
+    )
+
+
+def _left_to_others(
+    d: Desired, there: Obj, sized: bool, catalog: Catalog, rules: Sequence[IgnoreRule]
+) -> Desired:
+    d = sized_as(d, there) if sized else d
+    if not leaves_fields(d, there, rules):
+        return d
+    seen = _seen(convert(there, d.version))
+    found = differences(d, seen, catalog, {})
+    passed = ignored_paths(d, seen, found, rules)
+    return drop_fields(d, [field for field in found if field.path in passed])
+
+
+def _seen(there: Obj) -> Live:
+    managers = encode(get(there, "metadata", "managedFields", default=()))
+    return Live(obj=there, ready=True, managed=managers)
 
 
 def with_live(
@@ -92,17 +132,40 @@ def _held_against(
     if there is None:
         return replace(change, kind=ChangeKind.CREATE, before=None, fields=())
     applied = annotation(there, DIGEST) == d.digest
-    if change.kind is ChangeKind.CONFIGURE and not applied:
-        return change
     there = convert(there, d.version)
-    managers = encode(get(there, "metadata", "managedFields", default=()))
-    seen = Live(obj=there, ready=True, managed=managers)
+    seen = _seen(there)
     found = differences(d, seen, catalog, {})
-    passed = ignored_paths(d, seen, found, ignore.get(d.key, ()))
+    passed = ignored_paths(d, seen, found, ignore.get(d.key, ())) | paused_fields(there)
     fields = tuple(field for field in found if field.path not in passed)
+    if not applied:
+        fields = sorted_fields((*fields, *_removed(change, d, seen, catalog)))
     same = ChangeKind.CONFIGURE if fields else ChangeKind.UNCHANGED
     drift = bool(fields) and (applied or change.kind is ChangeKind.UNCHANGED)
     return replace(change, kind=same, fields=fields, before=there, drift=drift)
+
+
+def _removed(
+    change: ObjectChange, d: Desired, seen: Live, catalog: Catalog
+) -> Iterator[FieldChange]:
+    """Yield fields that the sync takes from the cluster, with the values that they have there.
+
+    Fields that the applier gives up, and what this commit takes out of a list that it owns whole.
+    """
+    told: list[Path] = []
+    for field in given_up(read_managed(seen.managed), d.obj, bare(seen.obj)):
+        told.append(field.path)
+        yield field
+    if change.before is None:
+        return
+    kind = catalog.by_kind(d.key.group, d.version, d.key.kind)
+    was = owned_differences(change.before, seen.obj, kind.schema if kind else None)
+    other = {c.path: c.before for c in was}
+    for field in change.fields:
+        if field.after is MISSING and not _overlaps(field.path, told):
+            above = next((path for path in other if field.path[: len(path)] == path), None)
+            value = field.before if above is None else other[above]
+            if value is not MISSING:
+                yield replace(field, before=value)
 
 
 def with_losses(

@@ -9,7 +9,7 @@ from datetime import datetime
 from gitkruise.errors import ApiError, Finding, NotFound
 from gitkruise.gitops.cluster.engine import delegated_by, heeds_canaries
 from gitkruise.gitops.preview.inputs import PlanSide
-from gitkruise.gitops.preview.live_diff import read_live
+from gitkruise.gitops.preview.live_diff import read_live, sized_workloads
 from gitkruise.gitops.preview.simulate import rollout_objects
 from gitkruise.gitops.reconcile.applier import refusal
 from gitkruise.gitops.reconcile.preflight import NAMESPACE, ignored_canaries, unserved
@@ -18,6 +18,7 @@ from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.workloads.labels import DEPLOYMENT, SIDECARSET
 from gitkruise.model.workloads.rollout_kinds import BEARERS
+from gitkruise.planner.sync.autoscale import scalable
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 
@@ -29,7 +30,7 @@ class ClusterFacts:
     `objects` are those of the plan that exist, `findings` say which could not be read, of which
     kind or namespace the cluster has none, and what it would ignore. `rollouts` is what the
     rollouts of the plan can depend on, pods included; `delegated` names the objects whose pods
-    OpenKruise drives. `heeds_canaries`: its Deployment
+    OpenKruise drives, `sized` those whose size an autoscaler sets. `heeds_canaries`: its Deployment
     controller pauses at them. `cluster` is its name in the report.
     """
 
@@ -41,6 +42,7 @@ class ClusterFacts:
     rollouts: tuple[Obj, ...]
     delegated: frozenset[ObjectKey]
     heeds_canaries: bool = True
+    sized: frozenset[ObjectKey] = frozenset()
 
 
 async def cluster_facts(
@@ -98,6 +100,7 @@ async def _read(
         rollouts=await rollouts,
         heeds_canaries=DEPLOYMENT not in kinds or await heeds_canaries(transport),
         delegated=await delegated_by(transport, target.units, now),
+        sized=await _sized(target, seen.objects, served, transport),
     )
 
 
@@ -126,3 +129,11 @@ async def _without_namespace(
         for d in asked
         if d.key.namespace not in there
     ]
+
+
+async def _sized(
+    target: PlanSide, live: Mapping[ObjectKey, Obj], catalog: Catalog, transport: Transport
+) -> frozenset[ObjectKey]:
+    """Return the live workloads whose size an autoscaler sets, as far as they may be listed."""
+    spaces = {d.key.namespace for d in target.objects if scalable(d) and d.key in live}
+    return await sized_workloads(spaces - {""}, transport, catalog)

@@ -20,6 +20,7 @@ from gitkruise.model.gitops.change import ChangeKind, Desired, DesiredSet, Objec
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import DIGEST, annotation, bare, unit_label
+from gitkruise.planner.sync.autoscale import AUTOSCALERS, target_of
 from gitkruise.planner.sync.diff import all_differences
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -92,6 +93,25 @@ async def _fetched(
         except NotFound:
             continue
     return found
+
+
+async def sized_workloads(
+    namespaces: Iterable[str], transport: Transport, catalog: Catalog
+) -> frozenset[ObjectKey]:
+    """Return workloads whose size an autoscaler sets, of the autoscalers that may be listed.
+
+    Raises ApiError.
+    """
+    found: set[ObjectKey] = set()
+    for kind in filter(None, map(catalog.stored, AUTOSCALERS)):
+        for namespace in sorted(namespaces):
+            try:
+                items = await listed(transport, kind.ref, namespace=namespace)
+            except (Forbidden, NotFound):  # or not served
+                continue
+            targets = (target_of({"kind": kind.kind, **item}) for item in items)
+            found.update(key for key in targets if key is not None)
+    return frozenset(found)
 
 
 # The cluster's own dry run ----------------------------------------------------------------------

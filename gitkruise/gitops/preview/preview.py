@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gitkruise.errors import Finding
 from gitkruise.gitops.preview.changes import (
+    as_sent,
     changes_between,
     rollouts_started,
     with_live,
@@ -97,6 +98,7 @@ async def live_preview(
     from gitkruise.gitops.preview.cluster_facts import cluster_facts  # noqa: PLC0415  not offline
 
     facts = await cluster_facts(base, target, catalog, transport=transport, now=now)
+    base, target = await asyncio.to_thread(sent_sides, base, target, catalog, facts)
     owned = await asyncio.to_thread(live_changes, base, target, catalog, gates, facts)
     refused: tuple[Finding, ...] = ()
     if tried_on:
@@ -113,6 +115,21 @@ async def live_preview(
     new = (finding for finding in refused if finding not in facts.findings)
     told = replace(owned, findings=(*owned.findings, *new))
     return await asyncio.to_thread(live_outcome, told, target, catalog, gates, facts)
+
+
+def sent_sides(
+    base: PlanSide | None, target: PlanSide, catalog: Catalog, facts: ClusterFacts
+) -> tuple[PlanSide | None, PlanSide]:
+    """Return both sides as a sync sends them: what git leaves to others has its live value."""
+    from gitkruise.kube.client.discovery import served_by  # noqa: PLC0415  not offline
+
+    served = served_by(catalog, facts.definitions)
+
+    def sent(side: PlanSide) -> PlanSide:
+        objects = as_sent(side.objects, facts.objects, facts.sized, served, side.ignore)
+        return replace(side, objects=objects)
+
+    return sent(base) if base is not None else None, sent(target)
 
 
 def live_changes(

@@ -51,7 +51,12 @@ def plan_text(
     """Plan a pull request from its base ("" for none) to its head, from the live objects; without
     facts of the cluster, which no stranger sees, from git alone. Raises SourceFailed."""
     from gitkruise.gitops.preview.inputs import read_base, read_side  # noqa: PLC0415  as above
-    from gitkruise.gitops.preview.preview import live_changes, live_outcome, offline_preview  # noqa: PLC0415  as above
+    from gitkruise.gitops.preview.preview import (  # noqa: PLC0415  as above
+        live_changes,
+        live_outcome,
+        offline_preview,
+        sent_sides,
+    )
     from gitkruise.gitops.preview.render_markdown import plan_markdown  # noqa: PLC0415  seldom needed
     from gitkruise.gitops.preview.report import report_of  # noqa: PLC0415  as above
     from gitkruise.planner.report.report_text import summary  # noqa: PLC0415  as above
@@ -67,6 +72,7 @@ def plan_text(
         if facts is None:
             preview = offline_preview(before, after, catalog, gates)
         else:
+            before, after = sent_sides(before, after, catalog, facts)
             owned = live_changes(before, after, catalog, gates, facts)
             preview = live_outcome(owned, after, catalog, gates, facts)
         wrong = errors_of(preview.unplayed)

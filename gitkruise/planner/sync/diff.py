@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
@@ -62,7 +62,12 @@ def all_differences(before: Obj, after: Obj, node: Node | None) -> tuple[FieldCh
         forward.setdefault(
             change.path, FieldChange(path=change.path, before=change.after, after=change.before)
         )
-    return tuple(forward[path] for path in sorted(forward, key=_sortable))
+    return sorted_fields(forward.values())
+
+
+def sorted_fields(changes: Iterable[FieldChange]) -> tuple[FieldChange, ...]:
+    """Return changes in the order of their paths."""
+    return tuple(sorted(changes, key=lambda change: _sortable(change.path)))
 
 
 def _sortable(path: Path) -> tuple[str, ...]:

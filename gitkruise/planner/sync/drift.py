@@ -86,11 +86,16 @@ def ignored_paths(
     return frozenset(c.path for c in found if any(_matches(rule, c) for rule in mine))
 
 
+def leaves_fields(d: Desired, live: Obj, rules: Sequence[IgnoreRule]) -> bool:
+    """Return whether a rule, or an annotation, may leave fields of the object to others."""
+    return bool(rules or annotation(d.obj, IGNORE) or annotation(live, IGNORE))
+
+
 def ignored(
     d: Desired, live: Live, s: SyncSnapshot, catalog: Catalog, memo: Memo
 ) -> tuple[FieldChange, ...]:
     """Fields that differ and are left to others."""
-    if not s.ignore and not annotation(d.obj, IGNORE) and not annotation(live.obj, IGNORE):
+    if not leaves_fields(d, live.obj, s.ignore):
         return ()
     found = differences(d, live, catalog, memo)
     passed = ignored_paths(d, live, found, s.ignore)

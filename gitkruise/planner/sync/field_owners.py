@@ -1,12 +1,13 @@
-"""Field owners by metadata.managedFields: who changed a field that git had set."""
+"""Field owners by metadata.managedFields: who changed a field that git had set, and which fields an
+apply gives up."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from gitkruise.model.gitops.change import Path
+from gitkruise.model.gitops.change import MISSING, FieldChange, Path
 from gitkruise.planner.sync.annotations import MANAGER
 from gitkruise.wire.primitives.names import Obj
 
@@ -38,6 +39,55 @@ def field_owners(entries: Sequence[Obj], obj: Obj, path: Path) -> tuple[FieldOwn
         if entry.get("manager") != MANAGER and _covers(entry.get("fieldsV1"), obj, path)
     ]
     return tuple(sorted(found, key=lambda owner: owner.time, reverse=True))
+
+
+def given_up(entries: Sequence[Obj], desired: Obj, live: Obj) -> Iterator[FieldChange]:
+    """Yield the fields of `live` that an apply of `desired` removes: ours alone, and not in git.
+
+    As server-side apply does; indices of list items are those of `live`.
+    """
+    ours = next((e for e in entries if _is_our_apply(e)), None)
+    if ours is None:
+        return
+    for path, value in _left_out(ours.get("fieldsV1"), desired, live, ()):
+        if not field_owners(entries, live, path):
+            yield FieldChange(path=path, before=value, after=MISSING)
+
+
+def _is_our_apply(entry: Obj) -> bool:
+    whole = not entry.get("subresource")
+    return whole and entry.get("manager") == MANAGER and entry.get("operation") == "Apply"
+
+
+def _left_out(fields: Any, want: Any, live: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """Yield (path, live value) of what a set of fields names and `want` lacks."""
+    for name, below in fields.items() if isinstance(fields, Mapping) else ():
+        sort, _, text = name.partition(":")
+        if sort == "f" and isinstance(live, Mapping) and text in live:
+            wanted = want.get(text, MISSING) if isinstance(want, Mapping) else MISSING
+            yield from _of_field(below, wanted, live[text], (*path, text))
+        elif sort in {"k", "v"} and _is_list(live):
+            index = _found({name: below}, live)
+            if index is not None:
+                other = _found({name: below}, want) if _is_list(want) else None
+                wanted = want[other] if other is not None else MISSING
+                yield from _of_field(below, wanted, live[index], (*path, index))
+
+
+def _of_field(below: Any, want: Any, live: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if want is MISSING:
+        yield path, live
+    else:
+        yield from _left_out(below, want, live, path)
+
+
+def _found(named: Mapping[str, Any], items: Sequence[Any]) -> int | None:
+    """The place of the item that a key or a value of FieldsV1 names."""
+    return next((n for n, item in enumerate(items) if _item(named, item) is not None), None)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def _covers(fields: Any, value: Any, path: Path) -> bool:

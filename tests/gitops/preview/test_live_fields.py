@@ -1,0 +1,113 @@
+"""Fields of a plan are those that the sync changes, from the values that the cluster has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from gitkruise.app import controller
+from gitkruise.gitops.preview.inputs import read_side
+from gitkruise.gitops.preview.preview import Preview, live_preview
+from gitkruise.model.gitops.change import MISSING, ChangeKind, ObjectChange
+from gitkruise.model.workloads.feature_gates import Gates
+from tests.gitops.cluster.test_autoscalers import HPA, send
+from tests.gitops.programs import SOURCE, options, unit
+from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
+
+pytestmark = pytest.mark.slow
+
+GATES: Final = Gates()
+IGNORING: Final = ", drift: {{ignore: [{{paths: [/data/theirs]}}]}}"
+
+
+async def planned(stage: Stage, program: Any, *commits: str) -> Preview:
+    """The plan between two commits, from what is live."""
+    rules = (program.config, stage.world.catalog, GATES)
+    base, target = (read_side(stage.repository, commit, *rules) for commit in commits)
+    return await live_preview(
+        base, target, stage.world.catalog, GATES, transport=stage.wire, now=stage.clock.now()
+    )
+
+
+def told(change: ObjectChange) -> dict[str, tuple[Any, Any]]:
+    """(before, after) by field; None is nothing."""
+    shown = ((f.path, f.before, f.after) for f in change.fields)
+    return {
+        ".".join(map(str, path)): tuple(None if v is MISSING else v for v in values)  # type: ignore[misc]
+        for path, *values in shown
+    }
+
+
+def pushed(stage: Stage, *objects: Any) -> str:
+    return stage.origin.commit({"one/a.yaml": documents(*objects)})
+
+
+async def follow(stage: Stage, program: Any) -> None:
+    async with controller(program, stage.wire, stage.clock):
+        await stage.rest(120)
+
+
+def with_env(obj: dict[str, Any]) -> dict[str, Any]:
+    obj["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "OLD", "value": "1"}]
+    return obj
+
+
+def test_a_plan_starts_from_the_commit_that_is_live(staged: MakeStage, tmp_path: Path) -> None:
+    """The base of the plan is newer than what the cluster has: one of its fields is due, too."""
+    stage = staged()
+    program = options(stage, tmp_path, SOURCE + unit("one"))
+
+    async def script() -> None:
+        pushed(stage, with_env(web("app:v1")), config_map("a", a="1", b="1", gone="1"))
+        await follow(stage, program)
+        base = pushed(stage, with_env(web("app:v2", partition=2)), config_map("a", a="1", b="2"))
+        target = pushed(stage, web("app:v3", partition=2), config_map("a", a="2", b="2"))
+        preview = await planned(stage, program, base, target)
+        config, rollout = sorted(preview.changes, key=lambda c: c.key.kind, reverse=True)
+        image = "spec.template.spec.containers.0.image"
+        env = "spec.template.spec.containers.0.env"
+        found = told(rollout)
+        assert found[image] == ("app:v1", "app:v3")
+        assert found["spec.updateStrategy.rollingUpdate.partition"] == (0, 2)
+        assert found[env] == ([{"name": "OLD", "value": "1"}], None)
+        assert told(config) == {
+            "data.a": ("1", "2"), "data.b": ("1", "2"), "data.gone": ("1", None),
+        }  # fmt: skip
+        again = await planned(stage, program, target, target)
+        assert told(next(c for c in again.changes if c.key.kind == "ConfigMap")) == told(config)
+        await follow(stage, program)
+        live = stage.get("ConfigMap", "a")
+        assert "gone" not in live["data"]
+
+    stage.play(script)
+
+
+def test_fields_that_are_left_to_others_are_no_change(staged: MakeStage, tmp_path: Path) -> None:
+    """As the sync sends them: neither by its rules, nor where an autoscaler sets the size."""
+    stage = staged()
+    program = options(stage, tmp_path, SOURCE + unit("one", IGNORING))
+
+    async def script() -> None:
+        base = pushed(stage, web("app:v1"), config_map("a", ours="1", theirs="1"))
+        await follow(stage, program)
+        stage.meddle(config_map("a", theirs="9"))
+        stage.meddle(HPA)
+        send(stage, web(), "patch", {"spec": {"replicas": 7}}, "scale")
+        await stage.rest(60)
+        preview = await planned(stage, program, base, base)
+        assert {c.kind for c in preview.changes} == {ChangeKind.UNCHANGED}
+        target = pushed(stage, web("app:v2"), config_map("a", ours="2", theirs="2"))
+        preview = await planned(stage, program, base, target)
+        config, rollout = sorted(preview.changes, key=lambda c: c.key.kind, reverse=True)
+        assert told(config) == {"data.ours": ("1", "2")}
+        assert told(rollout) == {"spec.template.spec.containers.0.image": ("app:v1", "app:v2")}
+        assert preview.forecast is not None
+        (played,) = preview.forecast.rollouts
+        assert played.replicas == 7
+        await follow(stage, program)
+        assert stage.get("ConfigMap", "a")["data"] == {"ours": "2", "theirs": "9"}
+        assert stage.get("CloneSet", "web", "apps.kruise.io")["spec"]["replicas"] == 7
+
+    stage.play(script)
