@@ -24,6 +24,8 @@ MEANINGS: Final = {
     7: "partly applied; the list is in the output",
     130: "interrupted",
 }
+# Options of commands that ask a cluster.
+_NAMING_CLUSTERS: Final = frozenset({"--sandbox", "--context", "--kubeconfig"})
 
 
 class GroupedOption(click.Option):
@@ -103,6 +105,20 @@ class ExitCodesCommand(click.Command):
         super().__init__(*args, **kwargs)
         self.params += colour_options()
         self._exits, self._says = exits, says
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            reads_records = any("--cluster" in p.opts for p in self.params)
+            if error.option_name not in _NAMING_CLUSTERS or not reads_records:
+                raise
+            named = "; that of the sandbox is sandbox" if error.option_name == "--sandbox" else ""
+            message = (
+                f"No such option {error.option_name}: the command reads records in git."
+                f" --cluster NAME says of which cluster{named}."
+            )
+            raise click.NoSuchOption(error.option_name, message, ctx=error.ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         ctx.meta[OUTPUT_KEY] = ctx.params.get("output", "text")

@@ -48,6 +48,8 @@ ROWS = [
     ("get rolout", 'Did you mean "rollout"?'),
     ("get podz", 'Did you mean "pod"?'),
     ("plan --offlin", "Did you mean --offline?"),
+    ("history --sandbox", "--cluster NAME says of which cluster; that of the sandbox is sandbox."),
+    ("wait --context prod", "--cluster NAME says of which cluster."),
 ]
 
 
