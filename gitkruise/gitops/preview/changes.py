@@ -135,10 +135,13 @@ def _held_against(
     there = convert(there, d.version)
     seen = _seen(there)
     found = differences(d, seen, catalog, {})
-    passed = ignored_paths(d, seen, found, ignore.get(d.key, ())) | paused_fields(there)
+    steered = paused_fields(there)  # their live values are a canary's: git alone says what changes
+    passed = ignored_paths(d, seen, found, ignore.get(d.key, ())) | steered
     fields = tuple(field for field in found if field.path not in passed)
     if not applied:
-        fields = sorted_fields((*fields, *_removed(change, d, seen, catalog)))
+        asked = [field for field in change.fields if field.path in steered]
+        removed = [f for f in _removed(change, d, seen, catalog) if f.path not in steered]
+        fields = sorted_fields((*fields, *asked, *removed))
     same = ChangeKind.CONFIGURE if fields else ChangeKind.UNCHANGED
     drift = bool(fields) and (applied or change.kind is ChangeKind.UNCHANGED)
     return replace(change, kind=same, fields=fields, before=there, drift=drift)

@@ -12,6 +12,7 @@ from gitkruise.gitops.preview.inputs import read_side
 from gitkruise.gitops.preview.preview import Preview, live_preview
 from gitkruise.model.gitops.change import MISSING, ChangeKind, ObjectChange
 from gitkruise.model.workloads.feature_gates import Gates
+from tests.cli.deployments import web as deployment
 from tests.gitops.cluster.test_autoscalers import HPA, send
 from tests.gitops.programs import SOURCE, options, unit
 from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
@@ -109,5 +110,26 @@ def test_fields_that_are_left_to_others_are_no_change(staged: MakeStage, tmp_pat
         await follow(stage, program)
         assert stage.get("ConfigMap", "a")["data"] == {"ours": "2", "theirs": "9"}
         assert stage.get("CloneSet", "web", "apps.kruise.io")["spec"]["replicas"] == 7
+
+    stage.play(script)
+
+
+def test_a_pause_by_git_is_a_change_where_a_canary_pauses_already(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """The live value is the canary's: after the commit it is git that has to end the pause."""
+    stage = staged()
+    program = options(stage, tmp_path, SOURCE + unit("one"))
+
+    async def script() -> None:
+        for image in ("v1", "v2"):
+            base = stage.origin.commit({"one/a.yaml": deployment(image, "3")})
+            await follow(stage, program)
+        assert stage.get("Deployment", "web", "apps")["spec"]["paused"] is True
+        target = stage.origin.commit({"one/a.yaml": deployment("v2", "3", paused=True)})
+        (change,) = (await planned(stage, program, base, target)).changes
+        assert told(change) == {"spec.paused": (None, True)}
+        (change,) = (await planned(stage, program, base, base)).changes
+        assert change.kind is ChangeKind.UNCHANGED
 
     stage.play(script)
