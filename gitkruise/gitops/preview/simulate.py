@@ -40,7 +40,7 @@ from gitkruise.model.workloads.sidecarset_revision import REVISION_NAMESPACE
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.health.tie_breaks import loosened
 from gitkruise.planner.sync.annotations import MANAGER
-from gitkruise.planner.sync.canary_pause import PAUSED, canary_pause, resumed_by, with_pause
+from gitkruise.planner.sync.canary_pause import as_sent, by_canary, held_back
 from gitkruise.planner.sync.takeover import handed_over
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, split_api_version
@@ -216,12 +216,10 @@ def after_takeover(
 def _write(world: World, d: Desired, catalog: Catalog, now: datetime) -> ApiRequest:
     """The request that applies `d`: it ends the pause of a canary where the applier would."""
     live = world.get(d.key)
-    if live is None or canary_pause(live) is None:
+    if live is None or not by_canary(d, live, steered=False):
         return _apply(d, catalog)
-    held = with_pause(d, paused=True) if get(d.obj, *PAUSED) is False else d
-    applied = world.fork().handle(_apply(held, catalog), now).body
-    resumed = resumed_by(d, live, applied)
-    return _apply(with_pause(d, paused=False) if resumed else held, catalog)
+    tried = world.fork().handle(_apply(held_back(d, live), catalog), now).body
+    return _apply(as_sent(d, live, tried), catalog)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

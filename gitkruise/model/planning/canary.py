@@ -17,7 +17,8 @@ GATE: Final = "gitkruise.io/canary-gate"  # of a ReplicaSet: armed, or passed=VA
 STABLE: Final = "gitkruise.io/canary-stable"  # of a ReplicaSet: hash of the one that keeps the rest
 PAUSED: Final = "gitkruise.io/canary-paused"  # of a Deployment, while its canary paused it
 LOCK: Final = "gitkruise.io/canary-lock"  # of a Deployment of a foreign controller
-BOOKKEEPING: Final = frozenset({ANNOTATION, PLAIN, GATE, STABLE, PAUSED, LOCK})
+GIT_PAUSE: Final = "gitkruise.io/git-pause"  # "true" while `paused` is git's, not the canary's
+BOOKKEEPING: Final = frozenset({ANNOTATION, PLAIN, GATE, STABLE, PAUSED, LOCK, GIT_PAUSE})
 CANARIES: Final = frozenset({("metadata", "annotations", key) for key in (ANNOTATION, PLAIN)})
 ARMED: Final = "armed"
 _VALUE: Final = re.compile(r"[0-9]{1,10}%?")
@@ -76,6 +77,11 @@ class CanaryPause:
     @property
     def text(self) -> str:
         return f"{self.canary}/{self.value}/{self.stable}"
+
+
+def git_pauses(annotations: Mapping[str, str] | None) -> bool:
+    """Return whether a pause in git took the place of a canary's (CAN-38)."""
+    return (annotations or {}).get(GIT_PAUSE) == "true"
 
 
 def pause_of(annotations: Mapping[str, str] | None) -> CanaryPause | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gitkruise.model.planning.amounts import bounds
-from gitkruise.model.planning.canary import LOCK, PAUSED, pause_of
+from gitkruise.model.planning.canary import LOCK, PAUSED, git_pauses, pause_of
 from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.wire.primitives.gojson import compact
 from gitkruise.wire.primitives.names import Obj
@@ -177,6 +177,6 @@ def unlocked(raw: Obj) -> Obj:
     out: Obj = drop(raw, LOCK_PATH)
     for path, value in lock.values.items() if lock is not None else ():
         out = put(out, path, value)
-    if lock is not None and not lock.begun:
+    if lock is not None and not lock.begun and not git_pauses(raw["metadata"].get("annotations")):
         out = drop(drop(out, ("spec", "paused")), ("metadata", "annotations", PAUSED))
     return out

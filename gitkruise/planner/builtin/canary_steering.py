@@ -23,6 +23,7 @@ from gitkruise.model.planning.canary import (
     STABLE,
     Canary,
     CanaryPause,
+    git_pauses,
     pause_of,
 )
 from gitkruise.model.planning.canary_lock import (
@@ -95,16 +96,15 @@ def observe_steering(view: ClusterView, key: ObjectKey, now: datetime) -> Steeri
 def plan_steering(s: SteeringSnapshot, gates: Gates) -> Plan:
     """The next write, at most one; a Deployment without canary and lock gets none."""
     del gates
-    raw = s.deployment.raw
-    if raw["metadata"].get("deletionTimestamp"):
+    meta, spec = s.deployment.raw["metadata"], s.deployment.raw["spec"]
+    by_git = spec.get("paused") and git_pauses(meta.get("annotations"))  # CAN-38
+    if by_git or meta.get("deletionTimestamp"):
         return Plan()
     turn = _Turn(s)
     actions = turn.actions()
     waits = turn.lock is not None and s.available < s.ready
-    return Plan(
-        actions=tuple(actions),
-        wake_at=s.deployment.now + _LOOK_AGAIN if waits and not actions else None,
-    )
+    wake_at = s.deployment.now + _LOOK_AGAIN if waits and not actions else None
+    return Plan(actions=tuple(actions), wake_at=wake_at)
 
 
 class _Turn:

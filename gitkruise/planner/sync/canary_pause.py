@@ -1,8 +1,8 @@
 """Deployments paused by their canary: `paused` is not drift, and a commit ends the pause.
 
 Where gitkruise leads another Deployment controller, the fields of its lock are no drift either, and
-a commit with another template waits, paused, until its canary begins. Rules CAN-30, CAN-31 and
-CAN-112 of docs/behaviour/deployment-canary.md.
+a commit with another template waits, paused, until its canary begins. Rules CAN-30, CAN-31, CAN-38
+and CAN-112 of docs/behaviour/deployment-canary.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gitkruise.model.gitops.change import Desired, Path
-from gitkruise.model.planning.canary import LOCK, CanaryPause, canary_of, pause_of
+from gitkruise.model.planning.canary import (
+    GIT_PAUSE,
+    LOCK,
+    CanaryPause,
+    canary_of,
+    git_pauses,
+    pause_of,
+)
 from gitkruise.model.planning.canary_lock import (
     AMOUNTS,
     DEFAULTS,
@@ -30,6 +37,7 @@ from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.primitives.paths import get, put
 
 PAUSED: Final = ("spec", "paused")
+_GIT_PAUSE: Final = ("metadata", "annotations", GIT_PAUSE)
 
 
 def canary_pause(live: Obj) -> CanaryPause | None:
@@ -67,7 +75,7 @@ def by_canary(d: Desired, live: Obj, *, steered: bool) -> bool:
     `steered`: gitkruise leads Deployments of the cluster to their canaries.
     """
     waits = steered and awaits_canary(d, live)
-    return waits or locked(live) or canary_pause(live) is not None
+    return waits or locked(live) or canary_pause(live) is not None or _by_git(live)
 
 
 def waiting(d: Desired, live: Obj, applied: Obj) -> Desired:
@@ -88,10 +96,19 @@ def _named(d: Desired) -> str:
     return " ".join(path[-1] for path in LOCKED if get(d.obj, *path) is not None)
 
 
+def _by_git(live: Obj) -> bool:
+    """Return whether git pauses a Deployment in the place of a canary."""
+    group, _ = split_api_version(live["apiVersion"])
+    deployment = GroupKind(group, live["kind"]) == DEPLOYMENT
+    return deployment and git_pauses(live["metadata"].get("annotations"))
+
+
 def held_back(d: Desired, live: Obj) -> Desired:
     """`d` as it is tried: whatever a canary brought about on `live` stays."""
     if (lock := lock_of(live)) is not None and locked(live):
         return _kept_locked(d, live, lock)
+    if _by_git(live):
+        return _paused_by_git(d) if get(d.obj, *PAUSED) else with_pause(d, paused=False)
     if canary_pause(live) is not None and get(d.obj, *PAUSED) is False:
         return with_pause(d, paused=True)
     return d
@@ -101,16 +118,25 @@ def as_sent(d: Desired, live: Obj, applied: Obj) -> Desired:
     """`d` as it is sent with regard to its canary; `applied` is `live` after `held_back`."""
     if (lock := lock_of(live)) is not None and locked(live):
         return _kept_locked(d, live, lock, applied)
+    if _by_git(live):
+        return held_back(d, live)
     if canary_pause(live) is None:
         return waiting(d, live, applied)
+    if get(d.obj, *PAUSED) and _other_template(live, applied):
+        return _paused_by_git(d)
     return with_pause(d, paused=False) if resumed_by(d, live, applied) else held_back(d, live)
+
+
+def _paused_by_git(d: Desired) -> Desired:
+    """`d`, which pauses, with the mark that its end is up to git."""
+    return with_fields(d, {_GIT_PAUSE: "true"})
 
 
 def set_by_canary(field: str, live: Obj) -> bool:
     """Return whether a canary set `field` of `live`, as conflicts name it (.spec.paused)."""
     if locked(live):
         return field == ".spec.paused" or LOCK in field
-    return field == ".spec.paused" and canary_pause(live) is not None
+    return field == ".spec.paused" and (canary_pause(live) is not None or _by_git(live))
 
 
 def _kept_locked(d: Desired, live: Obj, lock: CanaryLock, applied: Obj | None = None) -> Desired:
@@ -137,9 +163,15 @@ def _kept_locked(d: Desired, live: Obj, lock: CanaryLock, applied: Obj | None = 
         deadline_s=deadline_s,
         named=_named(d),
     )
-    paused = bool(get(live, *PAUSED)) or bool(get(d.obj, *PAUSED))
+    pauses, paused = bool(get(d.obj, *PAUSED)), bool(get(live, *PAUSED))
     wanted = get(applied or live, "spec", "replicas", default=1)
-    if applied is not None and get(applied, *_TEMPLATE) != get(live, *_TEMPLATE):
+    if pauses and (canary_pause(live) is None or _other_template(live, applied)):
+        fields[_GIT_PAUSE] = "true"  # the lock stays where it is until git ends the pause
+        paused = True
+    elif not pauses and _by_git(live):
+        lock = replace(lock, begun=False)
+        fields.update(waiting_amounts(lock, live, wanted).items())
+    elif applied is not None and get(applied, *_TEMPLATE) != get(live, *_TEMPLATE):
         lock, paused = replace(lock, begun=False), True
         fields.update(waiting_amounts(lock, live, wanted).items())
     elif applied is not None and resumed_by(d, live, applied):
@@ -167,6 +199,10 @@ def resumed_by(d: Desired, live: Obj, applied: Obj) -> bool:
         return False
     value = _canary_value(applied)
     return value != pause.value or get(applied, *_TEMPLATE) != get(live, *_TEMPLATE)
+
+
+def _other_template(live: Obj, applied: Obj | None) -> bool:
+    return applied is not None and get(applied, *_TEMPLATE) != get(live, *_TEMPLATE)
 
 
 _TEMPLATE: Final = ("spec", "template")

@@ -171,6 +171,47 @@ def test_can_32_a_pause_in_git_is_paused_and_not_held(embedded: MakeStage) -> No
     stage.play(script)
 
 
+HELD = {"app:v1": 7, "app:v2": 3}
+# commits after the pause of v2 at canary 3, as (image, canary, whether git pauses); the end
+PAUSES: dict[str, tuple[list[tuple[str, str, bool]], str, dict[str, int]]] = {
+    "a pause": ([("app:v2", "3", True)], "Held", HELD),
+    "a pause and its end": ([("app:v2", "3", True), ("app:v2", "3", False)], "Held", HELD),
+    "another template while git pauses": (
+        [("app:v2", "3", True), ("app:v3", "3", True)], "Paused", HELD),
+    "and the end of that": (
+        [("app:v2", "3", True), ("app:v3", "3", True), ("app:v3", "3", False)], "Held",
+        {"app:v1": 7, "app:v3": 3}),
+    "another template with the pause, and its end": (
+        [("app:v3", "3", True), ("app:v3", "3", False)], "Held", {"app:v1": 7, "app:v3": 3}),
+    "another template with the end": (
+        [("app:v2", "3", True), ("app:v3", "3", False)], "Held", {"app:v1": 7, "app:v3": 3}),
+    "another value while git pauses, and the end": (
+        [("app:v2", "60%", True), ("app:v2", "60%", False)], "Held", {"app:v1": 4, "app:v2": 6}),
+    "back to the old template while git pauses, and the end": (
+        [("app:v1", "3", True), ("app:v1", "3", False)], "Done", {"app:v1": 10}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", [{}, {"paused": False}], ids=["no paused", "paused false"])
+@pytest.mark.parametrize("name", PAUSES)
+def test_can_38_a_pause_by_git_ends_by_git(embedded: MakeStage, name: str, spec: Any) -> None:
+    commits, state, pods = PAUSES[name]
+    stage = embedded()
+
+    async def script() -> None:
+        async with stage.running():
+            for image in ("app:v1", "app:v2"):
+                await stage.push(web(image, "3", **spec))
+                await stage.rest()
+            assert (stage.state, images(stage)) == ("Held", HELD)
+            for image, canary, paused in commits:
+                await stage.push(web(image, canary, **({"paused": True} if paused else spec)))
+                await stage.rest()
+            assert (stage.state, images(stage)) == (state, pods)
+
+    stage.play(script)
+
+
 def test_a_cluster_that_would_not_pause_gets_no_canary(staged: MakeStage) -> None:
     """CAN-33: Kubernetes' Deployment controller would update all pods."""
     stage = staged()

@@ -18,7 +18,7 @@ from gitkruise.wire.primitives.requests import ApiRequest
 from tests.kube.real.apiserver import Apiserver, talking
 from tests.kube.real.commits import Commits, web
 from tests.kube.real.deployments import DEPLOYMENTS, HANG_S, PODS, manager
-from tests.kube.real.shop import install_crds, listed, pods_run
+from tests.kube.real.shop import News, install_crds, listed, pods_run
 
 pytestmark = [
     pytest.mark.kube,
@@ -54,6 +54,22 @@ async def unlocked_again(transport: Transport) -> Any:
             async for event in transport.watch(request):
                 if event.type in {"ADDED", "MODIFIED"} and lock_of(thaw(event.object)) is None:
                     return thaw(event.object)
+
+
+async def pause_by_git(real: Transport, git: Commits, news: News) -> None:
+    """Git pauses at a canary with another template, which has its canary at the end (CAN-38)."""
+    await news.settled(git.write(app("v3", "3"), "Canary"), State.HELD)
+    held = {"app:v2": 7, "app:v3": 3}
+    assert await versions(real) == held
+    paused = git.write(app("v4", "3", paused=True), "Paused")
+    await news.until(
+        lambda r: r.state is State.PAUSED and r.sent is not None and r.sent.id == paused
+    )
+    assert await versions(real) == held
+    await news.settled(git.write(app("v4", "3"), "Resumed"), State.HELD)
+    assert await versions(real) == {"app:v2": 7, "app:v4": 3}
+    await news.settled(git.write(app("v4", "100%"), "All"))
+    assert await versions(real) == {"app:v4": 10}
 
 
 def test_commits_lead_a_deployment_over_its_canary_and_back(
@@ -105,6 +121,7 @@ def test_commits_lead_a_deployment_over_its_canary_and_back(
                 assert await versions(real) == {"app:v2": 10}
                 freed = await unlocked_again(real)
                 assert unlocked(freed) == freed
+                await pause_by_git(real, git, news)
 
     with manager(server):
         asyncio.run(play())

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gitkruise.model.planning.canary import ANNOTATION, BOOKKEEPING, LOCK
+from gitkruise.model.planning.canary import ANNOTATION, BOOKKEEPING, GIT_PAUSE, LOCK
 from gitkruise.model.planning.canary_lock import (
     NEVER_S,
     lock_of,
@@ -68,6 +68,9 @@ class Steered(Played):
         for action in plan.actions:
             self._write(action)
         return bool(plan.actions)
+
+    def annotate(self, notes: dict[str, str | None]) -> None:
+        self._store(merge_patch(self.raw, {"metadata": {"annotations": notes}}))
 
     def commit(self, image: str, **spec: Any) -> None:
         """Change the template as gitkruise applies a commit."""
@@ -210,6 +213,16 @@ def test_can_28_a_value_without_a_gate_ends_an_approval_as_well() -> None:
 
 def test_can_75_an_abandoned_canary_makes_room_for_the_next_one() -> None:
     one = at_canary()
+    one.commit("v3")
+    assert one.settle()[-1] == "7,0,3 paused"
+
+
+def test_can_38_nothing_moves_while_git_pauses() -> None:
+    one = at_canary()
+    one.annotate({GIT_PAUSE: "true", LOCK: waiting_lock(one.raw).text})
+    one.edit(image="v3")
+    assert one.settle() == ["7,3 paused"]
+    one.annotate({GIT_PAUSE: None})
     one.commit("v3")
     assert one.settle()[-1] == "7,0,3 paused"
 

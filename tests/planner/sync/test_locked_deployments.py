@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from gitkruise.model.planning.canary import ANNOTATION, LOCK, PAUSED
+from gitkruise.model.planning.canary import ANNOTATION, GIT_PAUSE, LOCK, PAUSED
 from gitkruise.model.planning.canary_lock import CanaryLock, locked_spec
 from gitkruise.planner.sync.canary_pause import as_sent
 from gitkruise.wire.primitives.paths import get
@@ -69,3 +70,34 @@ def test_a_strategy_without_amounts_gets_none() -> None:
     live = locked(1)
     asked = git("v3", strategy={"type": "Recreate"})
     assert get(as_sent(desired(asked), live, live).obj, "spec", "strategy") == {"type": "Recreate"}
+
+
+def by_git(live: Any) -> Any:
+    """The same Deployment, which git pauses in the place of the canary."""
+    live["metadata"]["annotations"] |= {GIT_PAUSE: "true"}
+    live["metadata"]["annotations"].pop(PAUSED, None)
+    return live
+
+
+# live, what git asks for: whether git's pause is marked, `paused`, and whether the lock is in force
+PAUSES: dict[str, tuple[Any, Any, tuple[bool, bool, bool]]] = {
+    "on the way": (locked(1), git("v2", paused=True), (True, True, True)),
+    "at the pause of the canary": (
+        locked(1, **HELD), git("v2", paused=True), (False, True, True)),
+    "with another template": (locked(1, **HELD), git("v3", paused=True), (True, True, True)),
+    "still": (by_git(locked(1, **HELD)), git("v3", paused=True), (True, True, True)),
+    "the end: the canary of the template waits": (
+        by_git(locked(1, **HELD)), git("v2"), (False, True, False)),
+    "the end, written": (
+        by_git(locked(1, **HELD)), git("v2", paused=False), (False, True, False)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", PAUSES.values(), ids=PAUSES)
+def test_can_38_a_pause_by_git_stops_the_lock_where_it_is(row: Any) -> None:
+    live, wish, wanted = row
+    applied = {**live, "spec": {**live["spec"], "template": wish["spec"]["template"]}}
+    sent = as_sent(desired(wish), live, applied).obj
+    notes = sent["metadata"]["annotations"]
+    begun = json.loads(notes[LOCK])["begun"]
+    assert (GIT_PAUSE in notes, get(sent, "spec", "paused"), begun) == wanted
