@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from gitkruise.errors import Finding, RefMissing, SourceFailed
@@ -40,9 +41,14 @@ class BranchEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """Files to set and to delete on the branch (by path), and the commit's message."""
+    """Files to set and to delete on the branch (by path), and the commit's message.
+
+    `merged` makes files out of those that the branch has, which it reads by path. It is called
+    again when another push was faster: what that one wrote is not lost.
+    """
 
     files: Mapping[str, bytes]
+    merged: Callable[[Callable[[str], bytes | None]], Mapping[str, bytes]] | None = None
     delete: Collection[str] = ()
     subject: str
     body: str = ""
@@ -72,9 +78,9 @@ class _Line:
         return self._tip
 
     def append(
-        self, change: Callable[[str | None], str], message: str, now: datetime
+        self, change: Callable[[str | None, str | None], str], message: str, now: datetime
     ) -> str | None:
-        """Commit the tree `change(old tree)` makes; None when it is the same tree.
+        """Commit the tree that `change(old commit, old tree)` makes; None when it is the same tree.
 
         When another push was faster the change is made again on top of it, after 0.2 s doubling to
         10 s. Raises SourceFailed GK3501 when the attempts run out.
@@ -82,7 +88,7 @@ class _Line:
         for attempt in range(1, self._attempts_max + 1):
             old = self._tip if self._known else self.tip()
             before = self._repository.tree_id(old) if old else None
-            tree = change(before)
+            tree = change(old, before)
             if tree == before:
                 return None
             parents = [old] if old else []
@@ -131,9 +137,12 @@ class StatusBranch:
     def publish(self, update: Update, now: datetime) -> str | None:
         """Push one commit with the update; its id, or None when nothing would change."""
         message = format_message(update.subject, update.body, update.trailers)
+        if update.merged is not None:
+            self._line.tip()  # a push that has to be made again costs more
 
-        def change(tree: str | None) -> str:
-            files = {clean_path(path): data for path, data in update.files.items()}
+        def change(commit: str | None, tree: str | None) -> str:
+            merged = update.merged(partial(self._blob, commit)) if update.merged else {}
+            files = {clean_path(path): data for path, data in {**update.files, **merged}.items()}
             return edit_tree(
                 self._repository, tree, files, [clean_path(path) for path in update.delete]
             )
@@ -142,8 +151,10 @@ class StatusBranch:
 
     def read(self, path: str) -> bytes | None:
         """A file of the newest commit; None when it is not there."""
-        tip = self._line.tip()
-        entry = self._repository.find(tip, path) if tip else None
+        return self._blob(self._line.tip(), path)
+
+    def _blob(self, commit: str | None, path: str) -> bytes | None:
+        entry = self._repository.find(commit, path) if commit else None
         return self._repository.read_blob(entry.id) if entry and entry.is_file else None
 
     def files(self, path: str = "") -> dict[str, bytes]:
@@ -190,13 +201,20 @@ class Notes:
             repository, self.ref, identity=identity, sleep=sleep, attempts_max=attempts_max
         )
 
-    def put(self, notes: Mapping[str, str], now: datetime) -> str | None:
-        """Set the note of each commit id; the notes commit's id, or None if all were so already."""
+    def put(
+        self, notes: Mapping[str, str], now: datetime,
+        merge: Callable[[str | None, str], str] = lambda _, text: text,
+    ) -> str | None:  # fmt: skip
+        """Set the note of each commit id; the notes commit's id, or None if all were so already.
 
-        def change(tree: str | None) -> str:
+        `merge(earlier note, text)` is the note; it is called again when another push was faster.
+        """
+
+        def change(tip: str | None, tree: str | None) -> str:
+            texts = {commit: merge(self._note(tip, commit), text) for commit, text in notes.items()}
             files = {
                 self._path(tree, commit): text.rstrip("\n").encode("utf-8") + b"\n"
-                for commit, text in notes.items()
+                for commit, text in texts.items()
             }
             return edit_tree(self._repository, tree, files, [])
 
@@ -204,7 +222,9 @@ class Notes:
 
     def read(self, commit: str) -> str | None:
         """The note of a commit, or None."""
-        tip = self._line.tip()
+        return self._note(self._line.tip(), commit)
+
+    def _note(self, tip: str | None, commit: str) -> str | None:
         if tip is None:
             return None
         for path in _note_paths(commit):

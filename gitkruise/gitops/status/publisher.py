@@ -181,13 +181,18 @@ class Outbox:
             self._paths.pop(unit, None)
 
     def _remove(self, ended: Sequence[tuple[UnitRecord, str]]) -> None:
-        records = [record for record, _ in ended]
-        index = self._branch.read(INDEX)
-        for record in records:
-            index = without_unit(index, record.unit)
+        records, rest = [record for record, _ in ended], list(self._latest.values())
         gone = frozenset[str]().union(*(self._known_paths(record.unit) for record in records))
+
+        def merged(read: Callable[[str], bytes | None]) -> Mapping[str, bytes]:
+            index = read(INDEX)
+            for record in records:
+                index = without_unit(index, record.unit)
+            return shared_files(rest, index)
+
         update = Update(
-            files=shared_files(list(self._latest.values()), index),
+            files={},
+            merged=merged,
             delete=tuple(sorted(gone)),
             subject=removal_subject(records, ended[0][1]),
             body=intervention_lines([one for r in records for one in r.interventions]),
@@ -307,11 +312,12 @@ class Outbox:
             gone |= self._known_paths(record.unit) - own.keys()
             self._paths[record.unit] = frozenset(own)
             files |= own
-        files |= shared_files(list(self._latest.values()), self._branch.read(INDEX))
+        latest = list(self._latest.values())
         now, fresh = self._clock.now(), [self._fresh(record) for record in due]
         commit = self._branch.publish(
             Update(
                 files=files,
+                merged=lambda read: shared_files(latest, read(INDEX)),
                 delete=tuple(sorted(gone)),
                 subject=commit_subject(fresh, unmoved=self._unmoved(due[0])),
                 body=commit_body(fresh),
@@ -340,12 +346,16 @@ class Outbox:
                 texts.setdefault(record.causal.id, {})[record.unit] = note_text(record, __version__)
         if not texts:
             return
-        notes = {}
-        for commit, units in texts.items():
-            merged = {**_units_of(self._notes.read(commit)), **units}
-            text = json.dumps({"v": 1, "units": merged}, ensure_ascii=False, indent=1)
-            notes[commit] = visible_lines(text)
-        self._notes.put(notes, self._clock.now())
+        notes = {commit: _note(units) for commit, units in texts.items()}
+        self._notes.put(notes, self._clock.now(), _merged_note)
+
+
+def _note(units: Mapping[str, object]) -> str:
+    return visible_lines(json.dumps({"v": 1, "units": units}, ensure_ascii=False, indent=1))
+
+
+def _merged_note(earlier: str | None, note: str) -> str:
+    return _note({**_units_of(earlier), **_units_of(note)})
 
 
 def _units_of(note: str | None) -> dict[str, object]:

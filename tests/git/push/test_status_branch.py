@@ -214,6 +214,42 @@ def test_notes_are_seen_by_git(origin: Origin, repository: Repository) -> None:
     assert shown.split() == ["done", "done"]
 
 
+def test_files_of_several_writers_are_merged_again_after_a_faster_push(
+    origin: Origin, repository: Repository
+) -> None:
+    origin.commit({"a": "1"})
+    ours, rival = branch_of(repository), branch_of(repository)
+    ours.publish(Update(files={"index": b"one\n"}, subject="one"), NOW)
+    reads: list[bytes | None] = []
+
+    def merged(read: Callable[[str], bytes | None]) -> dict[str, bytes]:
+        reads.append(read("index"))
+        if len(reads) == 1:
+            rival.publish(Update(files={"index": b"one\ntwo\n"}, subject="two"), NOW)
+        return {"index": (reads[-1] or b"") + b"three\n"}
+
+    ours.publish(Update(files={}, merged=merged, subject="three"), NOW)
+    assert reads == [b"one\n", b"one\ntwo\n"]
+    assert ours.read("index") == b"one\ntwo\nthree\n"
+
+
+def test_notes_of_several_writers_are_merged_again_after_a_faster_push(
+    origin: Origin, repository: Repository
+) -> None:
+    commit = origin.commit({"a": "1"})
+    ref = "refs/notes/gitkruise/test"
+    ours, rival = (Notes(repository, ref, identity=BOT, sleep=lambda _: None) for _ in range(2))
+    ours.put({commit: "one"}, NOW)
+
+    def merge(earlier: str | None, text: str) -> str:
+        if earlier == "one\n":
+            rival.put({commit: "one two"}, NOW)
+        return f"{(earlier or '').strip()} {text}"
+
+    ours.put({commit: "three"}, NOW, merge)
+    assert ours.read(commit) == "one two three\n"
+
+
 def test_notes_keep_the_form_git_gave_them(origin: Origin, repository: Repository) -> None:
     commit = origin.commit({"a": "1"})
     blob = origin.blob(b"by hand\n")
