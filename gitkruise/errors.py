@@ -202,6 +202,10 @@ class ClusterFailed(DiagnosticError):
     retry, reason, exit_code = Retry.BACKOFF, "ClusterFailed", 5
 
 
+class LeaseRefused(ClusterFailed):
+    """A lease that this process never waits for: its holder divides the work in another way."""
+
+
 class TimedOut(DiagnosticError):
     reason, exit_code = "TimedOut", 6
 

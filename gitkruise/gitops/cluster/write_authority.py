@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from gitkruise.errors import ApiError, ClusterFailed, NotLeading
+from gitkruise.errors import ApiError, ClusterFailed, LeaseRefused, NotLeading, leaves
 from gitkruise.kube.cache.leader_election import FencedTransport, Lease
 from gitkruise.kube.cache.subscriptions import Subscriptions
 from gitkruise.kube.client.transport import Transport
@@ -34,6 +34,7 @@ class WriteAuthority:
         self._lease = lease
         self.term = 0 if lease is not None else 1
         self._begun = asyncio.Event()
+        self._refusal: LeaseRefused | None = None
         self._read: dict[str, tuple[int, str]] = {}  # by source: (term, commit) of the last look
         self._listeners: Subscriptions[str, []] = Subscriptions()  # by source
 
@@ -44,23 +45,40 @@ class WriteAuthority:
         return FencedTransport(transport, self._lease) if self._lease is not None else transport
 
     async def run(self, clock: Clock) -> None:
-        """Take the lease whenever it is free, until cancelled."""
+        """Take the lease whenever it is free, until cancelled, or until a rival holds it before the
+        first term."""
         assert self._lease is not None
-        while True:
+        while self._refusal is None:
             try:
                 async with self._lease.held():
                     self.term += 1
                     self._begun.set()
                     self._listeners.tell_all()
                     await asyncio.get_running_loop().create_future()  # until it is lost
+            except* LeaseRefused as refused:
+                self._refuse(next(iter(leaves(refused))))
             except* (ClusterFailed, ApiError) as lost:
                 log.warning(log_line("writes-paused", error=lost.exceptions[0]))
             await clock.sleep(_PAUSE_S)
 
+    def _refuse(self, error: BaseException) -> None:
+        if self._begun.is_set():
+            log.warning(log_line("writes-paused", error=error))
+        elif isinstance(error, LeaseRefused):
+            self._refusal = error
+            self._begun.set()
+
     async def leading(self) -> None:
-        """Wait for the first term."""
+        """Wait for the first term. Raises LeaseRefused where there will be none."""
         if self._lease is not None:
             await self._begun.wait()
+        if self._refusal is not None:
+            raise self._refusal
+
+    async def drain(self) -> None:
+        """Let no more writes begin, and wait for those on their way."""
+        if self._lease is not None:
+            await self._lease.drain()
 
     @property
     def leads(self) -> bool:

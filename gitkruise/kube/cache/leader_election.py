@@ -20,6 +20,7 @@ from gitkruise.errors import (
     Conflict,
     Finding,
     Forbidden,
+    LeaseRefused,
     NotFound,
     NotLeading,
 )
@@ -54,7 +55,11 @@ class LeaseName:
     `predecessor` is the identity of a process that has certainly ended: its lease need not expire.
     Replicas with different durations are safe with each other: the longer one is waited out.
     `keeper` is a holder that keeps the
-    lease by design, so that to wait for it is no fault.
+    lease by design, so that to wait for it is no fault. `rival` returns the reason never to wait
+    for a holder, once that one has renewed the lease.
+
+    A `joint` lease is held by all replicas that share its identity. No replica releases it or makes
+    way: the others write under it.
     """
 
     namespace: str
@@ -63,6 +68,8 @@ class LeaseName:
     predecessor: str = ""
     duration_s: float = DURATION_S
     keeper: str = ""
+    joint: bool = False
+    rival: Callable[[str], Finding | None] = lambda _: None
 
 
 class Lease:
@@ -87,6 +94,8 @@ class Lease:
         self._changed_at = 0.0  # when its spec last changed, monotonic
         self._renewed_at = float("-inf")
         self._wanted_by = ""
+        self._renewals = 0  # of other holders, that we have seen
+        self._draining = False
         self._notes: Mapping[str, str] = {}
         self._refused = ""  # why the server does not let us have it
         self._writing: dict[asyncio.Timeout, float] = {}  # with seconds of the loop in one of ours
@@ -108,6 +117,16 @@ class Lease:
         """Return whether we may write now."""
         return self._left() > 0
 
+    @property
+    def is_held(self) -> bool:
+        """Return whether this replica holds it, or another one did when it was last seen."""
+        return self.valid or (self.others and not self._expired())
+
+    @property
+    def since(self) -> float:
+        """Monotonic time of the last change of its record that was seen."""
+        return self._changed_at
+
     def check(self) -> None:
         """To be called before every write. Raises ClusterFailed GK4105 when we may not lead."""
         if not self.valid:
@@ -120,7 +139,7 @@ class Lease:
         A process that was stopped meanwhile finds the time over before it sends anything more.
         """
         left = self._left()
-        if left <= 0:
+        if left <= 0 or self._draining:
             raise NotLeading(self._why())
         loop = asyncio.get_running_loop()
         limit = self._clock.timeout(left)
@@ -144,11 +163,20 @@ class Lease:
         A process that will want it later then need not wait for a holder that is long dead.
         """
         while True:
-            try:
-                await self._read()
-            except ApiError as error:
-                log.info(log_line("lease-not-read", error=error))
+            await self.look()
             await self._clock.sleep(self._retry_s)
+
+    async def look(self) -> None:
+        """Look at the lease once without taking it."""
+        try:
+            await self._read()
+        except ApiError as error:
+            log.info(log_line("lease-not-read", error=error))
+
+    async def drain(self) -> None:
+        """Let no more writes begin, and wait for those on their way; the lease is kept."""
+        self._draining = True
+        await wait_for(self._idle, self._clock, timedelta(seconds=max(self._left(), 0)))
 
     @asynccontextmanager
     async def held(self, notes: Mapping[str, str] = MappingProxyType({})) -> AsyncIterator[None]:
@@ -156,9 +184,12 @@ class Lease:
 
         `notes` are annotations of the lease that say what its holder can do.
         Losing it cancels the body and raises ClusterFailed GK4105 (inside an ExceptionGroup).
+        Raises LeaseRefused while a rival holds it.
         """
         self._notes, said = notes, ""
+        self._draining = False
         while not await self._try():
+            self._refuse_rival()
             if self._why() != said and (self.others or self._refused):
                 said = self._why()
                 kept = self.others and self.holder == self.name.keeper
@@ -179,7 +210,12 @@ class Lease:
                 yield
                 renewing.cancel()
         finally:
-            await self._release()
+            if not self.name.joint:
+                await self._release()
+
+    def _refuse_rival(self) -> None:
+        if self._renewals and self.others and (finding := self.name.rival(self.holder)):
+            raise LeaseRefused(finding)
 
     async def _renew(self) -> None:
         renewed = True
@@ -194,7 +230,7 @@ class Lease:
             if not renewed and self.others:
                 raise self._lost()
             self.check()
-            if self._wanted_by and not self._urgent:
+            if self._wanted_by and not (self._urgent or self.name.joint):
                 await self._make_way(self._wanted_by)
                 raise self._lost()
 
@@ -236,7 +272,7 @@ class Lease:
             granted = self._unasked(current, self.name.identity)
             await self._write("update", {**self._noted(granted), "spec": spec})
         else:
-            if self._urgent:
+            if self._urgent and self.name.rival(self.holder) is None:
                 await self._ask(current)
             return False
         return True
@@ -288,16 +324,20 @@ class Lease:
     def _seen(self, lease: Obj) -> None:
         spec = lease.get("spec") or {}
         if spec != self._record:
+            known = self._record is not None
             self._record, self._changed_at = spec, self._clock.monotonic()
+            self._renewals += known and self.others
         wanted = str(get(lease, "metadata", "annotations", WANTED, default=""))
         self._wanted_by = wanted if wanted != self.name.identity else ""
 
     def _is_free(self, lease: Obj) -> bool:
         holder = get(lease, "spec", "holderIdentity", default="")
-        if holder in {"", self.name.identity, self.name.predecessor}:
-            return True
+        return holder in {"", self.name.identity, self.name.predecessor} or self._expired()
+
+    def _expired(self) -> bool:
+        """Return whether the record last seen did not change for as long as it lasts."""
         mine = self.name.duration_s
-        lasts = float(get(lease, "spec", "leaseDurationSeconds", default=mine))
+        lasts = float(get(self._record, "leaseDurationSeconds", default=mine))
         return self._clock.monotonic() - self._changed_at > max(lasts, mine)
 
     async def _write(self, verb: str, lease: Obj) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 
 SYNC_LEASE: Final = "gitkruise-sync"  # of a controller without a name of its own
 DURATION_S: Final = 10
+SHARDS_MAX: Final = 32  # a role names the Leases of each
 # Shares of the duration:
 RENEW_WITHIN: Final = 2 / 3  # without a renewal for so long the holder stops writing
 RENEW_EVERY: Final = 1 / 4
