@@ -8,20 +8,17 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Iterator,
     Mapping,
-    Sequence,
 )
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-from gitkruise.controller.controllers import ControllerOptions, Controllers
+from gitkruise.driving import drive
 from gitkruise.errors import (
     ApiError,
-    ClusterFailed,
     Concern,
     DiagnosticError,
     Finding,
@@ -35,20 +32,17 @@ from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.charts.fetcher import open_charts
 from gitkruise.gitops.cluster.engine import (
     AUTO,
-    BY_CONTROLLER,
     EMBEDDED_HOLDER,
-    HEEDS_CANARIES,
     KRUISE,
     LEASE_NAMESPACE,
     OWN,
-    STEERED,
     WORKLOADS_LEASE,
     choose_engine,
-    hold_workloads,
 )
 from gitkruise.gitops.cluster.hook_runs import HOOKS, HookRuns
 from gitkruise.gitops.cluster.lease_annotation import LeaseAnnotation
 from gitkruise.gitops.cluster.live_cache import LiveView
+from gitkruise.gitops.cluster.shard_leases import refuse_shards
 from gitkruise.gitops.cluster.write_authority import WriteAuthority
 from gitkruise.gitops.config.dependencies import UnitStates
 from gitkruise.gitops.containment import Containment
@@ -71,7 +65,6 @@ from gitkruise.gitops.status.rollout_annotation import Annotator
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.gitops.workers.pool import InProcess, WorkerPool
 from gitkruise.kube.cache.leader_election import (
-    FencedTransport,
     Lease,
     LeaseName,
     unique_identity,
@@ -85,17 +78,14 @@ from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.kube.system.state_lock import state_locked
 from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.record import UnitRecord
-from gitkruise.model.planning.unavailable_budget import BUDGET
-from gitkruise.model.planning.workload import Workload
-from gitkruise.model.planning.workload_spread import SPREAD
+from gitkruise.model.gitops.shards import WHOLE, Shard
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.planner.builtin.canary_steering import CANARY_STEERING
-from gitkruise.planner.workloads import CLONESET, EMBEDDED, WORKLOADS, node_workloads
 from gitkruise.webhook.service import WebhookOptions, serve_webhooks
-from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.log_line import log_line
-from gitkruise.wire.primitives.names import GroupKind
 from gitkruise.wire.primitives.requests import ResourceRef
+
+if TYPE_CHECKING:  # imports prometheus_client
+    from gitkruise.gitops.telemetry.server import Meter
 
 log = logging.getLogger(__name__)
 MEND_S: Final = 30.0  # before something that crashed at its start is started again
@@ -126,6 +116,7 @@ class RunOptions:
     acts: bool = True  # whether promotions go on; without, it is one pass a person asked for
     metrics: Listen | None = None  # for Prometheus, and probes
     processes: int = 0  # that read what repositories hold; 0: threads of this one do
+    shard: Shard = WHOLE  # the part of the units and workloads that this program has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +163,40 @@ class RunningController:
         return self.fleet.hooks
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """This process among others, and everything that exists once in it.
+
+    `identity` names it in leases, `predecessor` is that of the process that had our state directory
+    and has ended. `transport` counts requests where metrics are served.
+    """
+
+    options: RunOptions
+    identity: str
+    predecessor: str
+    transport: Transport
+    clock: Clock
+    containment: Containment
+    workers: Workers
+    cache: ParseCache
+    meter: Meter | None
+
+    def lease(self, name: str) -> LeaseName:
+        return LeaseName(
+            namespace=LEASE_NAMESPACE,
+            name=name,
+            identity=self.identity,
+            predecessor=self.predecessor,
+            duration_s=self.options.lease_s,
+            keeper=EMBEDDED_HOLDER,
+        )
+
+    def sync_lease(self) -> Lease:
+        """The lease of the process that applies. A pass that a person asked for skips the wait."""
+        name = replace(self.lease(self.options.lease), rival=refuse_shards)
+        return Lease(name, self.transport, self.clock, urgent=not self.options.acts)
+
+
 @asynccontextmanager
 async def controller(
     options: RunOptions, transport: Transport, clock: Clock
@@ -181,8 +206,25 @@ async def controller(
     Waits until it leads. Raises ClusterFailed, SourceFailed or ApiError when it cannot start; on
     the way out records not written yet are written once more.
     """
+    async with process(options, transport, clock) as me:
+        workloads = me.lease(WORKLOADS_LEASE)
+        authority = WriteAuthority(me.sync_lease())
+        async with program(me, me.options, authority, me.transport, workloads) as running:
+            if me.meter is None:
+                yield running
+            else:
+                me.meter.started(running.fleet)
+                yield replace(running, metrics=me.meter.url)
+
+
+@asynccontextmanager
+async def process(
+    options: RunOptions, transport: Transport, clock: Clock
+) -> AsyncIterator[Process]:
+    """A process that has its state directory alone. Raises ClusterFailed GK4118 or GK4111."""
     async with AsyncExitStack() as stack:
-        me = stack.enter_context(_alone(options, clock))
+        identity = unique_identity(options.identity, clock.seed)
+        predecessor = stack.enter_context(state_locked(options.state_dir, identity))
         meter = None
         if options.metrics is not None:
             from gitkruise.gitops.telemetry.server import metered  # noqa: PLC0415  prometheus_client
@@ -192,36 +234,45 @@ async def controller(
             meter = await stack.enter_async_context(metering)
             transport = meter.transport
             options = replace(options, listeners=(*options.listeners, meter.metrics.hear))
-        me.options = options
-        authority = WriteAuthority(me.sync_lease(transport, clock))
         workers, cache = _workers(options, stack), await _parse_cache(options, stack)
-        containment = Containment(CrashReports(options.state_dir / FOLDER))
-        live = LiveView(authority.fence(transport), clock, containment)
-        await live.discover()
         if options.webhook is not None:
             serving = serve_webhooks(options.webhook, transport, load_catalog(), clock)
             await stack.enter_async_context(serving)
-        failed: DiagnosticError | ApiError | None = None
+        containment = Containment(CrashReports(options.state_dir / FOLDER))
+        yield Process(
+            options=options, identity=identity, predecessor=predecessor, transport=transport,
+            clock=clock, containment=containment, workers=workers, cache=cache, meter=meter,
+        )  # fmt: skip
+
+
+@asynccontextmanager
+async def program(
+    me: Process, options: RunOptions, authority: WriteAuthority, transport: Transport,
+    workloads: LeaseName,
+) -> AsyncIterator[RunningController]:  # fmt: skip
+    """Everything that follows git and drives the cluster for one shard, while the body runs.
+
+    It writes through `transport` and while `authority` allows it; pods it drives under the lease
+    `workloads` as well. Waits until it leads; raises what `controller` does.
+    """
+    live = LiveView(authority.fence(transport), me.clock, me.containment)
+    await live.discover()
+    failed: DiagnosticError | ApiError | None = None
+    async with AsyncExitStack() as stack:
         async with asyncio.TaskGroup() as tasks:
-            program = _Program(
-                me, live=live, authority=authority, clock=clock, containment=containment,
-                tasks=tasks, workers=workers,
-            )  # fmt: skip
-            stack.push_async_callback(program.close)
+            running = _Program(me, options, live=live, authority=authority, tasks=tasks)
+            stack.push_async_callback(running.close)
             try:
-                running = await program.start(transport, cache)
-                if meter is not None:
-                    meter.started(running.fleet)
-                    running = replace(running, metrics=meter.url)
+                started = await running.start(transport, workloads)
             except (DiagnosticError, ApiError) as error:
                 failed = error  # raised as it is, not in the group of the other tasks' errors
             else:
-                yield running
+                yield started
             finally:
-                await program.rest()
+                await running.rest()
         if failed is not None:
             raise failed
-        await _write_last(program.outboxes, containment)
+        await _write_last(running.outboxes, me.containment)
 
 
 async def _write_last(outboxes: Mapping[str, Outbox], containment: Containment) -> None:
@@ -250,49 +301,17 @@ def _workers(options: RunOptions, stack: AsyncExitStack) -> Workers:
     return pool
 
 
-@dataclass(slots=True)
-class _Process:
-    """This process among others: its options, and the identity by which leases name it."""
-
-    options: RunOptions
-    identity: str
-    predecessor: str = ""  # that of the process that had our state directory, and has ended
-
-    def sync_lease(self, transport: Transport, clock: Clock) -> Lease:
-        """The lease of the process that applies. A pass that a person asked for skips the wait."""
-        urgent = not self.options.acts
-        return Lease(self.lease(self.options.lease), transport, clock, urgent=urgent)
-
-    def lease(self, name: str) -> LeaseName:
-        return LeaseName(
-            namespace=LEASE_NAMESPACE,
-            name=name,
-            identity=self.identity,
-            predecessor=self.predecessor,
-            duration_s=self.options.lease_s,
-            keeper=EMBEDDED_HOLDER,
-        )
-
-
-@contextmanager
-def _alone(options: RunOptions, clock: Clock) -> Iterator[_Process]:
-    """A process that has its state directory alone. Raises ClusterFailed GK4118 or GK4111."""
-    identity = unique_identity(options.identity, clock.seed)
-    with state_locked(options.state_dir, identity) as predecessor:
-        yield _Process(options, identity, predecessor)
-
-
 class _Program:
     """One controller from its start to its end. What it does runs in `tasks`."""
 
     def __init__(
-        self, me: _Process, *, live: LiveView, authority: WriteAuthority, clock: Clock,
-        containment: Containment, tasks: asyncio.TaskGroup, workers: Workers,
+        self, me: Process, options: RunOptions, *, live: LiveView, authority: WriteAuthority,
+        tasks: asyncio.TaskGroup,
     ) -> None:  # fmt: skip
-        self._me, self._options, self._tasks = me, me.options, tasks
+        self._options, self._tasks = options, tasks
         self._live, self._authority = live, authority
-        self._clock, self._containment = clock, containment
-        self._workers = workers
+        self._clock, self._containment = me.clock, me.containment
+        self._workers, self._cache, self._transport = me.workers, me.cache, me.transport
         self._jobs: list[asyncio.Task[None]] = []
         self._leading: list[asyncio.Task[None]] = []
         self._fleet: Supervisor | None = None
@@ -301,19 +320,21 @@ class _Program:
     def outboxes(self) -> Mapping[str, Outbox]:
         return self._fleet.outboxes if self._fleet is not None else {}
 
-    async def start(self, transport: Transport, cache: ParseCache) -> RunningController:
+    async def start(self, transport: Transport, lease: LeaseName) -> RunningController:
         """Start everything. Raises DiagnosticError or ApiError when it cannot start."""
         options, live = self._options, self._live
         clock, containment = self._clock, self._containment
-        workloads = await self._begun(transport)
+        workloads = await self._begun(lease)
         resources = CustomResources(live, clock)
-        status_writer = StatusWriter(resources, clock, containment, options.problems)
+        status_writer = StatusWriter(resources, clock, containment, options.problems, options.shard)
         resource_controller, config = None, options.config
         if options.custom is not None:
             checks, base = ExpressionChecks(self._workers), options.config
             reading = ResourceReader(base, options.custom, checks, containment)
             around = (status_writer, clock, containment)
-            resource_controller = ResourceController(base, resources, reading, *around)
+            resource_controller = ResourceController(
+                base, resources, reading, *around, shard=options.shard
+            )
             await self._listed(resources)
             config = await resource_controller.begin()
         engine = await choose_engine(live.transport, _engines(config, options), clock.now())
@@ -326,18 +347,22 @@ class _Program:
         )  # fmt: skip
         annotator = Annotator(live)
         deps = ProcessDeps(
-            state_dir=options.state_dir, listen=options.listen, cache=cache,
+            state_dir=options.state_dir, listen=options.listen, cache=self._cache,
             rewrites=AcceptedRewrites(self._remembered(REWRITES)),
             listeners=(*options.listeners, annotator.offer, status_writer.hear),
+            shard=options.shard,
             moved=status_writer.moved, crashed=status_writer.crashed, acts=options.acts,
         )  # fmt: skip
         fleet = self._fleet = Supervisor(deps, context, self._tasks)
         self._run(("the watches", live.run), ("annotations", annotator.run))
         await fleet.reconcile(config, required=options.config)
         if engine == OWN:
-            drive = partial(_drive, options.gates, workloads, live, transport, clock)
-            self._run(("the workload controllers", drive))
-        removals = Removals(self._remembered(UNITS), options.config.origin)
+            driving = partial(
+                drive, options.gates, workloads, live, self._driving(transport), clock,
+                shard=options.shard,
+            )  # fmt: skip
+            self._run(("the workload controllers", driving))
+        removals = Removals(self._remembered(UNITS), options.config.origin, shard=options.shard)
         finalizer = await farewell_of(
             options.config.units, fleet, context, options.listeners, removals
         )
@@ -352,12 +377,12 @@ class _Program:
             custom=resources.units(),
         )  # fmt: skip
 
-    async def _begun(self, transport: Transport) -> Lease:
+    async def _begun(self, lease: LeaseName) -> Lease:
         """Wait until this process leads; return the lease of the workloads, followed until then."""
         leading = ("the lease", partial(self._authority.run, self._clock), self._clock)
         keeping = self._containment.keep(*leading, lambda _: None)
         self._leading.append(self._tasks.create_task(keeping))
-        workloads = Lease(self._me.lease(WORKLOADS_LEASE), transport, self._clock)
+        workloads = Lease(lease, self._transport, self._clock)
         self._run(("the lease of the workloads", workloads.observe))
         await self._authority.leading()
         self._jobs.pop().cancel()
@@ -387,12 +412,22 @@ class _Program:
             task = self._tasks.create_task(keep(subject, job, self._clock, lambda _: None))
             self._jobs.append(task)
 
+    def _driving(self, transport: Transport) -> Transport:
+        """The way to the cluster of the workload controllers: without other shards, the lease of
+        the workloads is all that fences it."""
+        return transport if self._options.shard.is_whole else self._authority.fence(transport)
+
     async def rest(self) -> None:
-        """Stop all jobs."""
+        """Stop all jobs. A shard is handed back between two writes, and with its records written:
+        those of the next holder must be newer."""
+        if not self._options.shard.is_whole:
+            await self._authority.drain()
         for job in self._jobs:
             job.cancel()
         if self._fleet is not None:
             await self._fleet.rest()
+        if not self._options.shard.is_whole:
+            await _write_last(self.outboxes, self._containment)
         for job in self._leading:  # the last: the next leader finds no write of ours on its way
             job.cancel()
 
@@ -431,70 +466,3 @@ async def _mend(fleet: Supervisor, config: Config, clock: Clock) -> None:
         await clock.sleep(MEND_S)
         if any(finding.concern is Concern.PROGRAM for finding in fleet.errors.values()):
             await fleet.reconcile(config)
-
-
-def driven(catalog: Catalog, gates: Gates) -> tuple[Workload[Any], ...]:
-    """The workloads we drive in a cluster: CloneSets, and of the others those it serves.
-
-    Deployments are driven by the cluster's own controller, which we lead to their canaries.
-    Requests to node agents are among them: the cluster has no OpenKruise where we drive.
-    """
-
-    def served(kind: GroupKind) -> bool:
-        return catalog.stored(kind) is not None
-
-    def watching(workload: Workload[Any]) -> Workload[Any]:
-        kept = {kind: find for kind, find in workload.watches.items() if served(kind)}
-        return workload if len(kept) == len(workload.watches) else replace(workload, watches=kept)
-
-    gated = {BUDGET: gates.budgets_pods, SPREAD: gates.workload_spread}
-    wanted = (w for w in WORKLOADS if gated.get(w.kind, True))
-    pods = tuple(watching(w) for w in wanted if w is CLONESET or served(w.kind))
-    canaries = (CANARY_STEERING,) if served(CANARY_STEERING.kind) else ()
-    nodes = (w for w in node_workloads(gates) if all(map(served, (w.kind, *w.owns, *w.watches))))
-    return (*pods, *canaries, *nodes)
-
-
-async def _drive(
-    gates: Gates, lease: Lease, live: LiveView, transport: Transport, clock: Clock
-) -> None:
-    """Run our workload controllers while we hold `lease`, which fences all that they write."""
-    while True:
-        able = {HEEDS_CANARIES: STEERED} if live.catalog.stored(CLONESET.kind) else {}
-        try:
-            async with lease.held(able):
-                workloads = Controllers(
-                    driven(live.catalog, gates), FencedTransport(transport, lease),
-                    live.catalog, clock, ControllerOptions(gates=gates),
-                    live.share_workloads(),
-                )  # fmt: skip
-                await workloads.run()
-        except* (ClusterFailed, ApiError) as lost:
-            log.warning(log_line("controllers-stopped", error=lost.exceptions[0]))
-        await clock.sleep(1.0)
-
-
-async def sandbox_controllers(transport: Transport, clock: Clock, gates: Gates) -> None:
-    """OpenKruise's controllers and Kubernetes' own inside an embedded cluster, until cancelled."""
-    await _drive_inside(EMBEDDED, transport, clock, gates, {HEEDS_CANARIES: BY_CONTROLLER})
-
-
-async def kruise_controllers(transport: Transport, clock: Clock, gates: Gates) -> None:
-    """OpenKruise's controllers alone: Kubernetes' own are the outside's, as its nodes are."""
-    await _drive_inside((*WORKLOADS, *node_workloads(gates)), transport, clock, gates, {})
-
-
-async def _drive_inside(
-    workloads: Sequence[Workload[Any]], transport: Transport, clock: Clock, gates: Gates,
-    marks: Mapping[str, str],
-) -> None:  # fmt: skip
-    """Drive `workloads` of an embedded cluster; `marks` say what they can do.
-
-    They hold the workloads lease for good (no process can take it over), so that a
-    `gitkruise run` on this cluster sees who drives its pods and does not drive them too.
-    """
-    await hold_workloads(transport, clock.now(), marks)
-    controllers = Controllers(
-        workloads, transport, load_catalog(), clock, ControllerOptions(gates=gates)
-    )
-    await controllers.run()

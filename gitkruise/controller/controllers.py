@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from gitkruise.kube.system.clock import Clock
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog
-from gitkruise.wire.primitives.names import GroupKind
+from gitkruise.wire.primitives.names import GroupKind, ObjectKey
 
 PULL_JOB: Final = GroupKind("apps.kruise.io", "ImagePullJob")
 RECREATE: Final = GroupKind("apps.kruise.io", "ContainerRecreateRequest")
@@ -33,12 +33,14 @@ class ControllerOptions:
     """Options of controllers. `namespace` "" follows all.
 
     `also` are kinds that planners read next to those they own; rounds do not wait for them, so
-    they may be forbidden.
+    they may be forbidden. `drives` returns whether an object is driven here: others are left to
+    other processes.
     """
 
     gates: Gates = field(default_factory=Gates)
     namespace: str = ""
     workers: int = WORKERS
+    drives: Callable[[ObjectKey], bool] = lambda _: True
     also: tuple[GroupKind, ...] = (GroupKind("", "Node"),)
 
 
@@ -76,9 +78,10 @@ class Controllers:
             recorder=self.recorder,
             clock=clock,
             gates=gates,
+            drives=options.drives,
         )
         self.runners = [Runner(w, tools, workers=options.workers) for w in workloads]
-        self._repairer = Repairer(self.store, transport, clock, self.recorder)
+        self._repairer = Repairer(self.store, transport, clock, self.recorder, options.drives)
 
     @property
     def idle(self) -> bool:

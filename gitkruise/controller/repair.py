@@ -8,7 +8,7 @@ while no container of it has run, and only after a dry run has shown that sideca
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -51,9 +51,10 @@ class Repairer:
         transport: Transport,
         clock: Clock,
         recorder: Recorder,
+        drives: Callable[[ObjectKey], bool] = lambda _: True,
     ) -> None:
         self._view, self._transport, self._clock = view, transport, clock
-        self._recorder = recorder
+        self._recorder, self._drives = recorder, drives
         self._looked: dict[str, datetime] = {}
 
     async def run(self) -> None:
@@ -70,7 +71,8 @@ class Repairer:
     async def round(self) -> list[str]:
         """Names of the pods that were deleted. Raises ApiError."""
         now = self._clock.now()
-        due = [pod for pod in missed(self._view, now) if self._is_due(pod, now)][:AT_ONCE_MAX]
+        ours = (pod for pod in missed(self._view, now) if self._drives(pod.key))
+        due = [pod for pod in ours if self._is_due(pod, now)][:AT_ONCE_MAX]
         repaired = []
         for pod in due:
             self._looked[pod.uid] = now

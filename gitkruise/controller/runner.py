@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Generic, TypeVar
@@ -45,6 +45,7 @@ class Tools:
     recorder: Recorder
     clock: Clock
     gates: Gates
+    drives: Callable[[ObjectKey], bool] = lambda _: True  # whether this process drives an object
 
 
 class Runner(Generic[S]):
@@ -61,7 +62,7 @@ class Runner(Generic[S]):
         self.rounds = 0
         self.component = workload.component
         self._executor, self._clock, self._gates = tools.executor, tools.clock, tools.gates
-        self._recorder, self._workers = tools.recorder, workers
+        self._recorder, self._workers, self._drives = tools.recorder, workers, tools.drives
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
         self._backoff: FailureBackoff[ObjectKey] = FailureBackoff(seed=tools.clock.seed())
         self._breaker: Breaker[ObjectKey] = Breaker()
@@ -124,16 +125,18 @@ class Runner(Generic[S]):
         return {key for facts in sides if facts for key in named_by(facts.annotations)}
 
     def _wake(self, key: ObjectKey, at: datetime) -> None:
-        self._queue.add(key, max(at, self._parked.get(key, at)))
-        self._news.set()
+        if self._drives(key):
+            self._queue.add(key, max(at, self._parked.get(key, at)))
+            self._news.set()
 
     def _gather(self, key: ObjectKey, change: StoreChange, now: datetime) -> None:
         """Plan for a change of what `key` owns; immediately when another actor ends an object."""
         if key in self._parked or (_ends(change) and not self._queue.runs(key)):
             self._wake(key, now)
             return
-        self._queue.gather(key, now, quiet=GATHER, longest=GATHER_MAX)
-        self._news.set()
+        if self._drives(key):
+            self._queue.gather(key, now, quiet=GATHER, longest=GATHER_MAX)
+            self._news.set()
 
     def _next(self) -> ObjectKey | None:
         if self._queue.running >= self._workers or not self.store.synced(self._kinds):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gitkruise.app import sandbox_controllers
+from gitkruise.driving import sandbox_controllers
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.sandbox.server import SandboxOptions, serve
 from tests.cli.calls import Caller

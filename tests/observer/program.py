@@ -15,8 +15,9 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 import gitkruise.kube.system.clock as clocks
-from gitkruise.app import RunningController, controller, sandbox_controllers
+from gitkruise.app import RunningController, controller
 from gitkruise.cli.root import run
+from gitkruise.driving import sandbox_controllers
 from gitkruise.kube.client import http
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.workloads import BUILTIN

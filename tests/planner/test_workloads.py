@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitkruise.app import driven
+from gitkruise.driving import driven
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.planning.unavailable_budget import BUDGET
 from gitkruise.model.workloads.feature_gates import Gates

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from gitkruise.app import kruise_controllers, sandbox_controllers
 from gitkruise.cli.console.log_format import log_to_stderr
 from gitkruise.cli.console.signals import stop_event
+from gitkruise.driving import kruise_controllers, sandbox_controllers
 from gitkruise.gitops.cluster.engine import release_workloads
 from gitkruise.sandbox.backend.state_dir import StateDir
 from gitkruise.sandbox.handlers.inprocess import WorldTransport

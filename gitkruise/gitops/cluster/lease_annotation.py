@@ -20,7 +20,7 @@ from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get, put
 from gitkruise.wire.primitives.requests import ApiRequest
 
-_TRIES: Final = 3
+_TRIES: Final = 20  # after each conflict another replica has had its turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.model.gitops.config import Config, Unit
 from gitkruise.model.gitops.record import Removal, UnitRecord
+from gitkruise.model.gitops.shards import WHOLE, Shard
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.sync.annotations import wish_to_look
 from gitkruise.wire.primitives.log_line import log_line
@@ -50,14 +51,14 @@ class ResourceController:
     def __init__(
         self, base: Config, resources: CustomResources, reading: ResourceReader,
         keeper: StatusWriter,
-        clock: Clock, containment: Containment = UNREPORTED,
+        clock: Clock, containment: Containment = UNREPORTED, *, shard: Shard = WHOLE,
     ) -> None:  # fmt: skip
         self._base, self._resources, self._clock = base, resources, clock
         self._reading, self._keeper = reading, keeper
         self._ending: dict[str, Removal] = {}  # by uid: how a unit ends, while that is seen to
         self._asked: dict[str, _Request] = {}  # by uid: the last request to reconcile
         self._unheld = False  # a finalizer could not be set
-        self._containment, self._failures = containment, 0
+        self._containment, self._failures, self._shard = containment, 0, shard
         self._crashed = False  # an object could not be read, or what it asks for not be done
 
     async def begin(self) -> Config:
@@ -104,6 +105,8 @@ class ResourceController:
         await fleet.reconcile(declared.config, suspended=suspended)
         self._keeper.changed(declared, fleet)
         for obj, unit in declared.leaving:
+            if not self._shard.owns(name_of(obj)[1]):
+                continue
             try:
                 with self._containment.of(f"{' '.join(name_of(obj))}: its end"):
                     await self._end(obj, unit, records, fleet, farewell)
@@ -120,7 +123,8 @@ class ResourceController:
         self._unheld = False
         async with asyncio.TaskGroup() as tasks:
             for obj in objects:
-                if obj["kind"] == "Unit" and not get(obj, "metadata", "deletionTimestamp"):
+                leaving = get(obj, "metadata", "deletionTimestamp")
+                if obj["kind"] == "Unit" and not leaving and self._shard.owns(name_of(obj)[1]):
                     tasks.create_task(self._guarded(obj, "hold"))
 
     async def _guarded(self, obj: Obj, verb: str) -> None:
@@ -207,6 +211,8 @@ class ResourceController:
         if self._asked.get(uid) == asked:
             return
         self._asked[uid] = asked
+        if kind == "Unit" and not self._shard.owns(name):
+            return
         done = partial(self._keeper.confirm, obj, wish)
 
         def polled() -> None:

@@ -29,6 +29,7 @@ from gitkruise.gitops.source.ref_resolver import ref_of
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.gitops.shards import WHOLE, Shard
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
@@ -44,12 +45,13 @@ ProblemListener: TypeAlias = Callable[[Name, Finding | None], None]  # None: sol
 
 @dataclass(slots=True)
 class StatusWriter:
-    """Answers every custom resource in its status."""
+    """Answers every custom resource of its shard in its status."""
 
     resources: CustomResources
     clock: Clock
     containment: Containment = UNREPORTED
     problems: ProblemListener = lambda *_: None
+    shard: Shard = WHOLE
     fleet: Supervisor | None = None  # once there is one
     declared: Declared = _NOTHING
     _problems: dict[Name, Finding] = field(default_factory=dict)  # as they were reported
@@ -90,7 +92,7 @@ class StatusWriter:
         """Something else runs than before."""
         self.declared, self.fleet = declared, fleet
         objects = self.resources.objects()
-        names = {name_of(obj) for obj in objects}
+        names = {name_of(obj) for obj in objects if self.shard.owns(name_of(obj)[1])}
         there = {obj["metadata"]["uid"] for obj in objects}
         self._handled = {uid: value for uid, value in self._handled.items() if uid in there}
         self._problems = {n: problem for n, problem in self._problems.items() if n in names}
@@ -110,7 +112,7 @@ class StatusWriter:
 
     def _report(self, names: Iterable[Name]) -> None:
         """Report problems that are new, changed or solved."""
-        for name in sorted(names):
+        for name in sorted(name for name in names if self.shard.owns(name[1])):
             before, problem = self._problems.pop(name, None), self.problem_of(name)
             if problem is not None:
                 self._problems[name] = problem
@@ -118,8 +120,9 @@ class StatusWriter:
                 self.problems(name, problem)
 
     def _mark(self, name: Name) -> None:
-        self._dirty.add(name)
-        self._wake.set()
+        if self.shard.owns(name[1]):
+            self._dirty.add(name)
+            self._wake.set()
 
     # Writing --------------------------------------------------------------------------------
 

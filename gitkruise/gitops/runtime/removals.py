@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from gitkruise.errors import ApiError
 from gitkruise.gitops.cluster.lease_annotation import LeaseAnnotation
@@ -22,6 +22,7 @@ from gitkruise.gitops.shared_write import SharedWrite
 from gitkruise.gitops.status.unit_status import removal_of
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.record import Removal
+from gitkruise.model.gitops.shards import WHOLE, Shard
 from gitkruise.printable import listing
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.times import format_duration, parse_duration
@@ -43,16 +44,20 @@ class RememberedUnit:
     origin: str | None
 
 
+Change: TypeAlias = Callable[[Mapping[str, RememberedUnit]], dict[str, RememberedUnit]]
+
+
 @dataclass(slots=True)
 class Removals:
     """The units that configurations had, and how each is to end. One for a cluster's name.
 
-    `origin` is that of the present configuration.
+    `origin` is that of the present configuration. Units of other shards are left to these.
     """
 
     lease: LeaseAnnotation
     origin: str = ""
     known: dict[str, RememberedUnit] = field(default_factory=dict)
+    shard: Shard = WHOLE
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _forgetting: SharedWrite[None] = field(init=False)
 
@@ -68,24 +73,24 @@ class Removals:
         mine = {
             name: RememberedUnit(removal_of(unit), self.origin)
             for name, unit in units.items()
-            if not unit.custom
+            if not unit.custom and self.shard.owns(name)
         }
         async with self._turn:
-            await self._keep({**self.known, **mine})
+            await self._keep(lambda known: {**known, **mine})
 
     def left(self, there: Collection[str]) -> dict[str, Removal]:
         """Return the ends of units of this configuration that are not in `there`."""
         return {
             name: unit.end
             for name, unit in self.known.items()
-            if name not in there and self._is_ours(unit)
+            if name not in there and self.shard.owns(name) and self._is_ours(unit)
         }
 
     def elsewhere(self, there: Collection[str]) -> dict[str, list[str]]:
         """Return the units of other configurations that are not in `there`, by their file."""
         found: dict[str, list[str]] = {}
         for name, unit in sorted(self.known.items()):
-            if name not in there and not self._is_ours(unit):
+            if name not in there and self.shard.owns(name) and not self._is_ours(unit):
                 found.setdefault(unit.origin or "", []).append(name)
         return found
 
@@ -97,12 +102,14 @@ class Removals:
         await self._forgetting.of(unit, None)
 
     async def _forget_all(self, ended: Mapping[str, None]) -> None:
-        await self._keep({name: end for name, end in self.known.items() if name not in ended})
+        await self._keep(lambda known: {n: end for n, end in known.items() if n not in ended})
 
-    async def _keep(self, wanted: dict[str, RememberedUnit]) -> None:
-        if wanted != self.known:
-            await self.lease.change(lambda _: _written(wanted))
-            self.known = wanted
+    async def _keep(self, change: Change) -> None:
+        """Change what is stored, which other replicas change too."""
+        if change(self.known) != self.known:
+            cluster = self.lease.cluster
+            stored = await self.lease.change(lambda v: _written(change(_parsed(v, cluster))))
+            self.known = _parsed(stored, cluster)
 
 
 async def recalled(

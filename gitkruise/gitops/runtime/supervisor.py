@@ -56,6 +56,7 @@ from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.kube.serve.addresses import Listen
 from gitkruise.model.gitops.config import Config, Sink, Unit
 from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.gitops.shards import WHOLE, Shard
 
 NOTHING: Final = Config()
 
@@ -72,6 +73,7 @@ class ProcessDeps:
     moved: Callable[[str], None] = lambda _: None  # a source has another state
     crashed: Callable[[Name], None] = lambda _: None  # something crashed, or is well again
     acts: bool = True  # whether promotions act; their progress is recorded in any case
+    shard: Shard = WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +202,12 @@ class Supervisor:
     ) -> None:
         """Run exactly the components of `config`; errors are in `errors` afterwards.
 
-        Units that are `suspended` exist but do not run: they keep their objects. The errors of
-        components in `required` are raised: UsageProblem, SourceFailed or ApiError.
+        Units of other shards are left out. Units that are `suspended` exist but do not run: they
+        keep their objects. The errors of components in `required` are raised: UsageProblem,
+        SourceFailed or ApiError.
         """
+        self.config = config = self._deps.shard.part(config)
         marks = Fingerprints(config)
-        self.config = config
         outer = self._outer(marks)
         await self._receivers.keep(outer.doors)
         await self._notifications.keep(outer.notifications)

@@ -105,7 +105,7 @@ class Metrics:
         )
         self._leader = Gauge(
             "gitkruise_leader",
-            "1 while this process holds the lease, 0 while it waits for it.",
+            "1 while this process holds the lease, or that of a shard; 0 while it waits for one.",
             registry=self._registry,
         )
         self._applied = self._histogram("applied", "all of it was sent to the cluster")
@@ -124,6 +124,10 @@ class Metrics:
         """Tell from now on how things stand there, too."""
         self._leader.set_function(lambda: float(standing.leads))
         self._registry.register(_Gauges(standing, self._clock))
+
+    def of_shards(self, held: Callable[[], Mapping[int, bool]]) -> None:
+        """Tell which shards this process holds."""
+        self._registry.register(_Shards(held))
 
     def of_process(self) -> None:
         """Add CPU time, memory and open files of this process, where the system reports them."""
@@ -188,6 +192,21 @@ class _Gauges(Collector):
             (((n,), 0 if box.idle else 1) for n, box in self._standing.outboxes.items()),
         )
         yield from _sources(self._standing.followers)
+
+
+class _Shards(Collector):
+    """Gauges of the shards that this process holds."""
+
+    def __init__(self, held: Callable[[], Mapping[int, bool]]) -> None:
+        self._held = held
+
+    def collect(self) -> Iterator[Metric]:
+        yield _gauge(
+            "gitkruise_shard_held",
+            "1 for a shard whose lease this process holds, 0 for the others.",
+            ("shard",),
+            (((str(number),), float(held)) for number, held in self._held().items()),
+        )
 
 
 def _gauge(

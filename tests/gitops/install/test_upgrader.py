@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gitkruise import __version__
-from gitkruise.app import sandbox_controllers
+from gitkruise.driving import sandbox_controllers
 from gitkruise.errors import ClusterFailed, DiagnosticError, Forbidden, TimedOut
 from gitkruise.gitops.install.deploy_key import deploy_key
 from gitkruise.gitops.install.installer import (

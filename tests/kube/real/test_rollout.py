@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gitkruise.app import sandbox_controllers
+from gitkruise.driving import sandbox_controllers
 from gitkruise.kube.auth.connection import from_kubeconfig
 from gitkruise.kube.client.http import HttpTransport
 from gitkruise.kube.client.transport import Transport

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from gitkruise.app import sandbox_controllers
+from gitkruise.driving import sandbox_controllers
 from gitkruise.kube.auth.connection import from_kubeconfig
 from gitkruise.kube.client.http import HttpTransport
 from gitkruise.kube.client.transport import Transport

@@ -135,8 +135,9 @@ class _Player:
         self._once: Callable[[str], str] = str  # its address for a browser that is started
 
     async def play(self) -> None:
-        from gitkruise.app import controller, sandbox_controllers  # noqa: PLC0415
+        from gitkruise.app import controller  # noqa: PLC0415
         from gitkruise.cli.commands.cluster.demo_story import STORY, Workbench  # noqa: PLC0415  imports git
+        from gitkruise.driving import sandbox_controllers  # noqa: PLC0415
         from gitkruise.kube.auth.connection import from_kubeconfig  # noqa: PLC0415
         from gitkruise.kube.client.http import HttpTransport  # noqa: PLC0415
         from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415

@@ -27,7 +27,7 @@ from gitkruise.cli.console.output import tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.local_repository import config_at_hand
-from gitkruise.kube.system.lease_terms import DURATION_S, SYNC_LEASE, UNSENT_WITHIN
+from gitkruise.kube.system.lease_terms import DURATION_S, SHARDS_MAX, SYNC_LEASE, UNSENT_WITHIN
 from gitkruise.printable import many
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from gitkruise.kube.system.clock import Clock
     from gitkruise.model.gitops.config import Config
     from gitkruise.model.gitops.record import UnitRecord
+    from gitkruise.model.gitops.shards import Shard
     from gitkruise.webhook.service import WebhookOptions
 
 
@@ -119,6 +120,15 @@ if TYPE_CHECKING:
     help="Time after the last renewal at which another process takes over a lease.",
 )
 @click.option(
+    "--shards",
+    type=click.IntRange(1, SHARDS_MAX),
+    default=1,
+    show_default=True,
+    metavar="NUMBER",
+    help="Spread units and workloads over the replicas, in so many parts; the same number at each "
+    "of them. With 1, one replica has them all.",
+)
+@click.option(
     "--local-sources",
     is_flag=True,
     help="With --sandbox: let GitSource objects of the cluster name folders of this machine.",
@@ -149,6 +159,11 @@ def run(
     from gitkruise.kube.serve.addresses import parse_listen  # noqa: PLC0415  not for --help
     from gitkruise.model.workloads.feature_gates import parse_gates  # noqa: PLC0415  not for --help
 
+    if more["shards"] > 1 and more["dashboard"]:
+        raise click.UsageError(
+            "--dashboard shows the records of one process, and --shards spreads them over several: "
+            "gitkruise dashboard reads them from the status branch"
+        )
     level = logging.INFO if verbose else logging.WARNING
     log_to_stderr(level)
     environment = read_environment()
@@ -171,7 +186,8 @@ def run(
         processes=os.cpu_count() or 1,
     )
     pages = _pages(more, options)
-    asyncio.run(_run(options, cluster, config_path or config_at_hand(), pages))
+    file, count = config_path or config_at_hand(), more["shards"]
+    asyncio.run(_run(options, cluster, file, pages, count=count))
 
 
 def _pages(flags: Mapping[str, Any], options: RunOptions) -> PagesOptions | None:
@@ -221,11 +237,14 @@ def _webhook(
 
 
 async def _run(
-    options: RunOptions, choice: ClusterChoice, file: Path, pages: PagesOptions | None
+    options: RunOptions,
+    choice: ClusterChoice,
+    file: Path,
+    pages: PagesOptions | None,
+    *,
+    count: int,
 ) -> None:
-    from gitkruise.app import controller  # noqa: PLC0415  imports aiohttp and git
     from gitkruise.cli.console.signals import stop_event  # noqa: PLC0415
-    from gitkruise.gitops.runtime.fleet_questions import RunningFleet  # noqa: PLC0415  imports the model
 
     environment = read_environment()
     waiting = _Waiting()
@@ -241,16 +260,43 @@ async def _run(
             custom=rules,
         )  # fmt: skip
         with waiting:
-            async with (
-                _dashboard(chosen, pages),
-                controller(options, chosen.transport, chosen.clock) as running,
-            ):
+            async with _dashboard(chosen, pages), _controller(options, chosen, file, pages, count):
                 waiting.over = True
-                if pages is not None and pages.heard is not None:
-                    pages.heard.fleet = RunningFleet(running.fleet, options.gates, chosen.clock)
-                units = following(len(options.config.units), file, running.custom, chosen.name)
-                _announce(running, units)
                 await stop.wait()
+
+
+@asynccontextmanager
+async def _controller(
+    options: RunOptions, chosen: ChosenCluster, file: Path, pages: PagesOptions | None, count: int
+) -> AsyncIterator[None]:
+    """Run the controller while the block runs: all of it, or the shards that this replica has."""
+    from gitkruise.app import controller  # noqa: PLC0415  imports aiohttp and git
+    from gitkruise.gitops.runtime.fleet_questions import RunningFleet  # noqa: PLC0415  imports the model
+
+    transport, clock, units = chosen.transport, chosen.clock, len(options.config.units)
+    if count == 1:
+        async with controller(options, transport, clock) as running:
+            if pages is not None and pages.heard is not None:
+                pages.heard.fleet = RunningFleet(running.fleet, options.gates, clock)
+            _announce(running, following(units, file, running.custom, chosen.name))
+            yield
+        return
+    from gitkruise.sharding import sharded  # noqa: PLC0415  imports aiohttp and git
+
+    async with sharded(options, transport, clock, count=count, heard=_heard_shard) as shards:
+        announce(f"{count} shards are spread over the replicas", "started", shards=count)
+        _announce_metrics(shards.metrics)
+        yield
+
+
+def _heard_shard(shard: Shard, running: RunningController | None) -> None:
+    if running is None:
+        announce(f"shard {shard} is handed back", "shard-handed-back", shard=shard.number)
+        return
+    units = many(len(running.fleet.config.units), "unit")
+    text = f"shard {shard} runs here: engine {running.engine}, following {units}"
+    announce(text, "shard-started", shard=shard.number, engine=running.engine, following=units)
+    _announce_hooks(running)
 
 
 def _reporters(
@@ -300,10 +346,18 @@ def following(units: int, file: Path, custom: int | None, cluster: str) -> str:
 
 
 def _announce(running: RunningController, units: str) -> None:
-    engine, metrics = running.engine, running.metrics
+    engine = running.engine
     announce(f"engine {engine}, following {units}", "started", engine=engine, following=units)
-    if metrics:
-        announce(f"metrics at {metrics}", "metrics-served", url=metrics)
+    _announce_metrics(running.metrics)
+    _announce_hooks(running)
+
+
+def _announce_metrics(url: str) -> None:
+    if url:
+        announce(f"metrics at {url}", "metrics-served", url=url)
+
+
+def _announce_hooks(running: RunningController) -> None:
     for name, url in running.hooks.items():
         text = f"receiver {name} listens at {url}"
         announce(text, "receiver-served", receiver=name, url=url)

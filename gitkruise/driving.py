@@ -1,0 +1,104 @@
+"""Composition of the workload controllers: in a cluster by leases, or inside an embedded one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from gitkruise.controller.controllers import ControllerOptions, Controllers
+from gitkruise.errors import ApiError, ClusterFailed
+from gitkruise.gitops.cluster.engine import (
+    BY_CONTROLLER,
+    HEEDS_CANARIES,
+    STEERED,
+    hold_workloads,
+)
+from gitkruise.gitops.cluster.live_cache import LiveView
+from gitkruise.kube.cache.leader_election import FencedTransport, Lease
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.gitops.shards import Shard
+from gitkruise.model.planning.unavailable_budget import BUDGET
+from gitkruise.model.planning.workload import Workload
+from gitkruise.model.planning.workload_spread import SPREAD
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.builtin.canary_steering import CANARY_STEERING
+from gitkruise.planner.workloads import CLONESET, EMBEDDED, WORKLOADS, node_workloads
+from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.log_line import log_line
+from gitkruise.wire.primitives.names import GroupKind
+
+log = logging.getLogger(__name__)
+
+
+def driven(catalog: Catalog, gates: Gates) -> tuple[Workload[Any], ...]:
+    """The workloads we drive in a cluster: CloneSets, and of the others those it serves.
+
+    Deployments are driven by the cluster's own controller, which we lead to their canaries.
+    Requests to node agents are among them: the cluster has no OpenKruise where we drive.
+    """
+
+    def served(kind: GroupKind) -> bool:
+        return catalog.stored(kind) is not None
+
+    def watching(workload: Workload[Any]) -> Workload[Any]:
+        kept = {kind: find for kind, find in workload.watches.items() if served(kind)}
+        return workload if len(kept) == len(workload.watches) else replace(workload, watches=kept)
+
+    gated = {BUDGET: gates.budgets_pods, SPREAD: gates.workload_spread}
+    wanted = (w for w in WORKLOADS if gated.get(w.kind, True))
+    pods = tuple(watching(w) for w in wanted if w is CLONESET or served(w.kind))
+    canaries = (CANARY_STEERING,) if served(CANARY_STEERING.kind) else ()
+    nodes = (w for w in node_workloads(gates) if all(map(served, (w.kind, *w.owns, *w.watches))))
+    return (*pods, *canaries, *nodes)
+
+
+async def drive(
+    gates: Gates, lease: Lease, live: LiveView, transport: Transport, clock: Clock, *, shard: Shard
+) -> None:
+    """Run our workload controllers while we hold `lease`, which fences all that they write.
+
+    They drive the workloads of `shard`; then `transport` is fenced by the lease of that shard.
+    """
+    while True:
+        able = {HEEDS_CANARIES: STEERED} if live.catalog.stored(CLONESET.kind) else {}
+        try:
+            async with lease.held(able):
+                workloads = Controllers(
+                    driven(live.catalog, gates), FencedTransport(transport, lease),
+                    live.catalog, clock, ControllerOptions(gates=gates, drives=shard.drives),
+                    live.share_workloads(),
+                )  # fmt: skip
+                await workloads.run()
+        except* (ClusterFailed, ApiError) as lost:
+            log.warning(log_line("controllers-stopped", error=lost.exceptions[0]))
+        await clock.sleep(1.0)
+
+
+async def sandbox_controllers(transport: Transport, clock: Clock, gates: Gates) -> None:
+    """OpenKruise's controllers and Kubernetes' own inside an embedded cluster, until cancelled."""
+    await _drive_inside(EMBEDDED, transport, clock, gates, {HEEDS_CANARIES: BY_CONTROLLER})
+
+
+async def kruise_controllers(transport: Transport, clock: Clock, gates: Gates) -> None:
+    """OpenKruise's controllers alone: Kubernetes' own are the outside's, as its nodes are."""
+    await _drive_inside((*WORKLOADS, *node_workloads(gates)), transport, clock, gates, {})
+
+
+async def _drive_inside(
+    workloads: Sequence[Workload[Any]], transport: Transport, clock: Clock, gates: Gates,
+    marks: Mapping[str, str],
+) -> None:  # fmt: skip
+    """Drive `workloads` of an embedded cluster; `marks` say what they can do.
+
+    They hold the workloads lease for good (no process can take it over), so that a
+    `gitkruise run` on this cluster sees who drives its pods and does not drive them too.
+    """
+    await hold_workloads(transport, clock.now(), marks)
+    controllers = Controllers(
+        workloads, transport, load_catalog(), clock, ControllerOptions(gates=gates)
+    )
+    await controllers.run()

@@ -1,0 +1,293 @@
+"""Replicas with shards: each unit has one of them at each moment, and shares follow who lives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from gitkruise.app import RunOptions, controller
+from gitkruise.errors import LeaseRefused
+from gitkruise.model.gitops.shards import Shard, shard_of
+from gitkruise.sandbox.controllers import alongside, run_parts
+from gitkruise.sharding import sharded
+from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.requests import ApiRequest
+from gitkruise.world.kubelet.profiles import FAST
+from tests.git.repos import run_git
+from tests.gitops.programs import SOURCE, options, unit
+from tests.gitops.stage import STATUS, Inline, MakeStage, Stage, Wire, config_map, documents, web
+from tests.worlds import SPACE, parts_of
+
+pytestmark = pytest.mark.slow
+
+COUNT: Final = 3
+UNITS: Final = tuple("abcdefgh")
+SINK: Final = """---
+apiVersion: gitkruise.io/v1alpha1
+kind: Sink
+metadata: {{name: git, namespace: shop}}
+spec: {{git: {{sourceRef: {{name: src}}}}}}
+"""
+CONFIG: Final = SOURCE + SINK + "".join(unit(n, ", sinkRef: {{name: git}}") for n in UNITS)
+_NOTES: Final = {"leases", "events"}
+_DRIVEN: Final = {"pods", "controllerrevisions", "persistentvolumeclaims"}
+
+
+@dataclass
+class Replica:
+    """One process with shards, its way to the cluster, and what it did."""
+
+    name: str
+    wire: Wire
+    task: asyncio.Task[None] | None = None
+    error: BaseException | None = None
+    started: dict[Shard, int] = field(default_factory=Counter)
+
+    async def leave(self) -> None:
+        """End as after SIGTERM."""
+        assert self.task is not None
+        self.task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self.task
+
+    async def die(self) -> None:
+        """End without a word to the cluster."""
+        self.wire.cut = True
+        await self.leave()
+
+
+class Fleet:
+    """Replicas over one cluster, whose writes are compared with the holders of the leases."""
+
+    def __init__(self, stage: Stage, folder: Path) -> None:
+        self.stage, self.folder = stage, folder
+        self.replicas: dict[str, Replica] = {}
+        self.writes: Counter[str] = Counter()
+        self.wrong: list[str] = []
+        self.tasks = asyncio.TaskGroup()
+
+    def push(self, text: str) -> None:
+        files = {f"{n}/a.yaml": documents(config_map(n, text=text)) for n in UNITS}
+        files["a/a.yaml"] = documents(config_map("a", text=text), web(f"app:{text}"))
+        self.stage.origin.commit(files, text)
+
+    def holder(self, name: str) -> str:
+        lease: Any = self.stage.world.get(
+            ObjectKey("coordination.k8s.io", "Lease", "kube-system", name)
+        )
+        return str((lease or {}).get("spec", {}).get("holderIdentity", "")).partition("_")[0]
+
+    @property
+    def holders(self) -> list[str]:
+        return [self.holder(f"gitkruise-sync-shard-{number}") for number in range(COUNT)]
+
+    def start(self, name: str, count: int = COUNT, text: str = CONFIG) -> Replica:
+        replica = self.replicas[name] = Replica(name, Wire(self.stage.cluster))
+        replica.wire.before = self._watching(replica)
+        folder = self.folder / name
+        folder.mkdir()
+        program = self._options(name, folder, text)
+        replica.task = self.tasks.create_task(self._live(replica, program, count))
+        return replica
+
+    def _options(self, name: str, folder: Path, text: str) -> RunOptions:
+        program = options(self.stage, self.folder, text)  # of one file
+        return replace(program, identity=name, state_dir=folder / "state")
+
+    async def _live(self, replica: Replica, program: RunOptions, count: int) -> None:
+        clock = self.stage.clock
+
+        def heard(shard: Shard, running: object) -> None:
+            replica.started[shard] += running is not None
+
+        try:
+            if count == 1:
+                async with controller(program, replica.wire, clock):
+                    await asyncio.get_running_loop().create_future()
+            async with sharded(program, replica.wire, clock, count=count, heard=heard):
+                await asyncio.get_running_loop().create_future()
+        except LeaseRefused as error:
+            replica.error = error
+
+    def _watching(self, replica: Replica) -> Callable[[ApiRequest], Coroutine[Any, Any, None]]:
+        async def look(request: ApiRequest) -> None:
+            kind = request.resource.plural
+            if request.verb in {"get", "list"} or "dryRun" in request.params or kind in _NOTES:
+                return
+            if kind in _DRIVEN or (kind == "clonesets" and request.subresource):
+                shard = shard_of(SPACE, COUNT)
+            else:
+                shard = shard_of(f"shop/{'a' if kind == 'clonesets' else request.name}", COUNT)
+            self.writes[replica.name] += 1
+            holder = self.holder(f"gitkruise-sync-shard-{shard}")
+            if holder != replica.name:
+                self.wrong.append(f"{replica.name} wrote {kind} {request.name}, held by {holder}")
+
+        return look
+
+    def applied(self, text: str) -> list[str]:
+        """The units whose object is not as the newest commit wants it."""
+        found = {n: self.stage.get("ConfigMap", n) for n in UNITS}
+        return [n for n, obj in found.items() if obj is None or obj["data"]["text"] != text]
+
+    def play(self, script: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        async def main() -> None:
+            asyncio.get_running_loop().set_default_executor(Inline())
+            parts = run_parts(self.stage.cluster, parts_of(FAST), self.stage.clock)
+            async with alongside(parts), self.tasks:
+                await script()
+                for replica in self.replicas.values():
+                    await replica.leave()
+
+        self.stage.clock.run(main())
+
+
+@pytest.fixture
+def fleet(staged: MakeStage, tmp_path: Path) -> Fleet:
+    return Fleet(staged(), tmp_path)
+
+
+def test_one_replica_has_all_shards_until_another_joins(fleet: Fleet) -> None:
+    async def script() -> None:
+        fleet.push("one")
+        fleet.start("a")
+        await fleet.stage.rest(40)
+        assert fleet.holders == ["a"] * 3
+        assert fleet.applied("one") == []
+        fleet.start("b")
+        await fleet.stage.rest(20)
+        assert sorted(Counter(fleet.holders).values()) == [1, 2]
+        fleet.start("c")
+        await fleet.stage.rest(20)
+        assert sorted(fleet.holders) == ["a", "b", "c"]
+        fleet.push("two")
+        await fleet.stage.rest(60)
+        assert fleet.applied("two") == []
+        assert fleet.stage.images() == ["app:two"] * 4
+        assert set(fleet.writes) == {"a", "b", "c"}
+        assert sum(fleet.replicas["a"].started.values()) == 3, "no shard came back"
+
+    fleet.play(script)
+    assert fleet.wrong == []
+
+
+@pytest.mark.parametrize(("how", "within_s"), [("leave", 4), ("die", 15)])
+def test_shards_of_a_replica_that_ends_are_taken_over(
+    fleet: Fleet, how: str, within_s: float
+) -> None:
+    async def script() -> None:
+        fleet.push("one")
+        for name in "abc":
+            fleet.start(name)
+        await fleet.stage.rest(60)
+        before = fleet.holders
+        assert sorted(before) == ["a", "b", "c"]
+        await getattr(fleet.replicas["b"], how)()
+        fleet.push("two")
+        await fleet.stage.rest(within_s)
+        after = fleet.holders
+        assert {one for one, old in zip(after, before, strict=True) if old == "b"} <= {"a", "c"}
+        assert [one for one in before if one != "b"] == [
+            one for one, old in zip(after, before, strict=True) if old != "b"
+        ]
+        await fleet.stage.rest(60)
+        assert fleet.applied("two") == []
+
+    fleet.play(script)
+    assert fleet.wrong == []
+
+
+def test_every_replica_records_its_units_on_the_one_status_branch(fleet: Fleet) -> None:
+    async def script() -> None:
+        fleet.push("one")
+        for name in "abc":
+            fleet.start(name)
+        await fleet.stage.rest(60)
+        fleet.push("two")
+        await fleet.stage.rest(90)
+        index = run_git(fleet.stage.origin.bare, "show", f"{STATUS}:index.tsv").splitlines()
+        told = [line.split("\t")[:3] for line in index[1:]]
+        head = run_git(fleet.stage.origin.bare, "rev-parse", "--short=7", "main")
+        assert told == [[f"shop/{n}", "Done", head] for n in UNITS]
+
+    fleet.play(script)
+
+
+@pytest.mark.parametrize(("first", "second"), [(3, 2), (3, 1), (1, 3)])
+def test_a_replica_with_another_number_of_shards_is_refused(
+    fleet: Fleet, first: int, second: int
+) -> None:
+    async def script() -> None:
+        fleet.push("one")
+        fleet.start("a", first)
+        await fleet.stage.rest(30)
+        other = fleet.start("b", second)
+        await fleet.stage.rest(30)
+        assert isinstance(other.error, LeaseRefused)
+        (finding,) = other.error.findings
+        assert finding.code == "GK4119"
+        assert f"--shards {second}" in finding.message
+        assert fleet.writes["b"] == 0
+
+    fleet.play(script)
+
+
+def test_the_number_of_shards_changes_once_all_replicas_have_ended(fleet: Fleet) -> None:
+    async def script() -> None:
+        fleet.push("one")
+        fleet.start("a", 1)
+        await fleet.stage.rest(30)
+        await fleet.replicas["a"].leave()
+        fleet.start("b")
+        await fleet.stage.rest(30)
+        assert fleet.holders == ["b"] * 3
+        await fleet.replicas["b"].die()
+        fleet.push("two")
+        fleet.start("c", 1)
+        await fleet.stage.rest(60)
+        assert fleet.applied("two") == []
+
+    fleet.play(script)
+
+
+def test_more_replicas_than_shards_stand_by(fleet: Fleet) -> None:
+    async def script() -> None:
+        fleet.push("one")
+        for name in "abcd":
+            fleet.start(name)
+        await fleet.stage.rest(60)
+        (spare,) = set("abcd") - set(fleet.holders)
+        assert fleet.writes[spare] == 0
+        gone = fleet.holders[0]
+        await fleet.replicas[gone].leave()
+        await fleet.stage.rest(20)
+        assert sorted(fleet.holders) == sorted(set("abcd") - {gone})
+
+    fleet.play(script)
+    assert fleet.wrong == []
+
+
+def test_a_unit_that_left_is_ended_by_its_own_shard_only(fleet: Fleet) -> None:
+    async def script() -> None:
+        fleet.push("one")
+        fleet.start("a")
+        fleet.start("b")
+        await fleet.stage.rest(60)
+        for name in "ab":
+            await fleet.replicas[name].leave()
+        gone = UNITS[-1]
+        rest = "".join(unit(n, ", sinkRef: {{name: git}}") for n in UNITS[:-1])
+        for name in "cd":
+            fleet.start(name, text=SOURCE + SINK + rest)
+        await fleet.stage.rest(90)
+        assert [n for n in UNITS if fleet.stage.get("ConfigMap", n) is None] == [gone]
+
+    fleet.play(script)
+    assert fleet.wrong == []
