@@ -47,6 +47,7 @@ from gitkruise.gitops.cluster.write_authority import WriteAuthority
 from gitkruise.gitops.config.dependencies import UnitStates
 from gitkruise.gitops.containment import Containment
 from gitkruise.gitops.notify.factory import Notifications
+from gitkruise.gitops.receiver.server import HookAddress
 from gitkruise.gitops.reconcile.unit_cluster import UnitContext
 from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.resources.controller import ResourceController
@@ -179,6 +180,7 @@ class Process:
     containment: Containment
     workers: Workers
     cache: ParseCache
+    hooks: HookAddress
     meter: Meter | None
 
     def lease(self, name: str) -> LeaseName:
@@ -242,6 +244,7 @@ async def process(
         yield Process(
             options=options, identity=identity, predecessor=predecessor, transport=transport,
             clock=clock, containment=containment, workers=workers, cache=cache, meter=meter,
+            hooks=HookAddress(options.listen),
         )  # fmt: skip
 
 
@@ -312,6 +315,7 @@ class _Program:
         self._live, self._authority = live, authority
         self._clock, self._containment = me.clock, me.containment
         self._workers, self._cache, self._transport = me.workers, me.cache, me.transport
+        self._hooks = me.hooks
         self._jobs: list[asyncio.Task[None]] = []
         self._leading: list[asyncio.Task[None]] = []
         self._fleet: Supervisor | None = None
@@ -347,7 +351,7 @@ class _Program:
         )  # fmt: skip
         annotator = Annotator(live)
         deps = ProcessDeps(
-            state_dir=options.state_dir, listen=options.listen, cache=self._cache,
+            state_dir=options.state_dir, hooks=self._hooks, cache=self._cache,
             rewrites=AcceptedRewrites(self._remembered(REWRITES)),
             listeners=(*options.listeners, annotator.offer, status_writer.hear),
             shard=options.shard,

@@ -1,56 +1,31 @@
-"""Webhook server: authenticates deliveries of forges and dispatches them to sources."""
+"""Receivers of a configuration: their keys, their paths, and the address where they listen."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import hmac
-import logging
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
 from aiohttp import web
 
-from gitkruise.errors import ApiError, Crashed, Finding, GatewayTimeout, UsageProblem
-from gitkruise.gitops.containment import UNREPORTED, Containment
-from gitkruise.gitops.forges.webhook_payloads import (
-    FORM,
-    KEY_MIN,
-    WHSEC,
-    Headers,
-    authentic,
-    delivery_of,
-    is_pull,
-    is_push,
-    read_pull,
-    read_push,
-    signing_key,
-)
-from gitkruise.gitops.receiver.dispatch import Debounce, Followed, tell
+from gitkruise.errors import Finding, UsageProblem
+from gitkruise.gitops.forges.webhook_payloads import KEY_MIN, WHSEC, signing_key
+from gitkruise.gitops.receiver.dispatch import Debounce, Followed
+from gitkruise.gitops.receiver.endpoints import NO_EDGE, Edge, WebhookEndpoint, WebhookEndpoints
 from gitkruise.gitops.source.poller import Polling
 from gitkruise.gitops.source.repositories import read_secret
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.serve.addresses import Listen
 from gitkruise.kube.serve.http_server import ServerTerms, serving
-from gitkruise.kube.serve.request_body import Bodies
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import Config, Receiver, resolve_reference
-from gitkruise.wire.primitives.log_line import log_line
 
-log: Final = logging.getLogger(__name__)
-
-BODY_MAX: Final = 5 * 1024 * 1024
-REMEMBERED_S: Final = 600.0
-REMEMBERED_MAX: Final = 10_000
 KEYS: Final = ("token", "previousToken")  # of the Secret; the second while keys are changed
-_BODY_STATUS: Final[dict[type[ApiError], int]] = {
-    GatewayTimeout: 408
-}  # the sender is late, not an upstream server
-_TYPES: Final = frozenset({"application/json", FORM})
 _TERMS: Final = ServerTerms(
     does="listen for web hooks",
     flag="--hooks",
@@ -69,116 +44,42 @@ def path_of(receiver: str, key: str) -> str:
     return "/hook/" + hmac.new(key.encode(), receiver.encode(), hashlib.sha256).hexdigest()[:32]
 
 
-@dataclass(slots=True)
-class WebhookEndpoint:
-    """One Receiver in operation.
+class HookAddress:
+    """The address of a process for web hooks, shared by the programs that run in it.
 
-    `pulls` also want pull requests and every branch; `seen` are recent deliveries, oldest first,
-    and when they arrived.
+    Each shard that a replica holds follows all sources and must hear of a push: a delivery goes to
+    the Receivers of all of them. Other replicas find the commit by polling.
     """
 
-    name: str
-    kind: str
-    keys: tuple[str, ...]
-    followed: Sequence[Followed]
-    clock: Clock
-    named: bool  # `followed` by the Receiver's own word, whatever the repository
-    pulls: Sequence[Followed] = ()
-    refused: int = 0
-    seen: OrderedDict[str, float] = field(default_factory=OrderedDict)
+    def __init__(self, listen: Listen) -> None:
+        self._listen, self._port = listen, 0
+        self._programs: list[WebhookEndpoints] = []
+        self._all = WebhookEndpoints({})
+        self._stack, self._turn = AsyncExitStack(), asyncio.Lock()
 
-    def accept(self, headers: Headers, content_type: str, body: bytes) -> int:
-        """Return the HTTP status for a delivery.
-
-        401 before anything of it is read, 400 when it is invalid, 200 when it is old or irrelevant,
-        202 when the sources it concerns are polled.
-        """
-        if not authentic(self.kind, self.keys, headers, body, self.clock.now()):
-            self._refuse()
-            return 401
-        pushed, pull = is_push(self.kind, headers), is_pull(self.kind, headers)
-        if not (pushed or pull) or self._again(delivery_of(self.kind, headers)):
-            return 200
+    @asynccontextmanager
+    async def serving(self, endpoints: WebhookEndpoints) -> AsyncIterator[str]:
+        """Serve `endpoints` while the body runs; gives the URL. Raises UsageProblem GK7027."""
+        async with self._turn:
+            if not self._programs:
+                server = serving(self._handle, _TERMS, self._listen)
+                self._port = await self._stack.enter_async_context(server)
+            self._changed([*self._programs, endpoints])
         try:
-            push = (read_push if pushed else read_pull)(self.kind, content_type, body)
-        except ValueError:
-            log.warning(log_line("delivery-invalid", receiver=self.name, kind=self.kind))
-            return 400
-        looking = tell(push, self.followed, named=self.named) if pushed else 0
-        tell(push, self.pulls, named=self.named)
-        log.info(log_line("push-received", receiver=self.name, sources=looking))
-        return 202
+            yield self._listen.url("http", self._port)
+        finally:
+            async with self._turn:
+                self._changed([one for one in self._programs if one is not endpoints])
+                if not self._programs:
+                    await self._stack.aclose()
 
-    def _refuse(self) -> None:
-        """Log refused deliveries ever less often: senders must not be able to fill the log."""
-        self.refused += 1
-        if self.refused & (self.refused - 1) == 0:
-            log.warning(log_line("signature-invalid", receiver=self.name, count=self.refused))
+    def _changed(self, programs: list[WebhookEndpoints]) -> None:
+        self._programs = programs
+        if programs:
+            self._all = WebhookEndpoints.shared(programs)
 
-    def _again(self, delivery: str) -> bool:
-        now = self.clock.monotonic()
-        while self.seen and now - next(iter(self.seen.values())) > REMEMBERED_S:
-            self.seen.popitem(last=False)
-        if not delivery:
-            return False
-        if delivery in self.seen:
-            return True
-        self.seen[delivery] = now
-        if len(self.seen) > REMEMBERED_MAX:
-            self.seen.popitem(last=False)
-        return False
-
-
-Edge = tuple[Containment, Callable[[str, Finding | None], None]]  # and the callback for a crash
-_NO_EDGE: Final[Edge] = (UNREPORTED, lambda *_: None)
-
-
-class WebhookEndpoints:
-    """The endpoints of a process, by path. Answers are a status and nothing more."""
-
-    def __init__(self, doors: Mapping[str, WebhookEndpoint], edge: Edge = _NO_EDGE) -> None:
-        self._doors = doors
-        self._containment, self._crashed = edge
-        self._bodies = Bodies()
-
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Handle one request to any path."""
-        endpoint = self._doors.get(request.rel_url.raw_path)
-        name = endpoint.name if endpoint is not None else "unknown"
-        try:
-            with self._containment.of(f"Receiver {name}", ConnectionError, web.HTTPException):
-                status = await self._status(endpoint, request)
-        except Crashed as error:
-            status = 500
-            self._crashed(name, error.findings[0])
-        else:
-            if status in {200, 202}:
-                self._crashed(name, None)
-        allow = {"Allow": "POST"} if status == 405 else None
-        response = web.Response(status=status, headers=allow)
-        if status not in {200, 202}:
-            response.force_close()  # what was not read of the request is not waited for
-        return response
-
-    async def _status(self, endpoint: WebhookEndpoint | None, request: web.BaseRequest) -> int:
-        status = 404 if endpoint is None else _unfit(request)
-        if endpoint is None or status:
-            return status
-        try:
-            async with self._bodies.read(request, limit=BODY_MAX) as body:
-                return endpoint.accept(request.headers, request.content_type, body)
-        except ApiError as error:
-            return _BODY_STATUS.get(type(error), error.status)
-
-
-def _unfit(request: web.BaseRequest) -> int:
-    """Return the status for a request that no forge sends; 0 when it may be read."""
-    if request.method != "POST":
-        return 405
-    encoding = request.headers.get("Content-Encoding", "identity").lower()
-    if request.content_type not in _TYPES or encoding != "identity":
-        return 415
-    return 413 if (request.content_length or 0) > BODY_MAX else 0
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        return await self._all.handle(request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +93,13 @@ class ReceiverServer:
 async def open_receivers(
     config: Config,
     pollings: Mapping[str, Polling],
-    listen: Listen,
+    address: HookAddress,
     transport: Transport,
     clock: Clock,
     stack: AsyncExitStack,
     *,
     pulls: Mapping[str, Sequence[Callable[[], None]]] = MappingProxyType({}),
-    edge: Edge = _NO_EDGE,
+    edge: Edge = NO_EDGE,
 ) -> ReceiverServer:
     """Listen for all Receivers of `config` until `stack` closes; without any, do not listen.
 
@@ -231,7 +132,7 @@ async def open_receivers(
         )
         doors |= {path_of(name, key): endpoint for key in keys}
         first[name] = path_of(name, keys[0])
-    base = await _serve(WebhookEndpoints(doors, edge), listen, stack)
+    base = await stack.enter_async_context(address.serving(WebhookEndpoints(doors, edge)))
     return ReceiverServer(
         {name: base + path for name, path in first.items()}, (*debounces.values(), *calls.values())
     )
@@ -263,9 +164,3 @@ def _usable(kind: str, key: str) -> bool:
         )
     except ValueError:
         return False
-
-
-async def _serve(doorman: WebhookEndpoints, listen: Listen, stack: AsyncExitStack) -> str:
-    """Start the server, which `stack` stops; return its URL."""
-    port = await stack.enter_async_context(serving(doorman.handle, _TERMS, listen))
-    return listen.url("http", port)

@@ -36,7 +36,12 @@ from gitkruise.gitops.config.fingerprints import (
     written_to,
 )
 from gitkruise.gitops.notify.factory import Notifications, open_notifications
-from gitkruise.gitops.receiver.server import ReceiverServer, open_receivers, receiver_keys
+from gitkruise.gitops.receiver.server import (
+    HookAddress,
+    ReceiverServer,
+    open_receivers,
+    receiver_keys,
+)
 from gitkruise.gitops.reconcile.unit_cluster import UnitContext
 from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.runtime.component_errors import ComponentErrors, Name
@@ -53,7 +58,6 @@ from gitkruise.gitops.source.verification import Trusted
 from gitkruise.gitops.status.publisher import Outbox
 from gitkruise.gitops.status.sinks import Writer, open_status_sinks
 from gitkruise.gitops.status.unit_status import Reporter
-from gitkruise.kube.serve.addresses import Listen
 from gitkruise.model.gitops.config import Config, Sink, Unit
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.shards import WHOLE, Shard
@@ -66,7 +70,7 @@ class ProcessDeps:
     """Dependencies that all components of a process share."""
 
     state_dir: Path
-    listen: Listen
+    hooks: HookAddress
     cache: ParseCache
     rewrites: AcceptedRewrites
     listeners: tuple[Callable[[UnitRecord], None], ...]
@@ -486,7 +490,7 @@ class Supervisor:
             try:
                 with self._containment.of(f"Receivers {', '.join(good)}"):
                     heard = await open_receivers(
-                        effective, self.pollings, self._deps.listen, self._transport,
+                        effective, self.pollings, self._deps.hooks, self._transport,
                         self._around.clock, stack, pulls=self.notifications.calls(),
                         edge=(self._containment, self._receiver_crashed),
                     )  # fmt: skip

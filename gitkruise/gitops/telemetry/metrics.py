@@ -105,7 +105,7 @@ class Metrics:
         )
         self._leader = Gauge(
             "gitkruise_leader",
-            "1 while this process holds the lease, or that of a shard; 0 while it waits for one.",
+            "1 while this process holds the lease, 0 while it waits for it.",
             registry=self._registry,
         )
         self._applied = self._histogram("applied", "all of it was sent to the cluster")

@@ -18,12 +18,15 @@ from gitkruise.errors import ClusterFailed, NotFound, UsageProblem
 from gitkruise.gitops.config.loader import load_config
 from gitkruise.gitops.forges.webhook_payloads import Push
 from gitkruise.gitops.receiver.dispatch import WINDOW_S, Debounce, Followed
-from gitkruise.gitops.receiver.server import (
+from gitkruise.gitops.receiver.endpoints import (
     BODY_MAX,
     REMEMBERED_MAX,
     REMEMBERED_S,
-    ReceiverServer,
     WebhookEndpoint,
+)
+from gitkruise.gitops.receiver.server import (
+    HookAddress,
+    ReceiverServer,
     open_receivers,
     path_of,
 )
@@ -78,7 +81,7 @@ def listening(stage: Stage, config: Config, script: Script) -> None:
         clock = SystemClock()
         async with AsyncExitStack() as stack:
             around = (Wire(stage.cluster), clock)
-            heard = await open_receivers(config, looks, Listen(port=0), *around, stack)
+            heard = await open_receivers(config, looks, HookAddress(Listen(port=0)), *around, stack)
             async with asyncio.TaskGroup() as tasks, aiohttp.ClientSession() as session:
                 debounces = [tasks.create_task(debounce.run()) for debounce in heard.debounces]
                 await script(session, heard, looks)
@@ -93,6 +96,37 @@ async def knock(session: aiohttp.ClientSession, url: str, body: bytes, **headers
     async with session.post(url, data=io.BytesIO(body), headers=headers) as answer:
         assert await answer.read() == b""
         return answer.status
+
+
+@pytest.mark.slow
+def test_a_push_reaches_every_program_of_a_process(staged: MakeStage, tmp_path: Path) -> None:
+    stage, body = staged(), text(BODIES["github"])
+    put_secret(stage, "hook", token=KEY)
+    config = configured(
+        tmp_path, source("mine", url=URLS["github"], ref=REFS["github"]), receiver("forge", "github")
+    )
+
+    async def main() -> list[int]:
+        looks: list[Any] = [{name: Looks() for name in config.sources} for _ in range(2)]
+        around, address = (Wire(stage.cluster), SystemClock()), HookAddress(Listen(port=0))
+        async with AsyncExitStack() as first, AsyncExitStack() as second:
+            url = ""
+            async with asyncio.TaskGroup() as tasks, aiohttp.ClientSession() as session:
+                running = []
+                for one, stack in zip(looks, (first, second), strict=True):
+                    heard = await open_receivers(config, one, address, *around, stack)
+                    (url,) = heard.urls.values()
+                    running += [tasks.create_task(one.run()) for one in heard.debounces]
+                headers = signed("github", body)
+                assert await knock(session, url, body, **headers) == 202
+                await first.aclose()
+                assert await knock(session, url, body, **signed("github", body)) == 200
+                for task in running:
+                    task.cancel()
+        return [look.count for one in looks for look in one.values()]
+
+    stage.cluster = Cluster(stage.world, stage.clock.now)
+    assert asyncio.run(main()) == [1, 1]
 
 
 @pytest.mark.parametrize("kind", sorted(URLS))
@@ -355,7 +389,7 @@ def test_a_taken_port_is_told(staged: MakeStage, tmp_path: Path) -> None:
         around = (Wire(stage.cluster), SystemClock())
         async with AsyncExitStack() as stack:
             with pytest.raises(UsageProblem, match="GK7027"):
-                await open_receivers(config, looks, Listen(port=port), *around, stack)
+                await open_receivers(config, looks, HookAddress(Listen(port=port)), *around, stack)
 
     listening(stage, config, script)
 

@@ -15,7 +15,8 @@ import pytest
 from gitkruise.app import RunningController, controller
 from gitkruise.errors import CRASHED, ApiError, Finding
 from gitkruise.gitops.containment import Containment
-from gitkruise.gitops.receiver.server import WebhookEndpoint, WebhookEndpoints, _serve
+from gitkruise.gitops.receiver.endpoints import WebhookEndpoint, WebhookEndpoints
+from gitkruise.gitops.receiver.server import HookAddress
 from gitkruise.gitops.source.follower import FollowPolicy, SourceFollower
 from gitkruise.gitops.source.poller import Polling
 from gitkruise.gitops.status.publisher import Outbox
@@ -305,7 +306,9 @@ def test_a_receiver(tmp_path: Path) -> None:
 
     async def script() -> None:
         async with AsyncExitStack() as stack:
-            url = await _serve(WebhookEndpoints(doors, edge), Listen(port=0), stack)
+            address = HookAddress(Listen(port=0))
+            endpoints = WebhookEndpoints(doors, edge)
+            url = await stack.enter_async_context(address.serving(endpoints))
             session = await stack.enter_async_context(aiohttp.ClientSession())
 
             async def knocked(name: str, delivery: str) -> int:
