@@ -43,6 +43,7 @@ from gitkruise.gitops.cluster.hook_runs import HOOKS, HookRuns
 from gitkruise.gitops.cluster.lease_annotation import LeaseAnnotation
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.cluster.shard_leases import refuse_shards
+from gitkruise.gitops.cluster.shard_states import ShardStates
 from gitkruise.gitops.cluster.write_authority import WriteAuthority
 from gitkruise.gitops.config.dependencies import UnitStates
 from gitkruise.gitops.containment import Containment
@@ -55,9 +56,10 @@ from gitkruise.gitops.resources.declared import ResourceReader, ResourceRules
 from gitkruise.gitops.resources.expression_checks import ExpressionChecks
 from gitkruise.gitops.resources.informers import CustomResources
 from gitkruise.gitops.resources.status_writer import ProblemListener, StatusWriter
+from gitkruise.gitops.runtime.components import ProcessDeps
 from gitkruise.gitops.runtime.removals import UNITS, Removals
 from gitkruise.gitops.runtime.removed_units import farewell_of
-from gitkruise.gitops.runtime.supervisor import ProcessDeps, Supervisor
+from gitkruise.gitops.runtime.supervisor import Supervisor
 from gitkruise.gitops.source.accepted_rewrites import REWRITES, AcceptedRewrites
 from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.source.poller import Polling
@@ -251,7 +253,7 @@ async def process(
 @asynccontextmanager
 async def program(
     me: Process, options: RunOptions, authority: WriteAuthority, transport: Transport,
-    workloads: LeaseName,
+    workloads: LeaseName, states: ShardStates | None = None,
 ) -> AsyncIterator[RunningController]:  # fmt: skip
     """Everything that follows git and drives the cluster for one shard, while the body runs.
 
@@ -263,7 +265,9 @@ async def program(
     failed: DiagnosticError | ApiError | None = None
     async with AsyncExitStack() as stack:
         async with asyncio.TaskGroup() as tasks:
-            running = _Program(me, options, live=live, authority=authority, tasks=tasks)
+            running = _Program(
+                me, options, live=live, authority=authority, tasks=tasks, states=states
+            )
             stack.push_async_callback(running.close)
             try:
                 started = await running.start(transport, workloads)
@@ -309,9 +313,9 @@ class _Program:
 
     def __init__(
         self, me: Process, options: RunOptions, *, live: LiveView, authority: WriteAuthority,
-        tasks: asyncio.TaskGroup,
+        tasks: asyncio.TaskGroup, states: ShardStates | None,
     ) -> None:  # fmt: skip
-        self._options, self._tasks = options, tasks
+        self._options, self._tasks, self._states = options, tasks, states
         self._live, self._authority = live, authority
         self._clock, self._containment = me.clock, me.containment
         self._workers, self._cache, self._transport = me.workers, me.cache, me.transport
@@ -354,12 +358,14 @@ class _Program:
             state_dir=options.state_dir, hooks=self._hooks, cache=self._cache,
             rewrites=AcceptedRewrites(self._remembered(REWRITES)),
             listeners=(*options.listeners, annotator.offer, status_writer.hear),
-            shard=options.shard,
+            shard=options.shard, states=self._states,
             moved=status_writer.moved, crashed=status_writer.crashed, acts=options.acts,
         )  # fmt: skip
         fleet = self._fleet = Supervisor(deps, context, self._tasks)
         self._run(("the watches", live.run), ("annotations", annotator.run))
         await fleet.reconcile(config, required=options.config)
+        if self._states is not None:
+            self._run(("units of other shards", fleet.foreign.run))
         if engine == OWN:
             driving = partial(
                 drive, options.gates, workloads, live, self._driving(transport), clock,

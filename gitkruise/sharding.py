@@ -18,6 +18,7 @@ from gitkruise.app import Process, RunningController, RunOptions, process, progr
 from gitkruise.errors import ApiError, DiagnosticError
 from gitkruise.gitops.cluster.engine import WORKLOADS_LEASE
 from gitkruise.gitops.cluster.shard_leases import ShardElection, joint_holder, refuse_others
+from gitkruise.gitops.cluster.shard_states import ShardStates
 from gitkruise.gitops.cluster.write_authority import WriteAuthority
 from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.status.publisher import Outbox
@@ -136,7 +137,8 @@ async def _serve(
         predecessor="", joint=True,
     )  # fmt: skip
     fenced = joint.fence(me.transport)
-    async with program(me, options, WriteAuthority(lease), fenced, workloads) as one:
+    states = ShardStates(lease, [one for one in running.election.shards if one is not lease])
+    async with program(me, options, WriteAuthority(lease), fenced, workloads, states) as one:
         running.programs[shard] = one
         heard(shard, one)
         try:

@@ -35,6 +35,7 @@ class Claims:
         self._waiting: dict[str, set[str]] = {}  # by unit: who waits until it has read a commit
         self._marks: dict[str, str] = {}  # units by their mark, those on their way out among them
         self._unsettled: dict[str, Unsettled] = {}
+        self._asks: dict[str, Wake] = {}  # by unit of another shard: have its newest commit read
 
     def join(self, unit: str, source: str, wake: Wake) -> None:
         """Add `unit`, which reads from `source`; it may have been added before.
@@ -53,6 +54,14 @@ class Claims:
     def own(self, unit: str, mark: str, unsettled: Unsettled) -> None:
         """Objects with `mark` belong to `unit`, which answers for itself."""
         self._marks[mark], self._unsettled[unit] = unit, unsettled
+
+    def ask(self, unit: str, read: Wake) -> None:
+        """Call `read` when another unit must know what `unit`, of another shard, wants."""
+        self._asks[unit] = read
+
+    def commit_of(self, unit: str) -> str:
+        """Return the commit that `unit` has read; "" before the first."""
+        return self._read.get(self._sources.get(unit, ""), {}).get(unit, "")
 
     def stop(self, unit: str) -> None:
         """`unit` exists and does not run: it keeps its objects."""
@@ -122,6 +131,7 @@ class Claims:
     def leave(self, unit: str) -> None:
         """Remove `unit`: it wants no objects, and no unit waits for it."""
         self.set(unit, ())
+        self._asks.pop(unit, None)
         self._asked.leave(unit)
         if unit in self._sources:
             self._uncount(unit)
@@ -152,4 +162,6 @@ class Claims:
             return ""
         late = next(name for name, at in units.items() if at != commit and name != unit)
         self._waiting.setdefault(late, set()).add(unit)
+        if (ask := self._asks.get(late)) is not None:
+            ask()
         return late

@@ -95,14 +95,14 @@ class ShardElection:
             return Lease(lease(name), transport, clock)
 
         self._seats = [made(member_lease(controller, n)) for n in range(count)]
-        self._shards = [made(shard_lease(controller, n)) for n in range(count)]
+        self.shards = [made(shard_lease(controller, n)) for n in range(count)]
         self._seat: tuple[Lease, asyncio.Task[None]] | None = None
         self._served: dict[int, tuple[asyncio.Task[None], asyncio.Event]] = {}
 
     @property
     def held(self) -> dict[int, bool]:
         """Return for each shard whether this replica holds it."""
-        return {number: lease.valid for number, lease in enumerate(self._shards)}
+        return {number: lease.valid for number, lease in enumerate(self.shards)}
 
     async def run(self, serve: Serve, stop: asyncio.Event) -> None:
         """Hold a share of the shards until `stop`, then hand them back.
@@ -125,7 +125,7 @@ class ShardElection:
     async def _look(self) -> None:
         """Look at all Leases that are not ours."""
         async with asyncio.TaskGroup() as looks:
-            for lease in (*self._seats, *self._shards):
+            for lease in (*self._seats, *self.shards):
                 if not lease.valid:
                     looks.create_task(lease.look())
 
@@ -151,13 +151,13 @@ class ShardElection:
     def _share(self, tasks: asyncio.TaskGroup, serve: Serve) -> None:
         """Hand back what exceeds our quota, or take what is free within it."""
         for number, (task, _) in list(self._served.items()):
-            lost = self._shards[number].others and not self._shards[number].valid
+            lost = self.shards[number].others and not self.shards[number].valid
             if task.done() or lost:
                 task.cancel()
                 del self._served[number]
         if self._seat is None or not self._seat[0].valid:
             return
-        holders = [lease.name.identity if lease.valid else lease.holder for lease in self._shards
+        holders = [lease.name.identity if lease.valid else lease.holder for lease in self.shards
                    if lease.is_held]  # fmt: skip
         seated = [seat.name.identity if seat.valid else seat.holder for seat in self._seats
                   if seat.is_held]  # fmt: skip
@@ -169,8 +169,8 @@ class ShardElection:
                 self._served[number][1].set()
         first = self._seats.index(self._seat[0])  # so that members do not all want the same one
         order = [(first + n) % self._count for n in range(self._count)]
-        free = [n for n in order if not self._shards[n].is_held and n not in self._served]
+        free = [n for n in order if not self.shards[n].is_held and n not in self._served]
         for number in free[: max(limit - len(self._served), 0)]:
             ending, shard = asyncio.Event(), Shard(number, self._count)
-            work = serve(shard, self._shards[number], ending)
+            work = serve(shard, self.shards[number], ending)
             self._served[number] = tasks.create_task(work), ending

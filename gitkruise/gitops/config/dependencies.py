@@ -38,6 +38,7 @@ class UnitStates:
 
     def __init__(self) -> None:
         self._records: dict[str, UnitRecord] = {}
+        self._foreign: dict[str, Mapping[str, Any]] = {}  # variables of units of other shards
         self._busy: set[str] = set()
         self._waiting: Subscriptions[str, []] = Subscriptions()  # by the unit they wait for
 
@@ -59,6 +60,18 @@ class UnitStates:
         if before is None or _variables(before) != _variables(record):
             self._waiting.tell((record.unit,))
 
+    def hear_foreign(self, unit: str, variables: Mapping[str, Any], *, late: bool) -> None:
+        """Store the state of a unit of another shard; `late`: it has not read the newest commit."""
+        before, self._foreign[unit] = self._foreign.get(unit), variables
+        self.busy(unit, with_news=late)
+        if before != variables:
+            self._waiting.tell((unit,))
+
+    def leave_foreign(self, unit: str) -> None:
+        """The state of a unit of another shard is not known; units that depend on it wait."""
+        if self._foreign.pop(unit, None) is not None:
+            self._waiting.tell((unit,))
+
     def busy(self, unit: str, *, with_news: bool) -> None:
         """Set whether `unit` has been offered a commit that it has not read."""
         if with_news is not (unit in self._busy):
@@ -71,13 +84,14 @@ class UnitStates:
 
     def not_ready_reason(self, unit: str) -> str:
         """Return why the readiness of `unit` is unknown; "" if it is known."""
-        if unit not in self._records:
+        if unit not in self._records and unit not in self._foreign:
             return "not looked at yet"
         return "has a newer commit to look at" if unit in self._busy else ""
 
     def variables(self, unit: str) -> dict[str, Any]:
         """Return the variables of a `ready` expression for a unit with a record."""
-        return _variables(self._records[unit])
+        foreign = self._foreign.get(unit)
+        return _variables(self._records[unit]) if foreign is None else dict(foreign)
 
 
 def _variables(record: UnitRecord) -> dict[str, Any]:

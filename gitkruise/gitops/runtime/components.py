@@ -7,14 +7,38 @@ from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from gitkruise.errors import Finding
+from gitkruise.git.manifests.reader import ParseCache
+from gitkruise.gitops.cluster.shard_states import ShardStates
 from gitkruise.gitops.containment import Containment
+from gitkruise.gitops.receiver.server import HookAddress
+from gitkruise.gitops.runtime.component_errors import Name
+from gitkruise.gitops.source.accepted_rewrites import AcceptedRewrites
 from gitkruise.kube.system.clock import Clock
+from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.gitops.shards import WHOLE, Shard
 
 T = TypeVar("T")
 _NOTHING: Final = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessDeps:
+    """Dependencies that all components of a process share."""
+
+    state_dir: Path
+    hooks: HookAddress
+    cache: ParseCache
+    rewrites: AcceptedRewrites
+    listeners: tuple[Callable[[UnitRecord], None], ...]
+    moved: Callable[[str], None] = lambda _: None  # a source has another state
+    crashed: Callable[[Name], None] = lambda _: None  # something crashed, or is well again
+    acts: bool = True  # whether promotions act; their progress is recorded in any case
+    shard: Shard = WHOLE
+    states: ShardStates | None = None  # that other shards report
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,8 +97,10 @@ class UnitFinalizer:
         remaining: Callable[[], Iterable[UnitPruner]],
         around: UnitContext,
         listeners: Sequence[Callable[[UnitRecord], None]],
+        foreign: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        self._remaining = remaining
+        """`foreign` returns whether it is known what units of other shards want of a source."""
+        self._remaining, self._foreign = remaining, foreign
         self._added = asyncio.Event()
         self._claims, self._live, self._clock = around.claims, around.live, around.clock
         self._containment = around.containment
@@ -139,7 +141,7 @@ class UnitFinalizer:
         have moved to has said what it wants."""
         others = [p for p in self._remaining() if unit.source in {"", p.source}]
         sure = all(p.sure and self._authority.fresh(p.source) for p in others)
-        return sure and any(unit is one for one in self._left)
+        return sure and self._foreign(unit.source) and any(unit is one for one in self._left)
 
     async def _end_together(self, units: Sequence[RemovedUnit]) -> None:
         """End `units` side by side, by one scan: it begins after each of them was added, and thus

@@ -27,7 +27,11 @@ async def farewell_of(
     ends = await recalled(removals, told, fleet.config.units)
     left = [_departed(name, end, fleet, removals, around) for name, end in ends.items()]
     return UnitFinalizer(
-        left, lambda: [unit.pruning for unit in fleet.units.values()], around, listeners
+        left,
+        lambda: [unit.pruning for unit in fleet.units.values()],
+        around,
+        listeners,
+        fleet.foreign.known,
     )
 
 

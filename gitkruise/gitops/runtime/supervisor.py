@@ -7,18 +7,16 @@ retried.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from gitkruise.errors import ApiError, Concern, Crashed, DiagnosticError, Finding, Severity
-from gitkruise.git.manifests.reader import ParseCache
 from gitkruise.git.push.status_branch import StatusBranch
 from gitkruise.git.repository.path_history import PathHistory
 from gitkruise.git.repository.repository import Repository
@@ -37,7 +35,6 @@ from gitkruise.gitops.config.fingerprints import (
 )
 from gitkruise.gitops.notify.factory import Notifications, open_notifications
 from gitkruise.gitops.receiver.server import (
-    HookAddress,
     ReceiverServer,
     open_receivers,
     receiver_keys,
@@ -45,11 +42,11 @@ from gitkruise.gitops.receiver.server import (
 from gitkruise.gitops.reconcile.unit_cluster import UnitContext
 from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.runtime.component_errors import ComponentErrors, Name
-from gitkruise.gitops.runtime.components import ComponentSet
+from gitkruise.gitops.runtime.components import ComponentSet, ProcessDeps
 from gitkruise.gitops.runtime.followers import FollowerDeps, Followers, follow
+from gitkruise.gitops.runtime.foreign_units import ForeignUnits
 from gitkruise.gitops.runtime.promotions import Promotions
 from gitkruise.gitops.runtime.restore import RestoredState, by_unit, restored
-from gitkruise.gitops.source.accepted_rewrites import AcceptedRewrites
 from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.source.poller import Polling
 from gitkruise.gitops.source.ref_resolver import ref_of
@@ -60,24 +57,8 @@ from gitkruise.gitops.status.sinks import Writer, open_status_sinks
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.model.gitops.config import Config, Sink, Unit
 from gitkruise.model.gitops.record import UnitRecord
-from gitkruise.model.gitops.shards import WHOLE, Shard
 
 NOTHING: Final = Config()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessDeps:
-    """Dependencies that all components of a process share."""
-
-    state_dir: Path
-    hooks: HookAddress
-    cache: ParseCache
-    rewrites: AcceptedRewrites
-    listeners: tuple[Callable[[UnitRecord], None], ...]
-    moved: Callable[[str], None] = lambda _: None  # a source has another state
-    crashed: Callable[[Name], None] = lambda _: None  # something crashed, or is well again
-    acts: bool = True  # whether promotions act; their progress is recorded in any case
-    shard: Shard = WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +86,7 @@ class Supervisor:
         self._renewal = Renewal(self._transport)
         self._pool = Pool(deps.state_dir, self._transport, self._renewal)
         self._follower_deps = FollowerDeps(
-            deps.state_dir, around.cluster, around.clock, self._renewal, deps.moved,
+            deps.state_dir, around.cluster, around.clock, self._renewal, self._moved,
             around.authority, around.workers, around.containment, deps.rewrites,
         )  # fmt: skip
         self._histories: dict[Repository, PathHistory] = {}
@@ -127,6 +108,7 @@ class Supervisor:
         self._receivers: ComponentSet[ReceiverServer] = ComponentSet(
             "Receivers", tasks, containment, clock, self._receivers_crashed
         )
+        self.foreign = ForeignUnits(around, self._reader, deps.states)
         self._promotions = Promotions(tasks, around, acts=deps.acts)
         self.reporters: dict[str, Reporter] = {}
         self.config = NOTHING
@@ -210,7 +192,9 @@ class Supervisor:
         keep their objects. The errors of components in `required` are raised: UsageProblem,
         SourceFailed or ApiError.
         """
-        self.config = config = self._deps.shard.part(config)
+        whole, self.config = config.units, self._deps.shard.part(config)
+        config = self.config
+        self.foreign.follow(whole, config.units)
         marks = Fingerprints(config)
         outer = self._outer(marks)
         await self._receivers.keep(outer.doors)
@@ -344,16 +328,8 @@ class Supervisor:
             ("Unit", name), ("GitSource", source), ("Sink", sink)
         ):
             return
-        made = self._sources[source]
-        reader = Builder(
-            repository=made.repository,
-            unit=unit,
-            gates=self._around.gates,
-            cache=self._deps.cache,
-            trusted=made.trusted,
-            ignore=tuple(marks.config.sources[source].spec.ignore.splitlines()),
-            shared=self._histories.setdefault(made.repository, PathHistory(made.repository)),
-        )
+        reader = self._reader(unit)
+        assert reader is not None
         past = self._past.pop(name, None)
         reporter = self._reporter(unit, past, ref_of(marks.config.sources[source]), sink)
         sync = UnitReconciler(unit, reader, self._around, reporter)
@@ -361,6 +337,25 @@ class Supervisor:
             sync.pruning.inherit(past.pruning)
         self.reporters[name] = reporter
         self.units.add(name, sync, marks.units[name], AsyncExitStack(), [sync.run])
+
+    def _reader(self, unit: Unit) -> Builder | None:
+        """Return a builder for a unit; None while its source is not open."""
+        name, made = source_of(unit), self._sources.get(source_of(unit))
+        if made is None:
+            return None
+        return Builder(
+            repository=made.repository,
+            unit=unit,
+            gates=self._around.gates,
+            cache=self._deps.cache,
+            trusted=made.trusted,
+            ignore=tuple(self.config.sources[name].spec.ignore.splitlines()),
+            shared=self._histories.setdefault(made.repository, PathHistory(made.repository)),
+        )
+
+    def _moved(self, source: str) -> None:
+        self.foreign.moved(source)
+        self._deps.moved(source)
 
     def _reporter(self, unit: Unit, past: RestoredState | None, source: str, sink: str) -> Reporter:
         """Create a reporter that continues from `past`, or from the unit's status branch."""

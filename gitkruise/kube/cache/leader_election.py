@@ -93,6 +93,7 @@ class Lease:
         self._mine: Obj | None = None  # the whole Lease as we wrote it last
         self._changed_at = 0.0  # when its spec last changed, monotonic
         self._renewed_at = float("-inf")
+        self.annotations: Mapping[str, str] = {}  # as they were last seen
         self._wanted_by = ""
         self._renewals = 0  # of other holders, that we have seen
         self._draining = False
@@ -172,6 +173,11 @@ class Lease:
             await self._read()
         except ApiError as error:
             log.info(log_line("lease-not-read", error=error))
+
+    def note(self, annotation: str, text: str) -> None:
+        """Set an annotation with the next renewal."""
+        if self._notes.get(annotation) != text:
+            self._notes = {**self._notes, annotation: text}
 
     async def drain(self) -> None:
         """Let no more writes begin, and wait for those on their way; the lease is kept."""
@@ -259,7 +265,7 @@ class Lease:
         """Renew a lease that is unchanged since, by one request; False when it has to be read."""
         self._mine = None  # until it is written again
         try:
-            await self._write("update", {**mine, "spec": self._spec(mine["spec"])})
+            await self._write("update", {**self._noted(mine), "spec": self._spec(mine["spec"])})
         except (Conflict, NotFound):
             return False
         return True
@@ -327,7 +333,8 @@ class Lease:
             known = self._record is not None
             self._record, self._changed_at = spec, self._clock.monotonic()
             self._renewals += known and self.others
-        wanted = str(get(lease, "metadata", "annotations", WANTED, default=""))
+        self.annotations = get(lease, "metadata", "annotations", default={})
+        wanted = str(self.annotations.get(WANTED, ""))
         self._wanted_by = wanted if wanted != self.name.identity else ""
 
     def _is_free(self, lease: Obj) -> bool:

@@ -103,7 +103,9 @@ def test_a_push_reaches_every_program_of_a_process(staged: MakeStage, tmp_path: 
     stage, body = staged(), text(BODIES["github"])
     put_secret(stage, "hook", token=KEY)
     config = configured(
-        tmp_path, source("mine", url=URLS["github"], ref=REFS["github"]), receiver("forge", "github")
+        tmp_path,
+        source("mine", url=URLS["github"], ref=REFS["github"]),
+        receiver("forge", "github"),
     )
 
     async def main() -> list[int]:

@@ -291,3 +291,75 @@ def test_a_unit_that_left_is_ended_by_its_own_shard_only(fleet: Fleet) -> None:
 
     fleet.play(script)
     assert fleet.wrong == []
+
+
+def apart() -> tuple[str, str]:
+    """Two units of different shards."""
+    first = UNITS[0]
+    other = next(n for n in UNITS if shard_of(f"shop/{n}", 3) != shard_of(f"shop/{first}", 3))
+    return first, other
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["both stay", "the old unit ends"])
+def test_an_object_moves_between_shards_without_being_deleted(fleet: Fleet, ends: bool) -> None:
+    old, new = apart()
+    rest = "".join(unit(n, ", sinkRef: {{name: git}}") for n in UNITS if n != old)
+
+    def uid() -> str:
+        return str(fleet.stage.get("ConfigMap", "moving")["metadata"]["uid"])
+
+    async def script() -> None:
+        fleet.push("one")
+        both = documents(config_map(old, text="one"), config_map("moving", text="one"))
+        fleet.stage.origin.commit({f"{old}/a.yaml": both}, "added")
+        for name in "abc":
+            fleet.start(name)
+        await fleet.stage.rest(60)
+        before = uid()
+        moved = documents(config_map(new, text="one"), config_map("moving", text="two"))
+        alone = documents(config_map(old, text="one"))
+        fleet.stage.origin.commit({f"{old}/a.yaml": alone, f"{new}/a.yaml": moved}, "moved")
+        if ends:
+            for name in "abc":
+                await fleet.replicas[name].leave()
+            for name in "def":
+                fleet.start(name, text=SOURCE + SINK + rest)
+        await fleet.stage.rest(120)
+        assert uid() == before
+        assert fleet.stage.get("ConfigMap", "moving")["data"]["text"] == "two"
+        label = fleet.stage.get("ConfigMap", "moving")["metadata"]["labels"]
+        assert label == fleet.stage.get("ConfigMap", new)["metadata"]["labels"]
+
+    fleet.play(script)
+
+
+def test_a_unit_waits_for_one_of_another_shard(fleet: Fleet) -> None:
+    first, last = apart()
+    waits = unit(last, f", sinkRef: {{{{name: git}}}}, dependsOn: [{{{{name: {first}}}}}]")
+    text = SOURCE + SINK + unit(first, ", sinkRef: {{name: git}}") + waits
+    order: list[str] = []
+
+    def noted(request: ApiRequest) -> None:
+        if request.verb == "patch" and "dryRun" not in request.params and request.name in {
+            first, last
+        } and request.resource.plural == "configmaps":  # fmt: skip
+            order.append(request.name)
+
+    async def script() -> None:
+        fleet.push("one")
+        for name in "abc":
+            replica = fleet.start(name, text=text)
+            look = replica.wire.before
+
+            async def both(request: ApiRequest, look: Any = look) -> None:
+                noted(request)
+                await look(request)
+
+            replica.wire.before = both
+        await fleet.stage.rest(60)
+        assert order == [first, last]
+        fleet.push("two")
+        await fleet.stage.rest(90)
+        assert order == [first, last] * 2
+
+    fleet.play(script)
