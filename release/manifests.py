@@ -17,6 +17,8 @@ from gitkruise.gitops.install.installer import (
     manifests,
     optional_objects,
 )
+from gitkruise.gitops.install.shards import CONTROLLER, FLAG, LEASES_ROLE
+from gitkruise.kube.system.lease_terms import SYNC_LEASE, member_lease, shard_lease
 from gitkruise.wire.primitives.names import Obj, key_of
 from gitkruise.wire.primitives.paths import get, put
 from gitkruise.wire.values.images import is_image
@@ -41,6 +43,29 @@ _RESOURCES: Final = """\
         resources:
           {{- toYaml .Values.%sresources | nindent 10 }}
 """
+_SHARDS_MARK, _REPLICAS_MARK, _LEASES_MARK = "@shards@", "@replicas@", "@leases@"
+_SHARDED: Final = "{{- if gt (int .Values.shards) 1 }}"
+_SHARDS: Final = f"""\
+        {_SHARDED}
+        - {FLAG}
+        - "{{{{ .Values.shards }}}}"
+        {{{{- end }}}}
+"""
+_REPLICAS: Final = f"""\
+  {_SHARDED}
+  replicas:
+    {{{{- toYaml .Values.shards | nindent 4 }}}}
+  strategy:
+    type: Recreate
+  {{{{- end }}}}
+"""
+_EACH: Final = """\
+  {{- range $n := until (ternary (int .Values.shards) 0 (gt (int .Values.shards) 1)) }}
+  - %s
+  {{- end }}
+"""
+_LEASES: Final = "".join(_EACH % make(SYNC_LEASE, 0).replace("-0", "-{{ $n }}")
+                         for make in (shard_lease, member_lease))  # fmt: skip
 _CONFIG: Final = """\
   gitkruise.yaml: |
     {{- if .Values.config }}
@@ -132,6 +157,11 @@ def _template(objects: Sequence[Obj], values: str) -> str:
             example = "".join(f"    {line}\n" for line in obj["data"][CONFIG_FILE].splitlines())
             action = _CONFIG % example.rstrip()
             text = _replaced(text, f"  {CONFIG_FILE}: '{_CONFIG_MARK}'\n", action)
+        if _named(obj) == CONTROLLER:
+            text = _replaced(text, f"        - '{_SHARDS_MARK}'\n", _SHARDS)
+            text = _replaced(text, f"  replicas: '{_REPLICAS_MARK}'\n", _REPLICAS)
+        if _named(obj) == LEASES_ROLE:
+            text = _replaced(text, f"  - '{_LEASES_MARK}'\n", _LEASES)
     text = _replaced(text, f"      imagePullSecrets: '{_SECRETS_MARK}'\n", _SECRETS)
     return _replaced(text, f"        resources: '{_RESOURCES_MARK}'\n", _RESOURCES % values)
 
@@ -139,10 +169,21 @@ def _template(objects: Sequence[Obj], values: str) -> str:
 def _marked(obj: Obj) -> Obj:
     if obj["kind"] == "ConfigMap":
         obj = put(obj, ("data", CONFIG_FILE), _CONFIG_MARK)
+    if _named(obj) == CONTROLLER:
+        args = (*_CONTAINER, "args")
+        obj = put(obj, args, [*get(obj, *args), _SHARDS_MARK])
+        obj = put(obj, ("spec", "replicas"), _REPLICAS_MARK)
+    if _named(obj) == LEASES_ROLE:
+        named = ("rules", 1, "resourceNames")
+        obj = put(obj, named, [*get(obj, *named), _LEASES_MARK])
     if obj["kind"] in _WORKLOADS:
         obj = put(obj, (*_CONTAINER, "resources"), _RESOURCES_MARK)
         obj = put(obj, (*_POD, "imagePullSecrets"), _SECRETS_MARK)
     return obj
+
+
+def _named(obj: Obj) -> tuple[str, str]:
+    return obj["kind"], obj["metadata"]["name"]
 
 
 def _replaced(text: str, mark: str, action: str) -> str:

@@ -17,6 +17,9 @@ _CONFIG = re.compile(
 )
 _SECRETS = re.compile(r" *\{\{- with \.Values\.imagePullSecrets \}\}.*?\{\{- end \}\}\n", re.DOTALL)
 _RESOURCES = re.compile(r"\n *\{\{- toYaml \.Values\.([\w.]+) \| nindent \d+ \}\}")
+_SHARDS = re.compile(
+    r" *\{\{- (?:if gt|range \$n)[^\n]*\.Values\.shards.*?\{\{- end \}\}\n", re.DOTALL
+)
 _IF_ENABLED = re.compile(r"\{\{- if \.Values\.\w+\.enabled \}\}\n")
 _BUILT = ROOT / "tests" / "git" / "helm" / "program" / "bin" / "helm"
 
@@ -37,7 +40,7 @@ def rendered(template: str, values: Mapping[str, Any], *, namespace: str, image:
             value = value[key]
         return " " + yaml.safe_dump(value, default_flow_style=True).strip()
 
-    for pattern in (_CONFIG, _SECRETS, _IF_ENABLED):
+    for pattern in (_CONFIG, _SECRETS, _SHARDS, _IF_ENABLED):
         template = pattern.sub("", template)
     template = _RESOURCES.sub(resources, template)
     template = re.sub(r"^ *\{\{- end \}\}\n", "", template, flags=re.MULTILINE)

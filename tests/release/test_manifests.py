@@ -8,6 +8,7 @@ import re
 import subprocess
 import tarfile
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -142,19 +143,26 @@ def test_the_archive_is_the_chart_and_has_the_same_bytes_each_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("namespace", "flags", "webhooks", "more"),
+    ("flags", "options", "more"),
     [
-        (HOME, (), False, ()),
-        (OTHER, ("--set=webhook.enabled=true,agent.enabled=true",), True, agent(OTHER)),
+        ((), InstallOptions(), ()),
+        ((), InstallOptions(shards=3), ()),
+        (
+            ("--set=webhook.enabled=true,agent.enabled=true",),
+            InstallOptions(namespace=OTHER, webhooks=True),
+            agent(OTHER),
+        ),
     ],
+    ids=["alone", "in shards", "with every part"],
 )
 def test_helm_renders_the_same(
-    tmp_path: Path, namespace: str, flags: tuple[str, ...], webhooks: bool, more: Iterable[Obj]
+    tmp_path: Path, flags: tuple[str, ...], options: InstallOptions, more: Iterable[Obj]
 ) -> None:
     archive = tmp_path / "gitkruise.tgz"
     archive.write_bytes(chart("1.2.3", 0, repository=REPOSITORY, digest=DIGEST))
-    words = (helm(), "template", "here", str(archive), "-n", namespace, "--include-crds", *flags)
+    flags = (*flags, f"--set=shards={options.shards}", "-n", options.namespace)
+    words = (helm(), "template", "here", str(archive), "--include-crds", *flags)
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    options = InstallOptions(namespace=namespace, image=IMAGE, webhooks=webhooks)
-    assert loaded(done.stdout) == in_chart(options) | by_key(more)
+    found = in_chart(replace(options, image=IMAGE))
+    assert loaded(done.stdout) == found | by_key(more)

@@ -20,7 +20,7 @@ from gitkruise.errors import Finding
 from gitkruise.kube.cache.leader_election import Lease, LeaseName
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock, wait_for
-from gitkruise.kube.system.lease_terms import RETRY
+from gitkruise.kube.system.lease_terms import RETRY, member_lease, shard_lease
 from gitkruise.model.gitops.shards import Shard, quota
 from gitkruise.wire.primitives.log_line import log_line
 
@@ -39,14 +39,6 @@ def shards_of(holder: str) -> int:
     """Return the number of shards that the holder of a Lease states; 1 without any."""
     found = _JOINT.fullmatch(holder)
     return int(found[1]) if found else 1
-
-
-def shard_lease(controller: str, number: int) -> str:
-    return f"{controller}-shard-{number}"
-
-
-def member_lease(controller: str, number: int) -> str:
-    return f"{controller}-member-{number}"
 
 
 def refuse_shards(holder: str) -> Finding | None:

@@ -12,10 +12,12 @@ from typing import Any, Final, NamedTuple
 
 from gitkruise.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
 from gitkruise.gitops.cluster.engine import kruise_is_alive
+from gitkruise.gitops.cluster.shard_leases import shards_of
 from gitkruise.gitops.install.installer import InstallOptions, manifests
 from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.client.discovery import CRDS, listed
 from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.lease_terms import shard_lease
 from gitkruise.model.gitops.config import GROUP, SPECS
 from gitkruise.model.gitops.unit_state import CHOSEN, State
 from gitkruise.wire.primitives.names import ACCOUNT, Obj
@@ -87,7 +89,7 @@ async def cluster_checks(
         *await _kinds(transport),
         good("cluster", "engine", "OpenKruise drives the pods" if kruise else "gitkruise's own"),
         *([] if kruise else await _controller(transport, now, namespace, driving)),
-        await _applier(transport, now, namespace, applying),
+        *await _appliers(transport, now, namespace, applying),
         *await object_checks(transport),
     ]
 
@@ -118,12 +120,27 @@ async def _controller(
     return [_leader("controller", spec, now)]
 
 
-async def _applier(transport: Transport, now: datetime, namespace: str, lease: str) -> Check:
-    """Check the process that applies from git. None may run: `gitkruise sync` needs no other."""
+async def _appliers(transport: Transport, now: datetime, namespace: str, lease: str) -> list[Check]:
+    """Check the process that applies from git, or the replicas that share the units. None may run:
+    `gitkruise sync` needs no other."""
     spec = await _lease(transport, namespace, lease)
     if not _led(spec):
-        return good("cluster", "sync", f"no process applies now: lease {lease} is free")
-    return _leader("sync", spec, now)
+        return [good("cluster", "sync", f"no process applies now: lease {lease} is free")]
+    count = shards_of(str(spec["holderIdentity"]))
+    names = [shard_lease(lease, number) for number in range(count if count > 1 else 0)]
+    shards = [await _lease(transport, namespace, name) for name in names]
+    return [_leader("sync", spec, now), *(_shard(n, one, now) for n, one in enumerate(shards))]
+
+
+def _shard(number: int, spec: Obj, now: datetime) -> Check:
+    """Check the replica that has a shard."""
+    name = f"shard {number}"
+    if _led(spec):
+        return _leader(name, spec, now)
+    renewed = parse_time(spec.get("renewTime"))
+    since = f" since {format_time(renewed)}" if renewed is not None else ""
+    said = f"no replica holds it{since}: its units are not reconciled"
+    return bad("cluster", name, said, "kubectl logs -n gitkruise-system deployment/gitkruise")
 
 
 async def _lease(transport: Transport, namespace: str, name: str) -> Obj:
@@ -206,11 +223,20 @@ def _whole(span: timedelta) -> timedelta:
 # Rights ------------------------------------------------------------------------------------------
 
 
-def needed_rights() -> tuple[Right, ...]:
+async def installed_shards(transport: Transport, namespace: str, lease: str) -> int:
+    """Return the number of shards that the running controller has; 1 without any.
+
+    Raises ApiError.
+    """
+    spec = await _lease(transport, namespace, lease)
+    return shards_of(str(spec.get("holderIdentity", "")))
+
+
+def needed_rights(shards: int = 1) -> tuple[Right, ...]:
     """Return the rights in the roles of deploy/ that CloneSets and applying from git need."""
     roles = [
         obj
-        for obj in manifests(InstallOptions())
+        for obj in manifests(InstallOptions(shards=shards))
         if obj["kind"] in {"Role", "ClusterRole"} and get(obj, "metadata", "name") in _ROLES
     ]
     return tuple(dict.fromkeys(right for role in roles for right in _rights(role)))

@@ -19,6 +19,7 @@ from gitkruise.errors import (
     TimedOut,
 )
 from gitkruise.git.parsing.documents import parse_file
+from gitkruise.gitops.install.shards import with_shards
 from gitkruise.kube.client.discovery import CRDS
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
@@ -76,13 +77,15 @@ class Installed:
 class InstallOptions:
     """`take_over` also overwrites OpenKruise's CRDs and fields that others own; `webhooks` adds
     admission and conversion; `kept_in_git` leaves out the configuration in a ConfigMap, and adds
-    the account by which the controller keeps itself as git says. `command` is that of the user."""
+    the account by which the controller keeps itself as git says. `shards` spreads units over so
+    many replicas. `command` is that of the user."""
 
     crds_only: bool = False
     webhooks: bool = False
     kept_in_git: bool = False
     namespace: str = HOME
     image: str = ""
+    shards: int = 1
     dry_run: bool = False
     take_over: bool = False
     command: str = "install"
@@ -101,7 +104,8 @@ def manifests(wishes: InstallOptions) -> tuple[Obj, ...]:
         return tuple(obj for obj in objects if key_of(obj).group_kind == CRD)
     if wishes.kept_in_git:
         objects = tuple(_without_file(o) for o in objects if key_of(o).group_kind != _CONFIG)
-    return tuple(_with_image(_moved(obj, wishes.namespace), wishes.image) for obj in objects)
+    moved = (with_shards(_moved(obj, wishes.namespace), wishes.shards) for obj in objects)
+    return tuple(_with_image(obj, wishes.image) for obj in moved)
 
 
 def every_object(namespace: str) -> tuple[Obj, ...]:

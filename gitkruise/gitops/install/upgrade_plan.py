@@ -30,6 +30,7 @@ from gitkruise.gitops.install.installer import (
     managers_of,
     manifests,
 )
+from gitkruise.gitops.install.shards import shards_in
 from gitkruise.gitops.install.uninstall_plan import (
     InstalledObject,
     accounts,
@@ -203,6 +204,7 @@ class UpgradePlanner:
             webhooks=not crds_only and await self._deployment(WEBHOOK) is not None,
             namespace=self._options.namespace,
             image="" if crds_only else next_image(controller, installed, self._options.image),
+            shards=1 if crds_only else shards_in(controller),
             take_over=self._options.take_over,
             command="upgrade",
         )

@@ -19,3 +19,13 @@ RENEW_WITHIN: Final = 2 / 3  # without a renewal for so long the holder stops wr
 RENEW_EVERY: Final = 1 / 4
 RETRY: Final = 2 / 15  # between two looks, and after a renewal that failed
 UNSENT_WITHIN: Final = 1 / 4  # the kernel drops a connection whose bytes are not acknowledged
+
+
+def shard_lease(controller: str, number: int) -> str:
+    """Return the name of the Lease of a shard; `controller` is that of the controller's own."""
+    return f"{controller}-shard-{number}"
+
+
+def member_lease(controller: str, number: int) -> str:
+    """Return the name of the Lease of one of the replicas that share the shards."""
+    return f"{controller}-member-{number}"

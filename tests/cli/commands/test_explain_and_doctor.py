@@ -108,6 +108,36 @@ def test_who_applies_and_since_when(gk: Caller, cluster: Path) -> None:
     assert said.startswith("box_1 since 2026-01-02T03:04:05Z, its lease renewed ")
 
 
+@pytest.mark.slow
+def test_which_replica_has_which_shard(gk: Caller, cluster: Path) -> None:
+    renewed = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000000Z")  # noqa: TID251  the cluster's
+    holders = {"": "3 shards", "-shard-0": "box_1", "-shard-1": ""}
+    requests = []
+    for end, holder in holders.items():
+        applying = {
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": f"{SYNC_LEASE}{end}", "namespace": LEASE_NAMESPACE},
+            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15,
+                     "renewTime": renewed if holder else "2026-01-02T03:04:05.000000Z"},
+        }  # fmt: skip
+        requests.append(ApiRequest(
+            verb="patch", resource=LEASES, namespace=LEASE_NAMESPACE, name=f"{SYNC_LEASE}{end}",
+            body=applying, content_type=APPLY_PATCH,
+            params={"fieldManager": "test", "force": "true"},
+        ))  # fmt: skip
+        send(cluster, requests[-1])
+    ended = gk("doctor", "cluster", "--kubeconfig", str(cluster), "-o", "json")
+    for request in requests:
+        send(cluster, replace(request, verb="delete", body=None, params={}, content_type=""))
+    told = {i["name"]: (i["verdict"], i["message"]) for i in ended.obj["items"]}
+    assert told["sync"][1].startswith("3 shards, its lease renewed ")
+    assert told["shard 0"][0] == "good"
+    assert told["shard 0"][1].startswith("box_1, its lease renewed ")
+    lost = "its units are not reconciled"
+    assert told["shard 1"] == ("bad", f"no replica holds it since 2026-01-02T03:04:05Z: {lost}")
+    assert told["shard 2"] == ("bad", f"no replica holds it: {lost}")
+
+
 def unit_object(name: str, ready: tuple[str, str, str] | None, phase: str = "") -> ApiRequest:
     """Request that stores a Unit whose Ready is (status, reason, message)."""
     body = {
@@ -181,6 +211,11 @@ def test_the_rights_on_each_lease_are_asked_for_by_name() -> None:
     assert (
         str(leases[-1]) == "update leases.coordination.k8s.io kube-system/gitkruise-sync-analysis"
     )
+    before, after = ({right.name for right in needed_rights(count)} for count in (1, 2))
+    assert after - before == {
+        "gitkruise-sync-shard-0", "gitkruise-sync-shard-1",
+        "gitkruise-sync-member-0", "gitkruise-sync-member-1",
+    }  # fmt: skip
     role, binding = granting(leases, "dana")
     assert (role["kind"], binding["kind"]) == ("Role", "RoleBinding")
     assert role["metadata"]["namespace"] == LEASE_NAMESPACE

@@ -180,8 +180,8 @@ class Replicas:
     running: dict[str, Replica] = field(default_factory=dict)
     _ways: list[asyncio.Task[None]] = field(default_factory=list)
 
-    async def start(self, group: asyncio.TaskGroup) -> Replica:
-        """Start one more replica; `group` keeps its way to the server open."""
+    async def start(self, group: asyncio.TaskGroup, *flags: str) -> Replica:
+        """Start one more replica with `flags`; `group` keeps its way to the server open."""
         account = _ACCOUNT.format(len(self._ways))
         wire, ready = Wire(self.server.port), asyncio.Event()
 
@@ -197,7 +197,7 @@ class Replicas:
         home = self.server.folder / account
         home.mkdir()
         words = ("run", "--kubeconfig", str(config), "--cluster", "real",
-                 "--config", str(self.shop.clone / "gitkruise.yaml"))  # fmt: skip
+                 "--config", str(self.shop.clone / "gitkruise.yaml"), *flags)  # fmt: skip
         self.running[account] = Replica(account, wire, _run(home, *words))
         return self.running[account]
 

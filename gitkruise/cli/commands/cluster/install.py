@@ -12,6 +12,7 @@ from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import list_of, say, say_json, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
+from gitkruise.kube.system.lease_terms import SHARDS_MAX
 from gitkruise.printable import listing
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ SIMULATED: Final = (
 @click.option("--namespace", "-n", default="gitkruise-system", show_default=True,
               help="Namespace of the controller.")  # fmt: skip
 @click.option("--image", default="", metavar="IMAGE", help="Image of the controller.")
+@click.option("--shards", type=click.IntRange(1, SHARDS_MAX), default=1, show_default=True,
+              metavar="NUMBER", help="Spread the units over so many replicas.")  # fmt: skip
 @click.option("--take-over", is_flag=True,
               help="Overwrite OpenKruise's CRDs and fields that other managers own.")  # fmt: skip
 @click.option(

@@ -21,7 +21,8 @@ from gitkruise.errors import ClusterFailed, Finding, UsageProblem
 from gitkruise.kube.system.lease_terms import SYNC_LEASE
 
 if TYPE_CHECKING:
-    from gitkruise.gitops.inspect.doctor_cluster import Check
+    from gitkruise.gitops.inspect.doctor_cluster import Check, Right
+    from gitkruise.kube.client.transport import Transport
 
 AREAS: Final = ("git", "config", "cluster", "rbac")
 _LOOKS: Final = {"good": ("✓", "[ok]", "green"), "warning": ("!", "[!]", "yellow"),
@@ -87,7 +88,6 @@ async def _cluster(areas: Sequence[str], choice: ClusterChoice) -> list[Check]:
         cluster_checks,
         good,
         missing_rights,
-        needed_rights,
         rights_checks,
     )
 
@@ -104,7 +104,7 @@ async def _cluster(areas: Sequence[str], choice: ClusterChoice) -> list[Check]:
                 )
                 found += [good("cluster", "server", f"{chosen.name} answers"), *checks]
             if "rbac" in areas:
-                rights = needed_rights()
+                rights = await _needed(chosen.transport)
                 missing = await missing_rights(chosen.transport, rights)
                 found += rights_checks(rights, missing)
     except ClusterFailed as error:
@@ -115,16 +115,27 @@ async def _cluster(areas: Sequence[str], choice: ClusterChoice) -> list[Check]:
     return found
 
 
+async def _needed(transport: Transport) -> Sequence[Right]:
+    """Return the rights that the running controller needs; its Lease says how many shards."""
+    from gitkruise.errors import Forbidden  # noqa: PLC0415  with the model
+    from gitkruise.gitops.cluster.engine import LEASE_NAMESPACE  # noqa: PLC0415  imports the model
+    from gitkruise.gitops.inspect.doctor_cluster import installed_shards, needed_rights  # noqa: PLC0415
+
+    try:
+        return needed_rights(await installed_shards(transport, LEASE_NAMESPACE, SYNC_LEASE))
+    except Forbidden:  # the right to read that Lease is itself among those that are missing
+        return needed_rights()
+
+
 async def _print_fix(choice: ClusterChoice) -> int:
     from gitkruise.gitops.inspect.doctor_cluster import (  # noqa: PLC0415  imports the model
         granting,
         missing_rights,
-        needed_rights,
         who_am_i,
     )
 
     async with connected(choice, read_environment()) as chosen:
-        missing = await missing_rights(chosen.transport, needed_rights())
+        missing = await missing_rights(chosen.transport, await _needed(chosen.transport))
         user = await who_am_i(chosen.transport)
     style = Style.of(read_environment())
     documents = granting(missing, user) if missing else []

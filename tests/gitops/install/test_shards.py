@@ -1,0 +1,56 @@
+"""Shards of an installation: the flag, the replicas, and the rights to their Leases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gitkruise.gitops.install.installer import InstallOptions, manifests
+from gitkruise.gitops.install.shards import CONTROLLER, LEASES_ROLE, shards_in
+from gitkruise.wire.primitives.names import Obj
+
+
+def found(count: int, name: tuple[str, str]) -> Any:
+    objects = manifests(InstallOptions(shards=count))
+    return next(o for o in objects if (o["kind"], o["metadata"]["name"]) == name)
+
+
+def test_a_replica_for_each_shard_is_started_with_their_number() -> None:
+    before, after = (found(count, CONTROLLER)["spec"] for count in (1, 3))
+    args = [spec["template"]["spec"]["containers"][0]["args"] for spec in (before, after)]
+    assert args[1] == [*args[0], "--shards", "3"]
+    assert (after["replicas"], after["strategy"]) == (3, {"type": "Recreate"})
+    assert "replicas" not in before
+    assert "strategy" not in before
+
+
+def test_the_controller_may_write_the_leases_of_its_shards_and_no_others() -> None:
+    before, after = ({str(r) for r in named(found(count, LEASES_ROLE))} for count in (1, 2))
+    assert after - before == {
+        "gitkruise-sync-shard-0", "gitkruise-sync-shard-1",
+        "gitkruise-sync-member-0", "gitkruise-sync-member-1",
+    }  # fmt: skip
+
+
+def named(role: Obj) -> list[str]:
+    return [name for rule in role["rules"] for name in rule.get("resourceNames", ())]
+
+
+@pytest.mark.parametrize(
+    ("args", "count"),
+    [
+        ([], 1),
+        (["run", "--shards", "3"], 3),
+        (["run", "--shards=4", "--metrics", ":8443"], 4),
+        (["run", "--shards"], 1),
+    ],
+)
+def test_an_upgrade_keeps_the_number_of_shards(args: list[str], count: int) -> None:
+    live = {"spec": {"template": {"spec": {"containers": [{"args": args}]}}}}
+    assert shards_in(live) == count
+
+
+def test_the_flag_of_an_installation_is_read_back() -> None:
+    assert [shards_in(found(count, CONTROLLER)) for count in (1, 3)] == [1, 3]
+    assert shards_in(None) == 1
