@@ -42,7 +42,7 @@ from gitkruise.gitops.cluster.engine import (
 from gitkruise.gitops.cluster.hook_runs import HOOKS, HookRuns
 from gitkruise.gitops.cluster.lease_annotation import LeaseAnnotation
 from gitkruise.gitops.cluster.live_cache import LiveView
-from gitkruise.gitops.cluster.shard_leases import refuse_shards
+from gitkruise.gitops.cluster.shard_leases import refuse_pass, refuse_shards
 from gitkruise.gitops.cluster.shard_states import ShardStates
 from gitkruise.gitops.cluster.write_authority import WriteAuthority
 from gitkruise.gitops.config.dependencies import UnitStates
@@ -197,7 +197,10 @@ class Process:
 
     def sync_lease(self) -> Lease:
         """The lease of the process that applies. A pass that a person asked for skips the wait."""
-        name = replace(self.lease(self.options.lease), rival=refuse_shards)
+        name = replace(
+            self.lease(self.options.lease),
+            rival=refuse_shards if self.options.acts else refuse_pass,
+        )
         return Lease(name, self.transport, self.clock, urgent=not self.options.acts)
 
 

@@ -49,6 +49,7 @@ def exported() -> set[str]:
     """Names of all samples that a controller may have, from its own registry."""
     metrics = Metrics(ManualClock(START))
     metrics.of(Nothing())
+    metrics.of_shards(lambda: {0: True})
     metrics.of_process()
     types = re.findall(r"^# TYPE (\S+) (\S+)$", metrics.text().decode(), re.MULTILINE)
     return {name + part for name, kind in types for part in PARTS.get(kind, ("",))}

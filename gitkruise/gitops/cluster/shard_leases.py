@@ -22,6 +22,7 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.kube.system.lease_terms import RETRY, member_lease, shard_lease
 from gitkruise.model.gitops.shards import Shard, quota
+from gitkruise.planner.sync.annotations import RECONCILE_AT
 from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,26 @@ def shards_of(holder: str) -> int:
 def refuse_shards(holder: str) -> Finding | None:
     """Return GK4119 for a holder that spreads units over shards, where one process has them all."""
     return refusal(1, holder) if shards_of(holder) > 1 else None
+
+
+def refuse_pass(holder: str) -> Finding | None:
+    """Return GK4119 for a holder that spreads units over shards, where a user asks for one pass."""
+    count = shards_of(holder)
+    if count == 1:
+        return None
+    return Finding(
+        code="GK4119",
+        message=f"replicas with --shards {count} run, and one pass cannot stand in for them",
+        notes=(
+            ("why", "each of them holds a part of the units"),
+            ("unchanged", "nothing was read from git or written"),
+            (
+                "next",
+                "wait: they apply the commit at their next poll, and gitkruise status shows it",
+            ),
+            ("or", f"kubectl annotate unit NAME --overwrite {RECONCILE_AT}=$(date +%s)"),
+        ),
+    )
 
 
 def refuse_others(holder: str, *, count: int) -> Finding | None:

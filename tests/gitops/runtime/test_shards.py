@@ -239,6 +239,24 @@ def test_a_replica_with_another_number_of_shards_is_refused(
     fleet.play(script)
 
 
+def test_one_pass_that_a_user_asks_for_does_not_stand_in_for_shards(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    async def script() -> None:
+        fleet.push("one")
+        fleet.start("a")
+        await fleet.stage.rest(30)
+        wire = Wire(fleet.stage.cluster)
+        program = replace(options(fleet.stage, tmp_path, CONFIG), identity="by-hand", acts=False)
+        with pytest.raises(LeaseRefused, match="one pass cannot stand in"):
+            async with controller(program, wire, fleet.stage.clock):
+                pass
+        assert wire.writes() == []
+        assert fleet.holders == ["a"] * 3
+
+    fleet.play(script)
+
+
 def test_the_number_of_shards_changes_once_all_replicas_have_ended(fleet: Fleet) -> None:
     async def script() -> None:
         fleet.push("one")
