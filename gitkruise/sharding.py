@@ -8,26 +8,31 @@ shard alone.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
+from typing import Final
 
 from gitkruise.app import Process, RunningController, RunOptions, process, program
-from gitkruise.errors import ApiError, DiagnosticError
+from gitkruise.errors import ApiError, DiagnosticError, leaves
 from gitkruise.gitops.cluster.engine import WORKLOADS_LEASE
 from gitkruise.gitops.cluster.shard_leases import ShardElection, joint_holder, refuse_others
-from gitkruise.gitops.cluster.shard_states import ShardStates
+from gitkruise.gitops.cluster.shard_states import STATES, ShardStates
 from gitkruise.gitops.cluster.write_authority import WriteAuthority
 from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.status.publisher import Outbox
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.kube.cache.leader_election import Lease
 from gitkruise.kube.client.transport import Transport
-from gitkruise.kube.system.clock import Clock
+from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.model.gitops.shards import Shard
+from gitkruise.wire.primitives.log_line import log_line
 
+log = logging.getLogger(__name__)
+AGAIN_S: Final = 30.0  # before a shard that could not be started is tried again here
 Heard = Callable[[Shard, RunningController | None], None]  # None: the shard was handed back
 
 
@@ -39,6 +44,7 @@ class RunningShards:
     election: ShardElection
     programs: dict[Shard, RunningController] = field(default_factory=dict)
     metrics: str = ""
+    ran: bool = False  # a program was started before
 
     @property
     def reporters(self) -> Mapping[str, Reporter]:
@@ -100,7 +106,9 @@ async def sharded(
                 leading = tasks.create_task(keeping)
                 try:
                     await joint.leading()
-                    serve = partial(_serve, me=me, joint=joint, running=running, heard=heard)
+                    serve = partial(
+                        _guarded_serve, me=me, joint=joint, running=running, heard=heard
+                    )
                     electing = tasks.create_task(election.run(serve, stop))
                     if me.meter is not None:
                         me.meter.started(running)
@@ -111,7 +119,7 @@ async def sharded(
                     stop.set()
                     leading.cancel()
         except* (DiagnosticError, ApiError) as errors:
-            failed += errors.exceptions
+            failed += leaves(errors)
     if failed:
         raise failed[0]
 
@@ -122,6 +130,21 @@ def _joint_lease(me: Process, count: int) -> Lease:
         rival=partial(refuse_others, count=count),
     )  # fmt: skip
     return Lease(name, me.transport, me.clock)
+
+
+async def _guarded_serve(
+    shard: Shard, lease: Lease, ending: asyncio.Event,
+    *, me: Process, joint: WriteAuthority, running: RunningShards, heard: Heard,
+) -> None:  # fmt: skip
+    """Run the program of a shard. One that cannot start ends the process only while no other has
+    started: a repository that does not answer must not end what runs."""
+    try:
+        await _serve(shard, lease, ending, me=me, joint=joint, running=running, heard=heard)
+    except (DiagnosticError, ApiError) as error:
+        if not running.ran:
+            raise
+        log.warning(log_line("shard-not-started", shard=shard.number, error=error))
+        await wait_for(ending, me.clock, timedelta(seconds=AGAIN_S))
 
 
 async def _serve(
@@ -138,8 +161,9 @@ async def _serve(
     )  # fmt: skip
     fenced = joint.fence(me.transport)
     states = ShardStates(lease, [one for one in running.election.shards if one is not lease])
-    async with program(me, options, WriteAuthority(lease), fenced, workloads, states) as one:
-        running.programs[shard] = one
+    authority = WriteAuthority(lease, {STATES: "{}"})  # those of the last holder are old
+    async with program(me, options, authority, fenced, workloads, states) as one:
+        running.programs[shard], running.ran = one, True
         heard(shard, one)
         try:
             await ending.wait()

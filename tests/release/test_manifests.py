@@ -24,6 +24,7 @@ from gitkruise.gitops.install.installer import (
     manifests,
     optional_objects,
 )
+from gitkruise.kube.system.lease_terms import SHARDS_MAX
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 from release.manifests import chart, chart_files, image_reference, install_yaml
 from tests.release.charts import helm, rendered
@@ -125,6 +126,7 @@ def test_the_schema_accepts_the_defaults_and_no_other_key() -> None:
     Draft7Validator.check_schema(schema)
     assert Draft7Validator(schema).is_valid(values)
     assert set(schema["properties"]) == {*values, "global"}
+    assert schema["properties"]["shards"]["maximum"] == SHARDS_MAX
     wrong: list[Mapping[str, Any]] = [
         {"imag": {}},
         {"image": {"digest": "1"}},

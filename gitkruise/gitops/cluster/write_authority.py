@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from gitkruise.errors import ApiError, ClusterFailed, LeaseRefused, NotLeading, leaves
@@ -30,8 +31,11 @@ class WriteAuthority:
     A term begins whenever the lease is taken. Without a lease there is one term without an end.
     """
 
-    def __init__(self, lease: Lease | None = None) -> None:
-        self._lease = lease
+    def __init__(
+        self, lease: Lease | None = None, notes: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """`notes` are annotations of the lease at the beginning of each term."""
+        self._lease, self._notes = lease, notes
         self.term = 0 if lease is not None else 1
         self._begun = asyncio.Event()
         self._refusal: LeaseRefused | None = None
@@ -50,7 +54,7 @@ class WriteAuthority:
         assert self._lease is not None
         while self._refusal is None:
             try:
-                async with self._lease.held():
+                async with self._lease.held(self._notes):
                     self.term += 1
                     self._begun.set()
                     self._listeners.tell_all()

@@ -37,7 +37,7 @@ class Followers:
 
 @dataclass(frozen=True, slots=True)
 class FollowerDeps:
-    """Dependencies of followers: state directory, clock, and a callback for moved sources."""
+    """Dependencies of followers: state directory, clock, and callbacks for moved sources."""
 
     state_dir: Path
     cluster: str
@@ -48,6 +48,7 @@ class FollowerDeps:
     workers: Workers
     containment: Containment = UNREPORTED
     rewrites: AcceptedRewrites | None = None
+    offering: Callable[[str, str], None] = lambda *_: None  # a source, and its new commit
 
 
 def follow(
@@ -119,10 +120,11 @@ def _follower(
     policy: FollowPolicy,
     deps: FollowerDeps,
 ) -> SourceFollower:
-    moved = deps.moved
+    moved, offering = deps.moved, deps.offering
     fan_out = FanOut(mine, deps.workers, policy.containment)
 
     def on_commit(commit: str) -> None:
+        offering(name, commit)
         fan_out.offer(commit)
         moved(name)
 

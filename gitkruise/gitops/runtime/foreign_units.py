@@ -40,6 +40,7 @@ class ForeignUnits:
         self._around, self._reader, self._states = around, reader, states
         self._units: dict[str, Unit] = {}
         self._own: dict[str, Unit] = {}
+        self._tips: dict[str, str] = {}  # by source: the commit offered last
         self._read: dict[str, str] = {}  # by unit: the commit whose objects are claimed
         self._failed: dict[str, tuple[str, float]] = {}  # by unit: a commit, and when to try again
         self._asked: set[str] = set()  # sources
@@ -63,8 +64,9 @@ class ForeignUnits:
                 mark = unit_label(self._around.cluster, name)
                 claims.own(name, mark, partial(self._unsettled, name))
 
-    def moved(self, source: str) -> None:
-        """Forget what was read of `source`, which points to another commit."""
+    def offering(self, source: str, commit: str) -> None:
+        """Forget what was read of `source`, whose units are about to be offered `commit`."""
+        self._tips[source] = commit
         for name in [n for n in self._read if source_of(self._units[n]) == source]:
             del self._read[name]
             self._around.claims.set(name, ())
@@ -83,8 +85,11 @@ class ForeignUnits:
         return not late
 
     def _is_read(self, name: str) -> bool:
-        tip = self._around.authority.tip(source_of(self._units[name]))
+        tip = self._tip(name)
         return bool(tip) and self._read.get(name) == tip
+
+    def _tip(self, name: str) -> str:
+        return self._tips.get(source_of(self._units[name]), "")
 
     def _unsettled(self, name: str) -> tuple[str, str]:
         unit = self._units.get(name)
@@ -115,14 +120,13 @@ class ForeignUnits:
                     tasks.create_task(self._guarded_read(name, gate))
 
     def _is_due(self, name: str, asked: set[str]) -> bool:
-        source = source_of(self._units[name])
-        tip, (commit, again) = self._around.authority.tip(source), self._failed.get(name, ("", 0.0))
+        source, tip = source_of(self._units[name]), self._tip(name)
+        commit, again = self._failed.get(name, ("", 0.0))
         resting = commit == tip and self._around.clock.monotonic() < again
         return bool(tip) and source in asked and not self._is_read(name) and not resting
 
     async def _guarded_read(self, name: str, gate: asyncio.Semaphore) -> None:
-        unit = self._units[name]
-        tip = self._around.authority.tip(source_of(unit))
+        unit, tip = self._units[name], self._tip(name)
         async with gate:
             wanted = None
             try:
@@ -159,11 +163,10 @@ class ForeignUnits:
         told = self._states.read()
         for name in _awaited(self._own.values()) & self._units.keys():
             state = told.get(name)
-            tip = self._around.authority.tip(source_of(self._units[name]))
             if state is None:
                 standings.leave_foreign(name)
             else:
-                standings.hear_foreign(name, state.variables, late=state.commit != tip)
+                standings.hear_foreign(name, state.variables, late=state.commit != self._tip(name))
         mine = {
             name: SharedState(_short(standings.variables(name)), claims.commit_of(name))
             for name in _awaited(self._units.values()) & self._own.keys()

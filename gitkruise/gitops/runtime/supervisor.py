@@ -85,9 +85,11 @@ class Supervisor:
         self._transport = around.live.transport
         self._renewal = Renewal(self._transport)
         self._pool = Pool(deps.state_dir, self._transport, self._renewal)
+        self.foreign = ForeignUnits(around, self._reader, deps.states)
         self._follower_deps = FollowerDeps(
-            deps.state_dir, around.cluster, around.clock, self._renewal, self._moved,
+            deps.state_dir, around.cluster, around.clock, self._renewal, deps.moved,
             around.authority, around.workers, around.containment, deps.rewrites,
+            self.foreign.offering,
         )  # fmt: skip
         self._histories: dict[Repository, PathHistory] = {}
         self._past: dict[str, RestoredState] = {}  # of units that are rebuilt
@@ -108,7 +110,6 @@ class Supervisor:
         self._receivers: ComponentSet[ReceiverServer] = ComponentSet(
             "Receivers", tasks, containment, clock, self._receivers_crashed
         )
-        self.foreign = ForeignUnits(around, self._reader, deps.states)
         self._promotions = Promotions(tasks, around, acts=deps.acts)
         self.reporters: dict[str, Reporter] = {}
         self.config = NOTHING
@@ -352,10 +353,6 @@ class Supervisor:
             ignore=tuple(self.config.sources[name].spec.ignore.splitlines()),
             shared=self._histories.setdefault(made.repository, PathHistory(made.repository)),
         )
-
-    def _moved(self, source: str) -> None:
-        self.foreign.moved(source)
-        self._deps.moved(source)
 
     def _reporter(self, unit: Unit, past: RestoredState | None, source: str, sink: str) -> Reporter:
         """Create a reporter that continues from `past`, or from the unit's status branch."""

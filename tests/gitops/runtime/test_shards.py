@@ -370,12 +370,15 @@ def test_a_unit_waits_for_one_of_another_shard(fleet: Fleet) -> None:
             look = replica.wire.before
 
             async def both(request: ApiRequest, look: Any = look) -> None:
+                if request.name == first and request.verb == "patch":
+                    await fleet.stage.clock.sleep(5)
                 noted(request)
                 await look(request)
 
             replica.wire.before = both
         await fleet.stage.rest(60)
         assert order == [first, last]
+        await fleet.stage.rest(60)
         fleet.push("two")
         await fleet.stage.rest(90)
         assert order == [first, last] * 2
