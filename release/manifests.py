@@ -56,7 +56,10 @@ _REPLICAS: Final = f"""\
   replicas:
     {{{{- toYaml .Values.shards | nindent 4 }}}}
   strategy:
-    type: Recreate
+    type: RollingUpdate
+    rollingUpdate:
+      maxSurge: 0
+      maxUnavailable: 100%
   {{{{- end }}}}
 """
 _EACH: Final = """\

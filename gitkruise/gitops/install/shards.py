@@ -1,7 +1,7 @@
 """Shards of an installation: what `--shards` changes in the objects of deploy/.
 
 The controller gets the flag, a replica for each shard, and the rights to the Leases of so many
-shards. It is restarted as a whole: replicas with another number of shards are refused.
+shards. Its replicas are replaced together: those with another number of shards are refused.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from gitkruise.wire.primitives.paths import get, put
 FLAG: Final = "--shards"
 CONTROLLER: Final = ("Deployment", "gitkruise")
 LEASES_ROLE: Final = ("Role", "gitkruise-lease")
+# All together. The API server refuses Recreate where it has defaulted the fields of this strategy.
+STRATEGY: Final = {
+    "type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": "100%"},
+}  # fmt: skip
 _ARGS: Final = ("spec", "template", "spec", "containers", 0, "args")
 
 
@@ -25,7 +29,7 @@ def with_shards(obj: Obj, count: int) -> Obj:
     match obj["kind"], obj["metadata"]["name"]:
         case kind_and_name if kind_and_name == CONTROLLER:
             args = [*get(obj, *_ARGS), FLAG, str(count)]
-            spec = {"replicas": count, "strategy": {"type": "Recreate"}, **obj["spec"]}
+            spec = {"replicas": count, "strategy": STRATEGY, **obj["spec"]}
             changed: Obj = put({**obj, "spec": spec}, _ARGS, args)
             return changed
         case kind_and_name if kind_and_name == LEASES_ROLE:

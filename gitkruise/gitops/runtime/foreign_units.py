@@ -39,7 +39,8 @@ class ForeignUnits:
     def __init__(self, around: UnitContext, reader: MakeReader, states: ShardStates | None) -> None:
         self._around, self._reader, self._states = around, reader, states
         self._units: dict[str, Unit] = {}
-        self._own: dict[str, Unit] = {}
+        self._needed: set[str] = set()  # units of other shards that own ones depend on
+        self._wanted_by_others: set[str] = set()  # own units that units of other shards depend on
         self._tips: dict[str, str] = {}  # by source: the commit offered last
         self._read: dict[str, str] = {}  # by unit: the commit whose objects are claimed
         self._failed: dict[str, tuple[str, float]] = {}  # by unit: a commit, and when to try again
@@ -49,8 +50,10 @@ class ForeignUnits:
     def follow(self, whole: Mapping[str, Unit], own: Mapping[str, Unit]) -> None:
         """Know the units of `whole` that are not among `own`."""
         claims = self._around.claims
-        before, self._own = self._units, dict(own)
+        before = self._units
         self._units = {name: unit for name, unit in whole.items() if name not in own}
+        self._needed = set(_awaited(own.values())) & self._units.keys()
+        self._wanted_by_others = set(_awaited(self._units.values())) & own.keys()
         for name in before.keys() - self._units.keys():
             self._read.pop(name, None)
             self._around.standings.leave_foreign(name)
@@ -161,7 +164,7 @@ class ForeignUnits:
             return
         standings, claims = self._around.standings, self._around.claims
         told = self._states.read()
-        for name in _awaited(self._own.values()) & self._units.keys():
+        for name in self._needed:
             state = told.get(name)
             if state is None:
                 standings.leave_foreign(name)
@@ -169,17 +172,13 @@ class ForeignUnits:
                 standings.hear_foreign(name, state.variables, late=state.commit != self._tip(name))
         mine = {
             name: SharedState(_short(standings.variables(name)), claims.commit_of(name))
-            for name in _awaited(self._units.values()) & self._own.keys()
+            for name in self._wanted_by_others
             if not standings.not_ready_reason(name)
         }
         self._states.publish(mine)
 
 
-def _awaited(units: Iterable[Unit]) -> set[str]:
-    return set(_waits(units))
-
-
-def _waits(units: Iterable[Unit]) -> Iterator[str]:
+def _awaited(units: Iterable[Unit]) -> Iterator[str]:
     for unit in units:
         for other in unit.spec.depends_on:
             yield resolve_reference(Reference(other.name, other.namespace), unit.namespace)

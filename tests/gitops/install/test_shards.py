@@ -20,7 +20,8 @@ def test_a_replica_for_each_shard_is_started_with_their_number() -> None:
     before, after = (found(count, CONTROLLER)["spec"] for count in (1, 3))
     args = [spec["template"]["spec"]["containers"][0]["args"] for spec in (before, after)]
     assert args[1] == [*args[0], "--shards", "3"]
-    assert (after["replicas"], after["strategy"]) == (3, {"type": "Recreate"})
+    assert after["replicas"] == 3
+    assert after["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": "100%"}
     assert "replicas" not in before
     assert "strategy" not in before
 

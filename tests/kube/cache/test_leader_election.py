@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gitkruise.errors import ClusterFailed, Unavailable
+from gitkruise.errors import ClusterFailed, Finding, LeaseRefused, NotLeading, Unavailable
 from gitkruise.kube.cache.leader_election import LEASES, Lease, LeaseName
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.lease_terms import DURATION_S, RENEW_WITHIN, RETRY
@@ -194,3 +194,87 @@ def test_a_holder_by_design_is_no_warning(
         clock.run(main())
     told = [r.levelname for r in caplog.records if "lease-not-held" in r.getMessage()]
     assert told == [level]
+
+
+def test_replicas_of_one_identity_hold_a_joint_lease_until_the_last_has_ended() -> None:
+    clock, toy, story = ManualClock(), Toy(), list[str]()
+
+    async def together(seconds: float) -> None:
+        async with lease("3 shards", toy, clock, joint=True).held():
+            await clock.sleep(seconds)
+
+    async def alone() -> None:
+        async with lease("other", toy, clock).held():
+            story.append(f"other at {clock.monotonic():.0f}")
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            for seconds in (40, 100):
+                group.create_task(together(seconds))
+            await clock.sleep(1)
+            group.create_task(alone())
+
+    clock.run(main())
+    (told,) = story
+    assert 100 < int(told.rpartition(" ")[2]) <= 100 + DURATION_S * (1 + 2 * RETRY)
+
+
+def finding(holder: str) -> Finding:
+    return Finding(code="GK4119", message=f"{holder} divides the work in another way")
+
+
+def test_a_rival_is_refused_once_it_is_known_to_live() -> None:
+    clock, toy = ManualClock(), Toy()
+
+    async def rival() -> None:
+        async with lease("3 shards", toy, clock, joint=True).held():
+            await clock.sleep(100)
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            other = group.create_task(rival())
+            await clock.sleep(1)
+            with pytest.raises(LeaseRefused, match="3 shards divides the work"):
+                async with lease("b", toy, clock, rival=finding).held():
+                    pass
+            other.cancel()
+
+    clock.run(main())
+    assert spec(toy)["holderIdentity"] == "3 shards"
+
+
+def test_a_rival_that_is_dead_is_waited_out() -> None:
+    clock, toy = ManualClock(), Toy()
+    left_by_a_dead_one(toy)
+
+    async def main() -> float:
+        async with lease("b", toy, clock, rival=finding).held():
+            return clock.monotonic()
+
+    assert 15 < clock.run(main()) <= 15 + 2 * DURATION_S * RETRY
+
+
+def test_a_drained_lease_lets_writes_end_and_none_begin() -> None:
+    clock, toy, story = ManualClock(), Toy(), list[str]()
+    one = lease("a", toy, clock)
+
+    async def write() -> None:
+        async with one.writing():
+            await clock.sleep(2)
+        story.append(f"written at {clock.monotonic():.0f}")
+
+    async def main() -> None:
+        async with one.held(), asyncio.TaskGroup() as group:
+            group.create_task(write())
+            await clock.sleep(1)
+            await one.drain()
+            story.append(f"drained at {clock.monotonic():.0f}")
+            with pytest.raises(NotLeading):
+                await write()
+            assert spec(toy)["holderIdentity"] == "a"
+        async with one.held():
+            await write()
+
+    clock.run(main())
+    assert story[:2] == ["written at 2", "drained at 2"]
+    assert len(story) == 3
