@@ -100,6 +100,21 @@ def _local(url: str, path: str, protocols: Collection[str]) -> Remote:
     return Remote(url, "file", "", Path(path))
 
 
+def repository_place(url: str) -> tuple[str, str] | None:
+    """(host, path), the same for each protocol that leads to a repository."""
+    try:
+        remote = parse_url(url)
+    except SourceFailed:
+        return None
+    if remote.path is not None:
+        path = remote.path.resolve()
+        return "", str(path.parent if path.name == ".git" else path).removesuffix(".git")
+    _, scheme, rest = url.rpartition("://")
+    rest = rest.rpartition("@")[2] if "@" in rest else rest
+    path_text = rest.partition("/")[2] if scheme else rest.partition(":")[2]
+    return remote.host.lower(), path_text.strip("/").removesuffix(".git")
+
+
 def bad_url(url: str, why: str) -> SourceFailed:
     return SourceFailed(
         Finding(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from gitkruise.errors import Finding, Forbidden, NotFound, SourceFailed, UsageProblem
-from gitkruise.git.plumbing.refs import hide_password, parse_url
+from gitkruise.errors import Finding, Forbidden, NotFound, UsageProblem
+from gitkruise.git.plumbing.refs import hide_password, repository_place
 from gitkruise.gitops.config.loader import check_document, declared, missing_for
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
@@ -40,7 +40,7 @@ async def cluster_config(
             elif kind == "Unit":
                 broken[name] = f"broken: {problem.code}"
     config = Config(found["GitSource"], found["Unit"], found["Sink"], found["Receiver"])
-    here = {place_of(address) for address in addresses} - {None}
+    here = {repository_place(address) for address in addresses} - {None}
     mine: dict[str, Unit] = {}
     others: dict[str, str] = {}
     for name, unit in config.units.items():
@@ -48,7 +48,7 @@ async def cluster_config(
         url = "" if missing else config.source_of(unit).spec.url
         if missing is not None:
             broken[name] = f"broken: {missing.code}"
-        elif place_of(url) in here:
+        elif repository_place(url) in here:
             mine[name] = unit
         else:
             others[name] = hide_password(url)
@@ -74,12 +74,12 @@ def units_among(documents: Iterable[Document], addresses: Collection[str]) -> Co
             twice[name] = f"{found[kind][name].origin}, {document}" if kind == "Unit" else ""
         found[kind][name] = one
     config = Config(found["GitSource"], found["Unit"], found["Sink"], found["Receiver"])
-    here = {place_of(address) for address in addresses} - {None}
+    here = {repository_place(address) for address in addresses} - {None}
     mine = {
         name: unit
         for name, unit in config.units.items()
         if next(missing_for(unit, config), None) is None
-        and place_of(config.source_of(unit).spec.url) in here
+        and repository_place(config.source_of(unit).spec.url) in here
     }
     for name in sorted(mine.keys() & {name for name, places in twice.items() if places}):
         message = f"unit {name} of this repository is declared more than once"
@@ -100,21 +100,6 @@ async def _listed(
         raise _forbidden(kind, cluster, error) from error
     marks = {"apiVersion": stored.api_version, "kind": kind}
     return [{**marks, **thaw(item)} for item in body.get("items") or ()]
-
-
-def place_of(url: str) -> tuple[str, str] | None:
-    """(host, path), the same for each protocol that leads to a repository."""
-    try:
-        remote = parse_url(url)
-    except SourceFailed:
-        return None
-    if remote.path is not None:
-        path = remote.path.resolve()
-        return "", str(path.parent if path.name == ".git" else path).removesuffix(".git")
-    _, scheme, rest = url.rpartition("://")
-    rest = rest.rpartition("@")[2] if "@" in rest else rest
-    path_text = rest.partition("/")[2] if scheme else rest.partition(":")[2]
-    return remote.host.lower(), path_text.strip("/").removesuffix(".git")
 
 
 def _elsewhere(units: Mapping[str, str], cluster: str) -> UsageProblem:

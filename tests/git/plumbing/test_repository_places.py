@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitkruise.gitops.config.cluster_units import place_of
+from gitkruise.git.plumbing.refs import repository_place
 
 SAME = [
     "https://git.example.com/team/shop.git", "https://GIT.example.com/team/shop",
@@ -19,13 +19,13 @@ OTHER = [
 
 @pytest.mark.parametrize("url", SAME)
 def test_one_repository_has_one_place(url: str) -> None:
-    assert place_of(url) == place_of(SAME[0]) is not None
+    assert repository_place(url) == repository_place(SAME[0]) is not None
 
 
 @pytest.mark.parametrize("url", OTHER)
 def test_another_repository_has_another_place(url: str) -> None:
-    assert place_of(url) not in {place_of(SAME[0]), None}
+    assert repository_place(url) not in {repository_place(SAME[0]), None}
 
 
 def test_a_refused_url_has_none() -> None:
-    assert place_of("ext::sh -c true") is None
+    assert repository_place("ext::sh -c true") is None
