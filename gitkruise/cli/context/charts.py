@@ -1,12 +1,16 @@
-"""Charts of repositories for one command: those that were fetched, and those it fetches."""
+"""Charts and remote bases for one command: those that were fetched, and those it fetches."""
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.context.cluster import ClusterChoice, connected
+from gitkruise.gitops.build.base_mirrors import BASES, BaseMirrors
 from gitkruise.gitops.charts.cache import CHARTS, ChartCache, wanted_of
 
 if TYPE_CHECKING:
@@ -18,8 +22,26 @@ if TYPE_CHECKING:
 
 
 def kept_charts() -> None:
-    """Let plans of this process use the charts that were fetched before."""
+    """Let plans of this process use the charts and bases that were fetched before."""
     ChartCache.shared = ChartCache(read_environment().state_dir / CHARTS)
+    BaseMirrors.shared = _base_mirrors().kept
+
+
+def fetch_bases() -> None:
+    """Let plans of this process fetch the remote bases that they meet."""
+    BaseMirrors.shared = _base_mirrors()
+
+
+def _base_mirrors() -> BaseMirrors:
+    return _mirrors_in(read_environment().state_dir / BASES)
+
+
+@cache
+def _mirrors_in(folder: Path) -> BaseMirrors:
+    """One for all plans of a process: each open mirror has a program that reads it."""
+    mirrors = BaseMirrors(folder)
+    atexit.register(mirrors.close)
+    return mirrors
 
 
 def chart_fetcher(clock: Clock) -> ChartFetcher:
@@ -32,11 +54,13 @@ def chart_fetcher(clock: Clock) -> ChartFetcher:
 async def fetch_charts(config: Config, choice: ClusterChoice | None) -> tuple[Finding, ...]:
     """Fetch the charts that units of a configuration name; return why some may be old.
 
-    Plans of this process use them, and those that were fetched before. Secrets are read in the
+    Plans of this process use them, and those that were fetched before; remote bases are fetched
+    when a plan meets one. Secrets are read in the
     chosen cluster, and only if a unit names one; without a cluster the charts of such units are
     left out. Raises what `build.post_build.chart_of` raises, and ClusterFailed.
     """
     kept_charts()
+    fetch_bases()
     secret = {unit.id for unit in config.units.values() if (w := wanted_of(unit)) and w.secret}
     units = [unit for unit in config.units.values() if wanted_of(unit) is not None]
     if choice is None:

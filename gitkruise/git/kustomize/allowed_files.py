@@ -14,11 +14,12 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Final, Protocol, TypeAlias
 
-from gitkruise.errors import InvalidManifests
+from gitkruise.errors import InvalidManifests, SourceFailed
+from gitkruise.git.kustomize.remote_bases import root_of
 from gitkruise.git.parsing.documents import Parsed, parse_file
 from gitkruise.git.plumbing.trees import TreeEntry, clean_path
 from gitkruise.git.rendering.program import refused
@@ -50,6 +51,7 @@ class _Names(Enum):
     PLUGIN = "a file or folder of plugins, or the plugins themselves"
 
 
+_BASES: Final = (_Names.BASE, _Names.FOLDER)
 _Fields: TypeAlias = Mapping[tuple[str, ...], _Names]
 
 _NO_FIELDS: Final[_Fields] = {}
@@ -94,6 +96,7 @@ _PLUGINS: Final[Mapping[str, _Fields]] = {
     "ValueAddTransformer": {("targetFilePath",): _Names.FILE},
 }  # fmt: skip
 _HELM: Final = ("helmCharts", "helmChartInflationGenerator", "helmGlobals")
+_COPY: Final = "commit a copy; only resources, bases and components may be remote"
 _IDENTITY: Final = frozenset({"apiVersion", "kind", "metadata"})
 _KNOWN: Final = frozenset(path[0] for path in _FIELDS) | _IDENTITY | {
     "buildMetadata", "commonAnnotations", "commonLabels", "generatorOptions", "images",
@@ -104,7 +107,7 @@ _PLUGIN_FOLDER: Final = _IDENTITY | {"resources", "bases"}
 
 
 class CommitFiles(Protocol):
-    """The commit that is rendered, as far as it is read here."""
+    """The commit that is rendered, as far as it is read here, and those of its remote bases."""
 
     def entry(self, path: str) -> TreeEntry | None:
         """Return the entry at a path, if the commit has one."""
@@ -117,6 +120,10 @@ class CommitFiles(Protocol):
 
     def kustomization(self, folder: str) -> Document:
         """Return the kustomization of a folder. Raises InvalidManifests where there is no one."""
+
+    def remote(self, base: str) -> str:
+        """Return the folder of a remote base. Raises InvalidManifests for one that is not allowed,
+        and SourceFailed for one that cannot be fetched."""
 
 
 @dataclass(slots=True)
@@ -163,7 +170,10 @@ class _Check:
         label = "not supported" if code in ("GK3405", "GK3407") else "here"
         key = code in ("GK3405", "GK3407")
         place = self._document.place(path, key=key, label=label)
-        return refused(code, message, "", place)
+        error = refused(code, message, "", place)
+        if code != "GK3402":
+            return error
+        return InvalidManifests(*(replace(f, notes=(("next", _COPY),)) for f in error.findings))
 
     def _named(
         self, fields: _Fields, obj: Any, at: FieldPath
@@ -193,12 +203,15 @@ class _Check:
     def _named_value(self, value: str, names: _Names, path: FieldPath) -> None:
         inline = names is _Names.PATCH and _objects(value) is not None
         if _URL.match(value) or ("://" in value and not inline):
-            raise self._error("GK3402", f"a URL is not fetched: {shown(value)}", path)
+            if names not in _BASES:
+                raise self._error("GK3402", f"a URL is not fetched: {shown(value)}", path)
+            self._remote(value, path)
+            return
         if inline:
             return
         if names is _Names.KEYED_FILE:
             self._file(value.partition("=")[2] or value, path)
-        elif names in (_Names.BASE, _Names.FOLDER):
+        elif names in _BASES:
             self._base(value, names, path)
         else:
             self._file(value, path)
@@ -219,7 +232,8 @@ class _Check:
 
     def _base(self, value: str, names: _Names, path: FieldPath) -> None:
         if _REPOSITORY.match(value):
-            raise self._error("GK3402", f"a remote base is not fetched: {shown(value)}", path)
+            self._remote(value, path)
+            return
         where = self._target(value, path)
         entry = self._commit.entry(where)
         if entry is not None and entry.is_tree:
@@ -229,11 +243,30 @@ class _Check:
         else:
             self._file(value, path)
 
+    def _remote(self, value: str, path: FieldPath) -> None:
+        """Put the folder of a remote base in the place of its address."""
+        try:
+            where = self._commit.remote(value)
+        except (InvalidManifests, SourceFailed) as error:
+            place = self._document.place(path, label="here")
+            raise type(error)(*(replace(f, places=(place,)) for f in error.findings)) from error
+        entry = self._commit.entry(where)
+        if entry is None or not entry.is_tree:
+            message = f"{shown(value)} names no folder: what is fetched are bases, not files"
+            raise self._error("GK3404", message, path)
+        self._checked.folders.append(where)
+        field_name, number = path
+        assert isinstance(number, int), "bases are items of a list"
+        listed = [*self._checked.obj[str(field_name)]]
+        listed[number] = posixpath.relpath(where, self._folder or ".")
+        self._checked.obj[str(field_name)] = listed
+
     def _target(self, value: str, path: FieldPath, folder: str | None = None) -> str:
         """The path from the repository's root."""
         around = self._folder if folder is None else folder
         target = posixpath.normpath(posixpath.join(around, value))
-        if target.startswith(("../", "/")) or target == "..":
+        outside = target.startswith(("../", "/")) or target == ".."
+        if outside or root_of(target) != root_of(around):
             raise self._error("GK3404", f"{shown(value)} is outside the repository", path)
         return clean_path("" if target == "." else target)
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from gitkruise.errors import Finding, InvalidManifests, RendererMissing, SourcePlace
 from gitkruise.git.kustomize.allowed_files import check
+from gitkruise.git.kustomize.remote_bases import NONE, RemoteBases, root_of
 from gitkruise.git.parsing.documents import Limits, Parsed, parse_file
 from gitkruise.git.parsing.parse_cache import ParseCache
 from gitkruise.git.plumbing import process
@@ -27,6 +28,7 @@ from gitkruise.printable import shown
 
 KUSTOMIZATION_NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _FOLDERS_MAX: Final = 200
+_REMOTE_MAX: Final = 20
 _OUTPUT: Final = Limits(
     file_bytes=64 << 20, documents=20_000, nodes=5_000_000, items=1_000_000, map_keys=100_000
 )
@@ -47,9 +49,12 @@ class Renderer:
     """Renders kustomizations of one repository."""
 
     def __init__(
-        self, repository: Repository, cache: ParseCache, *, search: str = process.SEARCH_PATH
-    ) -> None:
-        self._repository, self._cache, self._search = repository, cache, search
+        self, repository: Repository, cache: ParseCache, *, bases: RemoteBases = NONE,
+        search: str = process.SEARCH_PATH,
+    ) -> None:  # fmt: skip
+        self._repository, self._cache, self._bases = repository, cache, bases
+        self._search = search
+        self._remote: dict[str, CopiedFiles] = {}  # the last that had a file of a remote base
 
     def render(self, commit: str, path: str) -> Rendered:
         """The objects of the kustomization at `path`, each placed in its most likely source file.
@@ -64,20 +69,27 @@ class Renderer:
         if known is None:
             known = self._render(needed, path)
             self._cache.keep_rendered(tree, known)
-        return Rendered(known, tree, tuple(needed.folders))
+        return Rendered(known, tree, needed.own_folders())
 
     def content(self, commit: str, path: str) -> tuple[str, tuple[str, ...]]:
         """(digest, folders) of all that the kustomization is made of. Raises InvalidManifests."""
         needed = self._needed(commit, path)
-        return needed.digest(), tuple(needed.folders)
+        return needed.digest(), needed.own_folders()
 
     def kustomizations(self, commit: str, path: str) -> tuple[Document, ...]:
         """The kustomizations that are read, the outermost first. Raises InvalidManifests."""
         return tuple(self._needed(commit, path).kustomizations)
 
+    def remote_file(self, path: str) -> bytes:
+        """Return a file of a remote base that was rendered."""
+        return self._remote[root_of(path)].read(path)
+
     def _needed(self, commit: str, path: str) -> _Needed:
-        needed = _Needed(self._repository, commit, self._cache)
+        needed = _Needed(self._repository, commit, self._cache, self._bases)
         needed.collect(path)
+        self._remote |= dict.fromkeys(
+            filter(None, map(root_of, needed.folders)), needed.copied_files
+        )
         return needed
 
     def _render(self, needed: _Needed, path: str) -> Parsed:
@@ -134,15 +146,19 @@ def _refused(said: str, path: str, needed: _Needed) -> InvalidManifests:
 class _Needed:
     """The folders a kustomization reaches, found by reading kustomizations as we read manifests."""
 
-    def __init__(self, repository: Repository, commit: str, cache: ParseCache) -> None:
+    def __init__(
+        self, repository: Repository, commit: str, cache: ParseCache, bases: RemoteBases
+    ) -> None:
         self.copied_files = CopiedFiles(repository, commit)
         self.folders: list[str] = []
         self.kustomizations: list[Document] = []
         self.checked: dict[str, Mapping[str, Any]] = {}  # by file, what kustomize is given
-        self._repository, self._commit, self._cache = repository, commit, cache
+        self._cache, self._bases = cache, bases
+        self._remote: dict[str, str] = {}  # the folder of each remote base
 
     def collect(self, path: str) -> None:
-        """Gather from `path`; raises InvalidManifests for what is remote, missing or too much."""
+        """Gather from `path`. Raises InvalidManifests for what is not allowed, missing or too
+        much, and SourceFailed for a remote base that cannot be fetched."""
         waiting = [path]
         while waiting:
             folder = waiting.pop()
@@ -162,24 +178,37 @@ class _Needed:
         """The files that kustomize is given."""
         return self.copied_files.entries
 
+    def own_folders(self) -> tuple[str, ...]:
+        """The folders of the unit's own repository."""
+        return tuple(folder for folder in self.folders if not root_of(folder))
+
     def digest(self) -> str:
         """A name for the content: equal digest, equal result."""
-        return self.copied_files.digest(self.folders)
+        led = (f"{base}={where}" for base, where in sorted(self._remote.items()))
+        return self.copied_files.digest([*self.folders, *led])
 
     def may_hold_secret(self) -> bool:
         """Return whether a file among them is, generates or encrypts a Secret."""
-        blobs = (entry.id for entry in self.files.values())
-        return any(_SECRET.search(self._repository.read_blob(blob)) for blob in blobs)
+        return any(_SECRET.search(self.copied_files.read(path)) for path in self.files)
 
     def inputs(self) -> Iterator[Document]:
         """Manifests among the files; what is no manifest is kustomize's to judge."""
         for path, entry in sorted(self.files.items()):
             if path.lower().endswith((".yaml", ".yml", ".json")):
-                read = functools.partial(self._repository.read_blob, entry.id)
+                read = functools.partial(self.copied_files.read, path)
                 yield from self._cache.parse(entry.id, path, read).documents
 
     def entry(self, path: str) -> TreeEntry | None:
-        return self._repository.find(self._commit, path)
+        return self.copied_files.find(path)
+
+    def remote(self, base: str) -> str:
+        if base not in self._remote:
+            if len(self._remote) >= _REMOTE_MAX:
+                raise refused("GK3406", f"more than {_REMOTE_MAX} remote bases", "")
+            found = self._bases.find(base)
+            self.copied_files.mount(found.root, found.repository, found.commit)
+            self._remote[base] = posixpath.join(found.root, found.folder).rstrip("/")
+        return self._remote[base]
 
     def copied(self, path: str) -> bool:
         return path in self.files

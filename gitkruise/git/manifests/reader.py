@@ -12,6 +12,7 @@ from typing import Final
 from gitkruise.errors import Finding, InvalidManifests, SourcePlace
 from gitkruise.git.helm.release import Release
 from gitkruise.git.helm.render import ChartRenderer
+from gitkruise.git.kustomize.remote_bases import NONE, RemoteBases
 from gitkruise.git.kustomize.render import KUSTOMIZATION_NAMES, Renderer
 from gitkruise.git.manifests.ignore import Ignored
 from gitkruise.git.manifests.sops import is_encrypted
@@ -77,6 +78,25 @@ class Manifests:
         return self
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendering:
+    """Rendering of a path: `auto` renders where it has a kustomization, kind helm the chart at the
+    path as `release`, which no other kind reads.
+
+    Kustomizations may take `bases` from other repositories. Renderers are looked for in the folders
+    of `search`.
+    """
+
+    kind: RenderKind = "auto"
+    release: Release | None = None
+    bases: RemoteBases = NONE
+    search: str = process.SEARCH_PATH
+
+
+AUTO: Final = Rendering()
+PLAIN: Final = Rendering(kind="plain")
+
+
 def refusal(errors: Sequence[Finding]) -> InvalidManifests:
     """One exception for all `errors`; more than 20 are counted, not listed."""
     rest = len(errors) - FINDINGS_SHOWN
@@ -91,26 +111,22 @@ def read_desired(
     commit: str,
     path: str = "",
     *,
-    kind: RenderKind = "auto",
-    release: Release | None = None,
+    rendering: Rendering = AUTO,
     ignore: Sequence[str] = (),
     cache: ParseCache | None = None,
-    search: str = process.SEARCH_PATH,
 ) -> Manifests:
     """The objects at `path`: read as they are (kind plain) or rendered (kustomize, helm).
 
-    Kind helm renders the chart at the path as `release`, which no other kind reads. Renderers are
-    looked for in the folders of `search`.
     `ignore` are lines as in an ignore file at the repository's root, which have the last word.
-    `auto` renders where the path has a kustomization. Problems are findings; call `checked()` to
+    Problems are findings; call `checked()` to
     refuse them. Raises SourceFailed (GK3202: no such path) and InvalidManifests for what stops the
     reading itself (GK9020, and all that goes wrong in rendering).
     """
     where = clean_path(path)
-    reading = _Reading(repository, commit, where, ignore, cache or ParseCache(), search)
-    content = reading.content(kind, release)
+    reading = _Reading(repository, commit, where, rendering, ignore, cache or ParseCache())
+    content = reading.content()
     if content.rendering:
-        reading.take(reading.rendered(kind, release))
+        reading.take(reading.rendered())
     else:
         reading.read()
     return Manifests(
@@ -131,24 +147,22 @@ def content_at(
     commit: str,
     path: str = "",
     *,
-    kind: RenderKind = "auto",
-    release: Release | None = None,
+    rendering: Rendering = AUTO,
     ignore: Sequence[str] = (),
     cache: ParseCache | None = None,
-    search: str = process.SEARCH_PATH,
 ) -> Content:
     """Return the content that `read_desired` would read, unread. Raises as that does."""
     where = clean_path(path)
-    reading = _Reading(repository, commit, where, ignore, cache or ParseCache(), search)
-    return reading.content(kind, release)
+    reading = _Reading(repository, commit, where, rendering, ignore, cache or ParseCache())
+    return reading.content()
 
 
 class _Reading:
     """One pass over a path."""
 
     def __init__(
-        self, repository: Repository, commit: str, path: str, ignore: Sequence[str],
-        cache: ParseCache, search: str,
+        self, repository: Repository, commit: str, path: str, rendering: Rendering,
+        ignore: Sequence[str], cache: ParseCache,
     ) -> None:  # fmt: skip
         self.cache = cache
         self.documents: list[Document] = []
@@ -157,11 +171,13 @@ class _Reading:
         self.skipped: list[str] = []
         self._repository, self._commit, self._path = repository, commit, path
         self.ignored = Ignored(repository, commit, path, ignore)
+        self._how, search = rendering, rendering.search
         self._charts = ChartRenderer(repository, cache, search=search)
-        self._kustomizations = Renderer(repository, cache, search=search)
+        self._kustomizations = Renderer(repository, cache, bases=rendering.bases, search=search)
 
-    def content(self, kind: RenderKind, release: Release | None) -> Content:
+    def content(self) -> Content:
         """Return the content, and whether it is rendered first."""
+        kind, release = self._how.kind, self._how.release
         repository, commit, path = self._repository, self._commit, self._path
         tree = repository.tree_id(commit, path)
         if kind == "helm":
@@ -173,11 +189,11 @@ class _Reading:
             return Content(tree=tree, inputs=inputs, rendering=True)
         return Content(tree=self.ignored.digest(tree), inputs=(path, *self.ignored.files()))
 
-    def rendered(self, kind: RenderKind, release: Release | None) -> Parsed:
+    def rendered(self) -> Parsed:
         """Return what the path renders to. Raises InvalidManifests and RendererMissing."""
-        if kind == "helm":
-            assert release is not None
-            return self._charts.render(self._commit, self._path, release)
+        if self._how.kind == "helm":
+            assert self._how.release is not None
+            return self._charts.render(self._commit, self._path, self._how.release)
         return self._kustomizations.render(self._commit, self._path).parsed
 
     def _has_kustomization(self) -> bool:

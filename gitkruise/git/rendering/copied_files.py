@@ -1,9 +1,10 @@
-"""The files of a commit or an archive that a renderer is given, and nothing else."""
+"""The files of commits or of an archive that a renderer is given, and nothing else."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gitkruise.git.parsing.documents import LIMITS, Parsed, parse_file
@@ -14,26 +15,49 @@ from gitkruise.printable import shown
 
 
 class CopiedFiles:
-    """Files of one commit by path; links and submodules are refused, number and size bounded."""
+    """Files of one commit by path, and of others below a folder each; links and submodules are
+    refused, number and size bounded."""
 
     def __init__(self, repository: Repository, commit: str) -> None:
         self.entries: dict[str, TreeEntry] = {}
-        self._repository, self._commit = repository, commit
+        self._trees = {"": (repository, commit)}
         self._sizes = 0
         self._held: dict[str, bytes] = {}  # content that is not in the repository, by id
+
+    def mount(self, root: str, repository: Repository, commit: str) -> None:
+        """Make a commit of another repository known as the folder `root`."""
+        self._trees[root] = repository, commit
+
+    def find(self, path: str) -> TreeEntry | None:
+        """Return the entry at a path, taken or not; None where there is none."""
+        root = self._root(path)
+        repository, commit = self._trees[root]
+        found = repository.find(commit, _inside(root, path))
+        return replace(found, path=path) if found is not None and root else found
 
     def take_folder(self, folder: str) -> None:
         """Take every file in or below a folder, except in hidden folders. Raises InvalidManifests
         GK3406 and for a link or a submodule."""
-        self._take(self._repository.list_tree(self._commit, folder, enter=_not_hidden), folder)
+        root = self._root(folder)
+        repository, commit = self._trees[root]
+        entries = repository.list_tree(commit, _inside(root, folder), enter=_not_hidden)
+        if root:
+            entries = [replace(entry, path=f"{root}/{entry.path}") for entry in entries]
+        self._take(entries, folder)
 
     def take_file(self, path: str) -> bool:
         """Take one file; False where the commit has none there. Raises as `take_folder` does."""
-        entry = self._repository.find(self._commit, path)
+        entry = self.find(path)
         if entry is None or entry.is_tree:
             return False
         self._take([entry], path)
         return True
+
+    def _root(self, path: str) -> str:
+        """Return the folder of the commit that a path belongs to."""
+        return next(
+            (root for root in self._trees if root and f"{path}/".startswith(f"{root}/")), ""
+        )
 
     def take_archive(self, folder: str, files: Mapping[str, bytes]) -> None:
         """Take the files of an archive as those of a folder that no commit has."""
@@ -48,7 +72,7 @@ class CopiedFiles:
             trouble = entry_trouble(entry)
             if trouble is not None:
                 raise refused(trouble[0], f"{shown(entry.path)}: {trouble[1]}", shown(entry.path))
-        sizes = self._repository.sizes([entry.id for entry in new])
+        sizes = self._repository(where).sizes([entry.id for entry in new])
         self._sizes += sum(sizes[entry.id] for entry in new)
         if len(self.entries) + len(new) > FILES_MAX or self._sizes > BYTES_MAX:
             raise refused(
@@ -62,11 +86,16 @@ class CopiedFiles:
 
     def _content(self, entry: TreeEntry) -> bytes:
         held = self._held.get(entry.id)
-        return self._repository.read_blob(entry.id) if held is None else held
+        return self._repository(entry.path).read_blob(entry.id) if held is None else held
 
     def _size(self, entry: TreeEntry) -> int:
         held = self._held.get(entry.id)
-        return self._repository.sizes([entry.id])[entry.id] if held is None else len(held)
+        if held is not None:
+            return len(held)
+        return self._repository(entry.path).sizes([entry.id])[entry.id]
+
+    def _repository(self, path: str) -> Repository:
+        return self._trees[self._root(path)][0]
 
     def parse(self, path: str) -> Parsed:
         """Return the documents of a file that was taken. Raises InvalidManifests GK9005."""
@@ -88,6 +117,10 @@ class CopiedFiles:
             target.parent.mkdir(parents=True, exist_ok=True)
             content = instead.get(entry.path)
             target.write_bytes(self._content(entry) if content is None else content)
+
+
+def _inside(root: str, path: str) -> str:
+    return path[len(root) :].lstrip("/") if root else path
 
 
 def _not_hidden(folder: str) -> bool:

@@ -16,11 +16,12 @@ from typing import Any, Final, TypeVar
 
 from gitkruise.errors import Finding, NothingToDo, UsageProblem
 from gitkruise.git.edit.set_field import edit_field
+from gitkruise.git.kustomize.remote_bases import root_of
 from gitkruise.git.plumbing.commits import format_message
 from gitkruise.git.plumbing.trees import clean_path
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.hold import ACTION, OBJECT, held_by
-from gitkruise.gitops.actions.kustomized import Kustomized
+from gitkruise.gitops.actions.kustomized import Kustomized, KustomizedFolder
 from gitkruise.gitops.actions.rollback import (
     compute_rollback,
     rollback_target,
@@ -88,9 +89,9 @@ class ActionTarget:
         )  # fmt: skip
 
     @property
-    def kustomized(self) -> str | None:
+    def kustomized(self) -> KustomizedFolder | None:
         """Return the folder that kustomize may render; None where files are taken as they are."""
-        return None if self.unit.spec.render.kind in {"plain", "helm"} else self.unit.spec.path
+        return KustomizedFolder.of(self.unit)
 
     @property
     def gate(self) -> RolloutGate:
@@ -330,7 +331,8 @@ def _edited(
     check_written(target.unit, target.desired, "partition" if "partition" in fields else words)
     kustomized = Kustomized.of(repository, target.commit, target.kustomized)
     edits = kustomized.edits(target.commit) if kustomized is not None else None
-    data, after = _data(repository, target), document.obj
+    data = b"" if edits is not None else _data(repository, document.file, target.commit)
+    after = document.obj
     for name, value in fields.items():
         path = strategy_path(document, name)
         if edits is not None:
@@ -366,9 +368,9 @@ def check_written(unit: Unit, desired: Desired, field: str) -> None:
     )
 
 
-def _data(repository: Repository, target: ActionTarget) -> bytes:
-    """The file the object is written in."""
-    entry = repository.find(target.commit, target.desired.document.file)
+def _data(repository: Repository, file: str, commit: str) -> bytes:
+    """The file that an object is written in."""
+    entry = repository.find(commit, file)
     assert entry is not None
     return repository.read_blob(entry.id)
 
@@ -377,10 +379,13 @@ def _said(
     repository: Repository, target: ActionTarget, verb: ActionVerb, words: str, why: str
 ) -> FileEdit:
     """No change of the object: what is done is that it is said, in a commit."""
-    file = target.desired.document.file
-    return FileEdit(
-        verb=verb, file=file, data=_data(repository, target), fields=(), words=words, why=why
-    )
+    file, commit = target.desired.document.file, target.commit
+    if root_of(file):  # in the repository of a remote base
+        kustomized = Kustomized.of(repository, commit, target.kustomized)
+        assert kustomized is not None
+        file = kustomized.edits(commit).kustomizations[0].file
+    data = _data(repository, file, commit)
+    return FileEdit(verb=verb, file=file, data=data, fields=(), words=words, why=why)
 
 
 def _held_by(repository: Repository, target: ActionTarget) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gitkruise.git.plumbing.commits import parse_trailers
 from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.actions.kustomized import KustomizedFolder
 from gitkruise.gitops.actions.rollback import commit_of_partition
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.wire.primitives.names import ObjectKey
@@ -19,11 +20,15 @@ def action_of(repository: Repository, commit: str, key: ObjectKey) -> str:
 
 
 def held_by(
-    repository: Repository, commit: str, key: ObjectKey, file: str, folder: str | None
+    repository: Repository,
+    commit: str,
+    key: ObjectKey,
+    file: str,
+    folder: KustomizedFolder | None,
 ) -> GitCommit | None:
     """The `gitkruise hold` that stops a promotion at the partition the object has at `commit`.
 
-    `folder` is the path of its unit where kustomize may render it.
+    `folder` is that of its unit where kustomize may render it.
 
     The newest act on the object since it has that partition decides. Raises SourceFailed.
     """

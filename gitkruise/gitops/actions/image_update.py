@@ -16,7 +16,7 @@ from gitkruise.git.plumbing.commits import format_message, parse_trailers
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import check_written
 from gitkruise.gitops.actions.hold import ACTION
-from gitkruise.gitops.actions.kustomized import Kustomized
+from gitkruise.gitops.actions.kustomized import Kustomized, KustomizedFolder
 from gitkruise.gitops.images.references import ImageReference
 from gitkruise.gitops.images.survey import ImageState
 from gitkruise.gitops.preview.inputs import name_in_config
@@ -113,7 +113,7 @@ def _last_update(
     repository: Repository, commit: str, state: ImageState
 ) -> tuple[GitCommit, str] | None:
     """Return the last of these commits that is about an image, and the tag that it wrote."""
-    kustomized = _kustomized(repository, commit, state.unit)
+    kustomized = Kustomized.of(repository, commit, KustomizedFolder.of(state.unit))
     paths = {reference.desired.document.file for reference in state.references}
     paths |= set(kustomized.folders(commit) if kustomized is not None else ())
     for each in repository.commits_between("", commit, paths=[*paths], limit=_COMMITS_MAX):
@@ -124,12 +124,6 @@ def _last_update(
             if arrow and image.startswith(f"{state.image.repository} "):
                 return each, tag
     return None
-
-
-def _kustomized(repository: Repository, commit: str, unit: Unit) -> Kustomized | None:
-    render = unit.spec.render
-    folder = None if render.kind in {"plain", "helm"} else unit.spec.path
-    return Kustomized.of(repository, commit, folder)
 
 
 def compute_update(
@@ -148,7 +142,7 @@ def compute_update(
         raise NothingToDo(Finding(code="GK7041", message=message))
     check_written(unit, due[0][1][0][0].desired, "image")
     edits = [one for _, changes in due for one in changes]
-    kustomized = _kustomized(repository, commit, unit)
+    kustomized = Kustomized.of(repository, commit, KustomizedFolder.of(unit))
     if kustomized is None:
         files = _edited_files(repository, commit, edits)
     else:

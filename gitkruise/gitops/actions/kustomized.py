@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from gitkruise.errors import InvalidManifests, SourcePlace
 from gitkruise.git.edit.inline_text import edit_inline
 from gitkruise.git.edit.set_field import edit_document, refused
+from gitkruise.git.kustomize.remote_bases import NONE, RemoteBases, root_of
 from gitkruise.git.kustomize.render import KUSTOMIZATION_NAMES, Renderer
 from gitkruise.git.manifests.reader import ParseCache
 from gitkruise.git.parsing.documents import parse_file
@@ -31,6 +32,8 @@ from gitkruise.gitops.actions.kustomize_setters import (
     steps_of,
     within,
 )
+from gitkruise.gitops.build.base_mirrors import bases_of
+from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.document import Document, FieldPath
 from gitkruise.wire.primitives.names import ObjectKey, is_object
 from gitkruise.wire.primitives.paths import get
@@ -40,19 +43,36 @@ _Parts: TypeAlias = tuple[str, str, str]  # of an image: name, tag, digest
 _Change: TypeAlias = tuple[_Parts, _Parts]  # an image as it is, and as it is to be
 
 
+@dataclass(frozen=True, slots=True)
+class KustomizedFolder:
+    """The path of a unit that kustomize may render, and the remote bases that it may name."""
+
+    path: str
+    bases: RemoteBases = NONE
+
+    @classmethod
+    def of(cls, unit: Unit) -> KustomizedFolder | None:
+        """Return that of a unit; None where its files are taken as they are, or by helm."""
+        if unit.spec.render.kind in {"plain", "helm"}:
+            return None
+        return cls(unit.spec.path, bases_of(unit))
+
+
 class Kustomized:
     """A unit's kustomization over the commits of a repository. Raises SourceFailed."""
 
-    def __init__(self, repository: Repository, folder: str) -> None:
-        self._repository, self.folder = repository, clean_path(folder)
-        self._renderer = _renderer(repository)
+    def __init__(self, repository: Repository, given: KustomizedFolder) -> None:
+        self._repository, self.given, self.folder = repository, given, clean_path(given.path)
+        self._renderer = _renderer(repository, given.bases)
 
     @classmethod
-    def of(cls, repository: Repository, commit: str, folder: str | None) -> Kustomized | None:
+    def of(
+        cls, repository: Repository, commit: str, folder: KustomizedFolder | None
+    ) -> Kustomized | None:
         """Return the kustomization in `folder`; None where a unit takes files as they are."""
         if folder is None:
             return None
-        where = clean_path(folder)
+        where = clean_path(folder.path)
         names = (posixpath.join(where, name) for name in KUSTOMIZATION_NAMES)
         found = any(repository.find(commit, name) for name in names)
         return cls(repository, folder) if found else None
@@ -75,13 +95,14 @@ class Kustomized:
             commit=commit,
             kustomizations=self._renderer.kustomizations(commit, self.folder),
             folders=self.folders(commit),
+            remote=self._renderer.remote_file,
         )
 
 
 @lru_cache(maxsize=1)
-def _renderer(repository: Repository) -> Renderer:
+def _renderer(repository: Repository, bases: RemoteBases) -> Renderer:
     """One for all questions of an action: it renders equal content one time (0.2 s each)."""
-    return Renderer(repository, ParseCache())
+    return Renderer(repository, ParseCache(), bases=bases)
 
 
 class _Sought(NamedTuple):
@@ -102,6 +123,7 @@ class KustomizedEdits:
     commit: str
     kustomizations: Sequence[Document]  # the outermost first
     folders: Sequence[str]
+    remote: Callable[[str], bytes]  # reads a file of a remote base
     files: dict[str, bytes] = field(default_factory=dict)
 
     def set(self, rendered: Document, path: FieldPath, value: Any, wanted: Any = None) -> None:
@@ -251,6 +273,8 @@ class KustomizedEdits:
 
     def _documents(self, file: str, commit: str = "") -> Sequence[Document]:
         """The documents of a file as the commit has it; () where it has none."""
+        if root_of(file):
+            return parse_file(self.remote(file), file).documents
         entry = self.repository.find(commit or self.commit, file)
         if entry is None or not entry.is_file:
             return ()
@@ -266,6 +290,8 @@ class KustomizedEdits:
 
     def _write(self, place: Setter, value: Any) -> None:
         document, path = place.document, (*place.document.base, *place.path)
+        if root_of((place.outer[0] if place.outer else document).file):
+            raise _remote_refusal(document, place.path)
         if place.outer is None:
             data = self.data(document.file)
             self.files[document.file] = edit_document(
@@ -284,6 +310,13 @@ class KustomizedEdits:
             self.files[outer.file] = edit_inline(data, outer.file, where, edited)
         except InvalidManifests as error:
             raise _inline_refusal(outer, where, document.place(path).line) from error
+
+
+def _remote_refusal(document: Document, path: FieldPath) -> InvalidManifests:
+    """GK3602 at the line of a remote base, which has its own repository."""
+    error = refused("GK3602", "a remote base sets this field", document, path)
+    notes = (("unchanged", "every file"), ("next", "add a patch to the unit's kustomization"))
+    return InvalidManifests(*(replace(finding, notes=notes) for finding in error.findings))
 
 
 def _inline_refusal(outer: Document, where: FieldPath, line: int) -> InvalidManifests:

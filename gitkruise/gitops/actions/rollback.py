@@ -16,7 +16,7 @@ from gitkruise.git.edit.copy_field import graft
 from gitkruise.git.edit.set_field import edit_field, refused
 from gitkruise.git.parsing.documents import parse_file
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.actions.kustomized import Kustomized, KustomizedEdits
+from gitkruise.gitops.actions.kustomized import Kustomized, KustomizedEdits, KustomizedFolder
 from gitkruise.model.gitops.change import FieldChange
 from gitkruise.model.gitops.document import Document, FieldPath, GitCommit
 from gitkruise.model.gitops.gate import gate_of, open_gate, replicas_of, strategy_path
@@ -72,12 +72,12 @@ def compute_rollback(
     now: str,
     to: str,
     file: str = "",
-    folder: str | None = None,
+    folder: KustomizedFolder | None = None,
 ) -> Rollback:
     """Template of commit `to`, no pod kept by partition or canary, not paused, everything else as
     at commit `now`.
 
-    `file` is where the object is written, where that is known; `folder` is the path of a unit whose
+    `file` is where the object is written, where that is known; `folder` that of a unit whose
     kustomizations may set fields of it. Raises UsageProblem GK7020 when the object is in neither,
     InvalidManifests GK3602 when its lines cannot be edited, and SourceFailed.
     """
@@ -111,8 +111,8 @@ def _kustomized_rollback(
     file: str,
 ) -> Rollback:
     """`compute_rollback` of a rendered object: each field goes back in the place that sets it."""
-    current = _state(repository, now, key, file, kustomized.folder)
-    target = _state(repository, to, key, file, kustomized.folder)
+    current = _state(repository, now, key, file, kustomized.given)
+    target = _state(repository, to, key, file, kustomized.given)
     for commit, found in ((now, current), (to, target)):
         if found is None:
             raise _not_in_git(key, commit)
@@ -217,7 +217,11 @@ def _with_part(
 
 
 def templates(
-    repository: Repository, commit: str, key: ObjectKey, file: str, folder: str | None = None
+    repository: Repository,
+    commit: str,
+    key: ObjectKey,
+    file: str,
+    folder: KustomizedFolder | None = None,
 ) -> Iterator[TemplateSpan]:
     """Yield the templates of the object, newest first, as far back as this file contains it.
 
@@ -237,7 +241,7 @@ def templates(
 
 
 def _states(
-    repository: Repository, commit: str, key: ObjectKey, file: str, folder: str | None
+    repository: Repository, commit: str, key: ObjectKey, file: str, folder: KustomizedFolder | None
 ) -> Iterator[tuple[GitCommit, Document]]:
     """Yield the commits that may have changed the object, newest first, each with the object.
 
@@ -246,7 +250,7 @@ def _states(
     """
     kustomized = Kustomized.of(repository, commit, folder)
     paths = [file, *(kustomized.folders(commit) if kustomized else ())]
-    rendered = kustomized.folder if kustomized else None
+    rendered = kustomized.given if kustomized else None
     for each in repository.commits_between("", commit, paths=paths, limit=_COMMITS_MAX):
         try:
             found = _state(repository, each.id, key, file, rendered)
@@ -258,7 +262,7 @@ def _states(
 
 
 def _state(
-    repository: Repository, commit: str, key: ObjectKey, file: str, folder: str | None
+    repository: Repository, commit: str, key: ObjectKey, file: str, folder: KustomizedFolder | None
 ) -> Document | None:
     """The object at a commit, rendered if its unit was a kustomization by then, else as its file
     has it. Raises InvalidManifests where that cannot be read."""
@@ -269,7 +273,11 @@ def _state(
 
 
 def commit_of_partition(
-    repository: Repository, commit: str, key: ObjectKey, file: str, folder: str | None = None
+    repository: Repository,
+    commit: str,
+    key: ObjectKey,
+    file: str,
+    folder: KustomizedFolder | None = None,
 ) -> GitCommit | None:
     """Return the commit that set the partition of `commit`, as far as git is read."""
     found: GitCommit | None = None
@@ -283,7 +291,11 @@ def commit_of_partition(
 
 
 def rollback_target(
-    repository: Repository, commit: str, key: ObjectKey, file: str, folder: str | None = None
+    repository: Repository,
+    commit: str,
+    key: ObjectKey,
+    file: str,
+    folder: KustomizedFolder | None = None,
 ) -> TemplateSpan | None:
     """Return the default template to go back to; None without an earlier one.
 

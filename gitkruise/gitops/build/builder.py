@@ -13,6 +13,7 @@ from gitkruise.git.manifests.reader import Manifests, ParseCache, content_at, re
 from gitkruise.git.plumbing import process
 from gitkruise.git.repository.path_history import PathHistory
 from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.base_mirrors import rendering_of
 from gitkruise.gitops.build.post_build import NOTHING, PostBuild, PostBuildInputs, named, wants
 from gitkruise.gitops.build.release import about_templates, release_of
 from gitkruise.gitops.build.validate import Memo, check_documents
@@ -240,11 +241,9 @@ class Builder:
             self.repository,
             commit,
             self.unit.spec.path,
-            kind=self.unit.spec.render.kind,
-            release=release,
+            rendering=rendering_of(self.unit, release, search=self.search),
             ignore=self.ignore,
             cache=self.cache,
-            search=self.search,
         )
 
     def _overtaken(

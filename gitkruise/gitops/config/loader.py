@@ -23,6 +23,7 @@ from gitkruise.gitops.config.promotion_checks import (
 )
 from gitkruise.gitops.config.registry_checks import (
     artifact_findings,
+    base_findings,
     chart_findings,
     range_findings,
 )
@@ -177,6 +178,7 @@ def check_document(document: Document) -> Iterator[Finding]:
         yield from _bad_times(document)
         yield from _not_yet(document, kind)
         yield from chart_findings(document) if kind == "Unit" else ()
+        yield from base_findings(document) if kind == "Unit" else ()
         yield from image_findings(document) if kind == "Unit" else ()
         if kind == "GitSource":
             yield from (*artifact_findings(document), *_impossible(document))

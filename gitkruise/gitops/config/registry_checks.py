@@ -1,4 +1,5 @@
-"""Checks of what is fetched by HTTP, beyond the schema: charts of units, artifacts of sources."""
+"""Checks of what units and sources have fetched, beyond the schema: charts, remote bases,
+artifacts."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from gitkruise.errors import Finding, UsageProblem
+from gitkruise.errors import Finding, SourceFailed, UsageProblem
+from gitkruise.git.plumbing.refs import parse_url
 from gitkruise.gitops.config.metric_addresses import host_of, is_service, is_this_machine, unusable
 from gitkruise.model.gitops.config import OCI
 from gitkruise.model.gitops.document import Document, FieldPath
@@ -21,6 +23,8 @@ _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _FIELDS: Final = ("repository", "chart", "version")
 _WHERE: Final = ("spec", "render", "helm")
+BASES: Final = ("spec", "render", "kustomize", "remoteBases")
+_OF_BASES: Final = frozenset({"https", "file"})  # ssh needs the known_hosts of a Secret
 
 
 def address_of(repository: str) -> str:
@@ -70,6 +74,37 @@ def chart_findings(document: Document) -> Iterator[Finding]:
             notes=(("next", "take path out, or render.helm.repository"),),
         )
     yield from range_findings(document, helm["version"], (*_WHERE, "version"))
+
+
+def base_findings(document: Document) -> Iterator[Finding]:
+    """GK7003 for remote bases that are not fetched as they are written."""
+    render = get(document.obj, "spec", "render", default={})
+    if "kustomize" in render and render.get("kind", "auto") not in {"auto", "kustomize"}:
+        yield Finding(
+            code="GK7003",
+            message="Unit spec.render.kustomize: only kinds auto and kustomize have bases",
+            places=(document.place(("spec", "render", "kustomize"), key=True),),
+            notes=(("next", "take render.kustomize out, or write render.kind: kustomize"),),
+        )
+    for number, base in enumerate(get(document.obj, *BASES, default=())):
+        why = _unfetched(base["url"])
+        if why:
+            yield Finding(
+                code="GK7003",
+                message=f"Unit {'.'.join(BASES)}.{number}.url: {why}",
+                places=(document.place((*BASES, number, "url")),),
+                notes=(("next", "write https://HOST/PATH; bases are read without credentials"),),
+            )
+
+
+def _unfetched(url: str) -> str:
+    """Return why a repository of bases is not fetched, or ""."""
+    try:
+        remote = parse_url(url, protocols=_OF_BASES)
+    except SourceFailed as error:
+        return error.findings[0].message
+    relative = remote.path is not None and not remote.path.is_absolute()
+    return f"{shown(url)} is relative" if relative else ""
 
 
 def _addressed(document: Document, helm: Obj) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from typing import Final
 from gitkruise.errors import InvalidManifests
 from gitkruise.git.kustomize.render import KUSTOMIZATION_NAMES, Renderer
 from gitkruise.git.manifests.ignore import Ignored
-from gitkruise.git.manifests.reader import Manifests, read_desired
+from gitkruise.git.manifests.reader import PLAIN, Manifests, read_desired
 from gitkruise.git.parsing.parse_cache import ParseCache
 from gitkruise.git.plumbing.trees import clean_path
 from gitkruise.git.repository.repository import Repository
@@ -162,7 +162,9 @@ class _Folders:
 
     def _manifests(self, path: str) -> Manifests:
         if path not in self.known:
-            read = read_desired(self.repository, self.commit, path, kind="plain", cache=self.cache)
+            read = read_desired(
+                self.repository, self.commit, path, rendering=PLAIN, cache=self.cache
+            )
             self.known[path] = read
         return self.known[path]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from gitkruise.errors import DiagnosticError, SourcePlace
-from gitkruise.git.manifests.reader import content_at
+from gitkruise.git.manifests.reader import PLAIN, content_at
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.preview.inputs import config_at, read_side
 from gitkruise.gitops.source.ancestry import leads_to
@@ -137,7 +137,7 @@ class WaitCondition:
 
         Raises SourceFailed and InvalidManifests.
         """
-        plain = content_at(self.repository, commit, path, kind="plain")
+        plain = content_at(self.repository, commit, path, rendering=PLAIN)
         return plain.tree, content_at(self.repository, commit, path).tree
 
     def _outcome(

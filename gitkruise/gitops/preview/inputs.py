@@ -21,6 +21,7 @@ from gitkruise.git.parsing.documents import LIMITS, parse_file
 from gitkruise.git.plumbing.trees import TreeEntry
 from gitkruise.git.repository.merge import merged
 from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.base_mirrors import rendering_of
 from gitkruise.gitops.build.post_build import PostBuild, offline
 from gitkruise.gitops.build.release import about_templates, release_of
 from gitkruise.gitops.build.validate import check_documents
@@ -319,10 +320,10 @@ def _read_unit(
 ) -> tuple[Sequence[Desired], Sequence[Finding]]:
     try:
         given = offline(unit)
+        rendering = rendering_of(unit, release_of(unit, catalog, given.release))
         manifests = read_desired(
-            repository, commit, unit.spec.path, kind=unit.spec.render.kind,
-            release=release_of(unit, catalog, given.release), ignore=ignore, cache=cache,
-        )  # fmt: skip
+            repository, commit, unit.spec.path, rendering=rendering, ignore=ignore, cache=cache
+        )
         manifests = PostBuild(repository, unit).finish(manifests, given)
     except (InvalidManifests, RendererMissing) as error:
         return (), error.findings

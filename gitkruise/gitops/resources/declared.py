@@ -14,7 +14,7 @@ from gitkruise.gitops.cluster.engine import AUTO
 from gitkruise.gitops.config.dependency_checks import waits_of
 from gitkruise.gitops.config.loader import check_document, declared, missing_for
 from gitkruise.gitops.config.metric_addresses import out_of_reach
-from gitkruise.gitops.config.registry_checks import address_of, registry_address
+from gitkruise.gitops.config.registry_checks import BASES, address_of, registry_address
 from gitkruise.gitops.config.sync_window_checks import bad_windows
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.resources.expression_checks import ExpressionChecks
@@ -132,7 +132,9 @@ class ResourceReader:
             if other not in {"", namespace} and not self.rules.cross_namespace:
                 yield _abroad(obj, path, other)
         if obj["kind"] == "GitSource":
-            yield from self._unread(obj, obj["spec"]["url"])
+            yield from self._unread(obj, "spec.url", obj["spec"]["url"])
+        for number, base in enumerate(get(obj, *BASES, default=())):
+            yield from self._unread(obj, f"{'.'.join(BASES)}.{number}.url", base["url"])
         if obj["kind"] == "Unit":
             yield from self._unmeasured(obj)
 
@@ -152,23 +154,23 @@ class ResourceReader:
         if why:
             yield _unreachable(obj, path, text, why)
 
-    def _unread(self, obj: Obj, url: str) -> Iterator[Finding]:
-        """Yield why a source cannot be read from `url`: local paths mean nothing in the cluster,
-        and hosts of artifacts follow the rule for hosts of charts."""
+    def _unread(self, obj: Obj, path: str, url: str) -> Iterator[Finding]:
+        """Yield why a source or a base cannot be read from `url`: local paths mean nothing in the
+        cluster, and hosts of artifacts follow the rule for hosts of charts."""
         if url.startswith(OCI):
-            yield from self._out_of_reach(obj, "spec.url", url, address_of(url))
+            yield from self._out_of_reach(obj, path, url, address_of(url))
             return
         try:
             remote = parse_url(url)
         except SourceFailed as error:
-            yield _unreadable(obj, error.findings[0].message)
+            yield _unreadable(obj, path, error.findings[0].message)
             return
         if remote.path is None:
             return
         if not remote.path.is_absolute():
-            yield _unreadable(obj, f"{shown(url)} is relative, and an object has no folder")
+            yield _unreadable(obj, path, f"{shown(url)} is relative, and an object has no folder")
         elif not self.rules.local_sources:
-            yield _unreadable(obj, f"{shown(url)} is a folder of gitkruise's own machine")
+            yield _unreadable(obj, path, f"{shown(url)} is a folder of gitkruise's own machine")
 
 
 def _named_addresses(obj: Obj) -> Iterator[tuple[str, str, str]]:
@@ -297,10 +299,10 @@ def _abroad(obj: Obj, path: str, namespace: str) -> Finding:
     )
 
 
-def _unreadable(obj: Obj, why: str) -> Finding:
+def _unreadable(obj: Obj, path: str, why: str) -> Finding:
     return Finding(
         code="GK7052",
-        message=f"{' '.join(name_of(obj))}: spec.url: {why}",
+        message=f"{' '.join(name_of(obj))}: {path}: {why}",
         notes=(("next", "write an address that is the same for everybody: https:// or ssh://"),),
     )
 

@@ -149,10 +149,21 @@ class Unread(msgspec.Struct, frozen=True, array_like=True, tag="unread"):
 
 
 class FetchObjects(msgspec.Struct, frozen=True, array_like=True, tag="bring"):
-    """Objects or commits that the mirror lacks: ids, or a number of further commits (0 for all)."""
+    """Objects or commits that the mirror lacks: ids, or a number of further commits (0 for all).
+
+    `base` is the address of a repository of bases, if it is not the mirror of the job.
+    """
 
     objects: tuple[str, ...] = ()
     commits: int = -1
+    base: str = ""
+
+
+class FetchBase(msgspec.Struct, frozen=True, array_like=True, tag="base"):
+    """A commit that a remote base names, by the address in the unit and the ref."""
+
+    url: str
+    ref: str
 
 
 class Over(msgspec.Struct, frozen=True, array_like=True, tag="over"):
@@ -170,6 +181,7 @@ Frame: TypeAlias = (
     | Raised
     | Unread
     | FetchObjects
+    | FetchBase
     | Over
 )
 encode: Final[Callable[[Frame], bytes]] = msgspec.msgpack.Encoder().encode

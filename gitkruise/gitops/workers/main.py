@@ -26,6 +26,7 @@ from gitkruise.git.plumbing.refs import Remote
 from gitkruise.git.repository.path_history import PathHistory
 from gitkruise.git.repository.remote import RemoteEnd, keyring_of
 from gitkruise.git.repository.repository import IMPORTED, Repository
+from gitkruise.gitops.build.base_mirrors import BaseMirrors
 from gitkruise.gitops.build.builder import Builder, BuildRequest
 from gitkruise.gitops.build.post_build import NOTHING, PostBuildInputs
 from gitkruise.gitops.charts.cache import ChartCache
@@ -69,6 +70,7 @@ class Place:
 
     git_dir: str
     far: bool  # a mirror, which may lack objects that its remote has
+    base: str = ""  # the address of a repository of bases
     imported: bool = False  # commits are artifacts of a registry
 
 
@@ -167,6 +169,17 @@ class Wire:
             self._end.sendall(self._parts)
             self._parts.clear()
 
+    def ask(self, wanted: frames.FetchObjects | frames.FetchBase) -> Any:
+        """Have the parent fetch something; return its answer, raise its error."""
+        self.send(wanted)
+        reply = self.receive()
+        if reply is None:
+            raise SystemExit(0)
+        answer = pickle.loads(reply)  # noqa: S301  from our parent
+        if isinstance(answer, DiagnosticError):
+            raise answer
+        return answer
+
     def _exactly(self, size: int) -> bytes | None:
         found = bytearray()
         while len(found) < size:
@@ -180,24 +193,15 @@ class Wire:
 class _LentEnd(RemoteEnd):
     """The remote of a mirror, asked by the parent: this process has no credentials."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, wire: Wire, base: str) -> None:
+        self._wire, self._base = wire, base
 
     def fetch_objects(self, ids: Iterable[str]) -> None:
-        self._asked(frames.FetchObjects(objects=tuple(ids)))
+        self._wire.ask(frames.FetchObjects(objects=tuple(ids), base=self._base))
 
     def deepen(self, kept: object, further: int) -> None:
         del kept
-        self._asked(frames.FetchObjects(commits=further))
-
-    def _asked(self, wanted: frames.FetchObjects) -> None:
-        self._wire.send(wanted)
-        reply = self._wire.receive()
-        if reply is None:
-            raise SystemExit(0)
-        problem = pickle.loads(reply)  # noqa: S301  from our parent
-        if problem is not None:
-            raise problem
+        self._wire.ask(frames.FetchObjects(commits=further, base=self._base))
 
 
 @dataclass(slots=True)
@@ -221,7 +225,7 @@ class WorkerMemory:
 
     def repository(self, place: Place) -> tuple[Repository, PathHistory]:
         if place not in self.repositories:
-            far = _LentEnd(self.wire) if place.far else None
+            far = _LentEnd(self.wire, place.base) if place.far else None
             git_dir = Path(place.git_dir)
             protocol = IMPORTED if place.imported else "file"
             remote = Remote(url=place.git_dir, protocol=protocol, path=git_dir)
@@ -230,6 +234,11 @@ class WorkerMemory:
             )
             self.repositories[place] = opened, PathHistory(opened)
         return self.repositories[place]
+
+    def commit(self, url: str, ref: str) -> tuple[Repository, str]:
+        """Return the commit of a remote base, which the parent fetches (a `BaseOrigin`)."""
+        place, commit = self.wire.ask(frames.FetchBase(url, ref))
+        return self.repository(place)[0], commit
 
     def known(self, number: int, packed: bytes) -> _Known:
         """Return the builder of that number, created on first use."""
@@ -330,6 +339,7 @@ def serve(wire: Wire, start: Start) -> None:
     store = ParsedStore(Path(start.store)) if start.store else None
     ChartCache.shared = ChartCache(Path(start.charts)) if start.charts else None
     desk = WorkerMemory(wire, ParseCache(store=store))
+    BaseMirrors.shared = desk
     gc.set_threshold(_YOUNG_OBJECTS)
     gc.freeze()  # kinds and modules stay for good
     while (request := wire.receive()) is not None:

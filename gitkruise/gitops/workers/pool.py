@@ -11,6 +11,7 @@ import msgspec
 
 from gitkruise.errors import Finding
 from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.base_mirrors import BASES, BaseMirrors
 from gitkruise.gitops.build.builder import Builder, BuildRequest, BuildResult
 from gitkruise.gitops.build.post_build import PostBuildInputs
 from gitkruise.gitops.build.untrusted import Asked, BuiltUnit, CheckResult
@@ -24,13 +25,15 @@ from gitkruise.gitops.workers.process import (
     STRANGER,
     TRUSTED,
     JobBudget,
+    LentBases,
     WorkerEnded,
     WorkerProcess,
     beyond,
+    place,
     store_path,
 )
 from gitkruise.gitops.workers.queue import WorkerSlot
-from gitkruise.gitops.workers.reads import PendingRead, bare, place, spec, unpack, with_kinds
+from gitkruise.gitops.workers.reads import PendingRead, bare, spec, unpack, with_kinds
 from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.document import GitCommit
@@ -99,9 +102,16 @@ class WorkerPool:
     ) -> None:
         trusted, stranger, health = budgets
         store, charts = store_path(state_dir), str(state_dir / CHARTS)
+        mirrors = self._bases = BaseMirrors(state_dir / BASES)
+        lent = LentBases(mirrors, mirrors)
         count = max(1, min(reading, _READING_MAX))
-        self._reading = [WorkerSlot(WorkerProcess(trusted, store, charts)) for _ in range(count)]
-        self._stranger, self._health = (WorkerSlot(WorkerProcess(b)) for b in (stranger, health))
+        self._reading = [
+            WorkerSlot(WorkerProcess(trusted, store, charts, lent)) for _ in range(count)
+        ]
+        # A stranger's commit may name each tag of a repository that a unit allows.
+        kept = LentBases(mirrors.kept, mirrors)
+        self._stranger = WorkerSlot(WorkerProcess(stranger, bases=kept))
+        self._health = WorkerSlot(WorkerProcess(health))
         self._places: dict[Path, int] = {}
 
     @property
@@ -111,13 +121,18 @@ class WorkerPool:
         return [seat.process.pid for seat in seats if seat.process.pid]
 
     def start(self) -> None:
-        """Start the first process, so that its imports overlap with other start-up work."""
+        """Start the first process, so that its imports overlap with other start-up work.
+
+        Actions of this process render, too, with the same bases.
+        """
+        BaseMirrors.shared = self._bases
         self._reading[0].process.start()
 
     def close(self) -> None:
         """End all processes, and those that they started."""
         for seat in (*self._reading, self._stranger, self._health):
             seat.process.close()
+        self._bases.close()
 
     # Jobs -----------------------------------------------------------------------------------
 
@@ -135,7 +150,7 @@ class WorkerPool:
         def exchange(process: WorkerProcess) -> tuple[GitCommit, Sequence[bool]]:
             told = tuple((one.number, spec(one), old, tree) for one, old, tree in units)
             job = SiftJob(cpu_s=process.budget.cpu_s, commit=commit, units=told)
-            for frame in process.exchange(job, repository):
+            for frame in process.exchange(job, repository, [one.unit for one, _, _ in units]):
                 if isinstance(frame, frames.UnchangedUnits) and len(frame.unchanged) == len(units):
                     return frame.commit, frame.unchanged
             raise WorkerEnded("", "it did not answer")
@@ -190,7 +205,8 @@ class WorkerPool:
             )  # fmt: skip
             unpacker = frames.Unpacker(repository, commit, ())
             read: list[tuple[str, Sequence[Desired], Sequence[Finding]]] = []
-            for frame in process.exchange(with_kinds(job, process, catalog), repository):
+            units = config.units.values()
+            for frame in process.exchange(with_kinds(job, process, catalog), repository, units):
                 if isinstance(frame, frames.Part):
                     unpack(unpacker, frame)
                 elif isinstance(frame, frames.BuiltSide):
@@ -211,7 +227,8 @@ class WorkerPool:
                 cpu_s=process.budget.cpu_s, place=place(repository), base=base, head=head,
                 config=_units(config), gates=gates, facts=facts,
             )  # fmt: skip
-            for frame in process.exchange(with_kinds(job, process, catalog), repository):
+            units = config.units.values()
+            for frame in process.exchange(with_kinds(job, process, catalog), repository, units):
                 if isinstance(frame, frames.PlanText):
                     return frame
             raise WorkerEnded("", "it did not answer")

@@ -13,19 +13,22 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Final
 
 import msgspec
 
 from gitkruise.errors import DiagnosticError, Finding, InvalidManifests
+from gitkruise.git.kustomize.remote_bases import BaseOrigin
 from gitkruise.git.manifests.gpg_home import clear_private_folders
 from gitkruise.git.plumbing.process import SEARCH_PATH
 from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.base_mirrors import BaseMirrors, base_urls
 from gitkruise.gitops.workers import frames
-from gitkruise.gitops.workers.main import HEADER, Job, Start
+from gitkruise.gitops.workers.main import HEADER, Job, Place, Start
+from gitkruise.model.gitops.config import Unit
 
 _NUMBERS: Final = itertools.count(1)
 _GOES_ON: Final = (
@@ -76,8 +79,12 @@ class WorkerProcess:
     A process that was killed is replaced by the next job.
     """
 
-    def __init__(self, budget: JobBudget, store: str = "", charts: str = "") -> None:
+    def __init__(
+        self, budget: JobBudget, store: str = "", charts: str = "",
+        bases: LentBases | None = None,
+    ) -> None:  # fmt: skip
         self.budget, self._store, self._charts = budget, store, charts
+        self._bases = bases
         self.number = 0  # of the process; another one knows nothing of what was sent before
         self.definitions: object = None  # of the catalog it has
         self._process: subprocess.Popen[bytes] | None = None
@@ -134,12 +141,15 @@ class WorkerProcess:
             process.wait()
             self._forget()
 
-    def exchange(self, job: Job, mirror: Repository | None) -> Iterator[frames.Frame]:
+    def exchange(
+        self, job: Job, mirror: Repository | None, units: Iterable[Unit] = ()
+    ) -> Iterator[frames.Frame]:
         """Run a job; yield its frames as they arrive, the last one too. Limits hold for each of its
         reads.
 
-        `mirror` fetches missing objects. Raises WorkerEnded, WorkerFailed, or what the job raised;
-        a job that is not read to its end is ended with its process.
+        `mirror` fetches missing objects; bases are fetched that `units` allow. Raises WorkerEnded,
+        WorkerFailed, or what the job raised; a job that is not read to its end is ended with its
+        process.
         """
         if self._busy:  # the last answer was not read to its end
             self._end_process()
@@ -147,7 +157,7 @@ class WorkerProcess:
         self._busy = True
         try:
             self._send(pickle.dumps(job))
-            for frame in self._frames(mirror):
+            for frame in self._frames(_Lender(mirror, self._bases, base_urls(units))):
                 self._busy = frame.more if isinstance(frame, _READ) else isinstance(frame, _GOES_ON)
                 if isinstance(frame, frames.Raised):
                     raise frames.error_of(frame)
@@ -160,7 +170,7 @@ class WorkerProcess:
             self._end_process()
             raise WorkerEnded("", f"its answer cannot be read: {error}") from error
 
-    def _frames(self, mirror: Repository | None) -> Iterator[frames.Frame]:
+    def _frames(self, lender: _Lender) -> Iterator[frames.Frame]:
         deadline, size = time.monotonic() + self.budget.wall_s, 0
         while True:
             (length,) = HEADER.unpack(self._exactly(HEADER.size, deadline))
@@ -168,9 +178,9 @@ class WorkerProcess:
             if size > self.budget.output:
                 raise self._stopped("output", f"{self.budget.output >> 20} MiB")
             frame = frames.decode(self._exactly(length, deadline))
-            if isinstance(frame, frames.FetchObjects):
+            if isinstance(frame, frames.FetchObjects | frames.FetchBase):
                 began = time.monotonic()
-                self._send(pickle.dumps(_brought(mirror, frame)))
+                self._send(pickle.dumps(lender.answer(frame)))
                 deadline += time.monotonic() - began
             else:
                 yield frame
@@ -260,18 +270,53 @@ class WorkerProcess:
                 thing.close()
 
 
-def _brought(mirror: Repository | None, wanted: frames.FetchObjects) -> DiagnosticError | None:
-    """Fetch what a worker lacks; return the error if that fails."""
-    if mirror is None:
+@dataclass(frozen=True, slots=True)
+class LentBases:
+    """Repositories of bases for a worker: `origin` brings commits, `mirrors` files of them."""
+
+    origin: BaseOrigin
+    mirrors: BaseMirrors
+
+
+@dataclass(frozen=True, slots=True)
+class _Lender:
+    """Everything that a worker may have fetched in one job."""
+
+    mirror: Repository | None
+    bases: LentBases | None
+    allowed: Sequence[str]  # addresses of the units, which the worker cannot change
+
+    def answer(self, wanted: frames.FetchObjects | frames.FetchBase) -> object:
+        """Fetch what a worker lacks; return its place, or the error if that fails."""
+        try:
+            if isinstance(wanted, frames.FetchBase):
+                return self._base(wanted)
+            mirror = self.mirror
+            if wanted.base:
+                mirror = self._bases(wanted.base).mirrors.repository(wanted.base)
+            if mirror is not None and wanted.commits >= 0:
+                mirror.deepen(wanted.commits)
+            elif mirror is not None:
+                mirror.sizes(wanted.objects)
+        except DiagnosticError as error:
+            return error
         return None
-    try:
-        if wanted.commits >= 0:
-            mirror.deepen(wanted.commits)
-        else:
-            mirror.sizes(wanted.objects)
-    except DiagnosticError as error:
-        return error
-    return None
+
+    def _base(self, wanted: frames.FetchBase) -> tuple[Place, str]:
+        repository, commit = self._bases(wanted.url).origin.commit(wanted.url, wanted.ref)
+        return replace(place(repository), base=wanted.url), commit
+
+    def _bases(self, url: str) -> LentBases:
+        if self.bases is None or url not in self.allowed:
+            raise WorkerEnded("", "it asked for a repository that no unit allows")
+        return self.bases
+
+
+def place(repository: Repository) -> Place:
+    """Return where a worker finds a repository."""
+    return Place(
+        git_dir=str(repository.git_dir), far=not repository.local, imported=repository.is_imported
+    )
 
 
 def _how(status: int) -> str:

@@ -11,12 +11,17 @@ from typing import TypeAlias, TypeVar
 import msgspec
 
 from gitkruise.errors import DiagnosticError, SourceFailed
-from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import Builder, BuildRequest, BuildResult
 from gitkruise.gitops.build.post_build import NOTHING, PostBuildInputs
 from gitkruise.gitops.workers import frames
-from gitkruise.gitops.workers.main import Job, Place, ReaderSpec, ReadJob, ToRead
-from gitkruise.gitops.workers.process import WorkerEnded, WorkerFailed, WorkerProcess, beyond
+from gitkruise.gitops.workers.main import Job, ReaderSpec, ReadJob, ToRead
+from gitkruise.gitops.workers.process import (
+    WorkerEnded,
+    WorkerFailed,
+    WorkerProcess,
+    beyond,
+    place,
+)
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.config import Unit
 from gitkruise.wire.catalog.catalog import Catalog
@@ -84,7 +89,8 @@ def _answers(process: WorkerProcess, readings: Sequence[PendingRead]) -> Iterato
         cpu_s=process.budget.cpu_s,
         reads=tuple(_to_read(reading, process.number) for reading in readings),
     )
-    answers = process.exchange(with_kinds(job, process, readings[0].catalog), repository)
+    units = [reading.reader.unit for reading in readings]
+    answers = process.exchange(with_kinds(job, process, readings[0].catalog), repository, units)
     for reading in readings:
         yield _answer(process, answers, reading)
 
@@ -140,13 +146,6 @@ def spec(reader: Builder) -> bytes:
 def bare(unit: Unit) -> Unit:
     """Return the unit without the document it is written in, which refers to a file of ours."""
     return msgspec.structs.replace(unit, origin=None)
-
-
-def place(repository: Repository) -> Place:
-    """Return where a worker finds a repository."""
-    return Place(
-        git_dir=str(repository.git_dir), far=not repository.local, imported=repository.is_imported
-    )
 
 
 def with_kinds(job: _Job, process: WorkerProcess, catalog: Catalog) -> _Job:

@@ -118,6 +118,16 @@ class Helm(Strict, frozen=True):
     api_versions: tuple[str, ...] = ()
 
 
+class RemoteBase(Strict, frozen=True):
+    """A repository that kustomizations may take bases from."""
+
+    url: str
+
+
+class Kustomize(Strict, frozen=True):
+    remote_bases: tuple[RemoteBase, ...] = ()
+
+
 class Decryption(Strict, frozen=True):
     provider: Literal["sops"]
     secret_ref: Reference | None = None
@@ -126,6 +136,7 @@ class Decryption(Strict, frozen=True):
 class Render(Strict, frozen=True):
     kind: RenderKind = "auto"
     helm: Helm | None = None
+    kustomize: Kustomize | None = None
     substitute: Substitute | None = None
     decryption: Decryption | None = None
 

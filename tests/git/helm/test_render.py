@@ -12,7 +12,7 @@ import pytest
 from gitkruise.errors import Finding, InvalidManifests, RendererMissing, Severity
 from gitkruise.git.helm import render
 from gitkruise.git.helm.release import ClusterValues, Release, ReleaseInputs
-from gitkruise.git.manifests.reader import Manifests, ParseCache, read_desired
+from gitkruise.git.manifests.reader import Manifests, ParseCache, Rendering, read_desired
 from gitkruise.git.repository.repository import Repository
 from gitkruise.model.gitops.document import Document
 from tests.git.helm_program import real, stand_in
@@ -54,7 +54,9 @@ def rendered(
     repository: Repository, commit: str, search: str, path: str = "web", **release: Any
 ) -> Manifests:
     given = Release(**{"name": "shop", "namespace": "prod", "inputs": INPUTS, **release})
-    return read_desired(repository, commit, path, kind="helm", release=given, search=search)
+    return read_desired(
+        repository, commit, path, rendering=Rendering(kind="helm", release=given, search=search)
+    )
 
 
 def by_kind(manifests: Manifests) -> Mapping[str, Document]:
@@ -407,7 +409,11 @@ def test_equal_content_is_rendered_once(origin: Origin, repository: Repository) 
     release = Release(name="shop", namespace="prod", inputs=INPUTS)
     first, second = (
         read_desired(
-            repository, commit, "web", kind="helm", release=release, cache=cache, search=search
+            repository,
+            commit,
+            "web",
+            cache=cache,
+            rendering=Rendering(kind="helm", release=release, search=search),
         )
         for commit in (origin.commit(CHART), origin.commit({"other": "x"}))
     )

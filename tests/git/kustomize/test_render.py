@@ -9,7 +9,7 @@ import pytest
 from gitkruise.errors import InvalidManifests, SourceFailed
 from gitkruise.git.kustomize import render
 from gitkruise.git.kustomize.render import Renderer
-from gitkruise.git.manifests.reader import ParseCache, read_desired
+from gitkruise.git.manifests.reader import PLAIN, ParseCache, read_desired
 from gitkruise.git.repository.repository import Repository
 from tests.git.repos import Origin
 
@@ -112,7 +112,7 @@ def test_without_a_program_the_error_says_what_to_install(
 
 
 def test_plain_reading_can_be_asked_for(origin: Origin, repository: Repository) -> None:
-    manifests = read_desired(repository, origin.commit(BASE), "base", kind="plain").checked()
+    manifests = read_desired(repository, origin.commit(BASE), "base", rendering=PLAIN).checked()
     assert [d.obj["kind"] for d in manifests.documents] == ["CloneSet"]
 
 

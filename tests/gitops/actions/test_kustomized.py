@@ -15,7 +15,7 @@ from gitkruise.git.plumbing.commits import CommitAuthor, format_commit
 from gitkruise.git.push.status_branch import edit_tree
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.kustomize_setters import patched_by
-from gitkruise.gitops.actions.kustomized import Kustomized
+from gitkruise.gitops.actions.kustomized import Kustomized, KustomizedFolder
 from gitkruise.gitops.actions.rollback import Rollback, compute_rollback, rollback_target
 from gitkruise.wire.primitives.paths import get
 from tests.git.repos import Origin, make_origin
@@ -186,7 +186,7 @@ def rendered(repository: Repository, tip: str, files: Mapping[str, bytes], key: 
     tree = edit_tree(repository, repository.tree_id(tip), files, [])
     author = CommitAuthor(name="t", email="t")
     after = repository.write_object("commit", format_commit(tree, [tip], author, START, "x"))
-    kustomized = Kustomized.of(repository, after, "live")
+    kustomized = Kustomized.of(repository, after, KustomizedFolder("live"))
     assert kustomized is not None
     document = kustomized.document(after, key)
     assert document is not None
@@ -194,10 +194,12 @@ def rendered(repository: Repository, tip: str, files: Mapping[str, bytes], key: 
 
 
 def back(repository: Repository, now: str, key: Any) -> tuple[str, Rollback, dict[str, bytes]]:
-    span = rollback_target(repository, now, key, "base/web.yaml", "live")
+    span = rollback_target(repository, now, key, "base/web.yaml", KustomizedFolder("live"))
     assert span is not None, "git contains no earlier template of it"
     to = span.until.id
-    found = compute_rollback(repository, key, now=now, to=to, file="base/web.yaml", folder="live")
+    found = compute_rollback(
+        repository, key, now=now, to=to, file="base/web.yaml", folder=KustomizedFolder("live")
+    )
     return to, found, {found.file: found.data, **found.others}
 
 
@@ -307,9 +309,9 @@ def test_a_template_in_the_base_goes_back_by_its_lines(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", [None, "live"], ids=["plain", "kustomize"])
+@pytest.mark.parametrize("folder", [None, KustomizedFolder("live")], ids=["plain", "kustomize"])
 def test_a_commit_that_is_no_yaml_is_stepped_over(
-    origin: Origin, repository: Repository, folder: str | None
+    origin: Origin, repository: Repository, folder: KustomizedFolder | None
 ) -> None:
     files = {"kustomization.yaml": HEAD}
     good = commit(origin, files, "v1")

@@ -9,6 +9,7 @@ import pytest
 
 from gitkruise.errors import InvalidManifests
 from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.actions.kustomized import KustomizedFolder
 from gitkruise.gitops.actions.rollback import compute_rollback, rollback_target
 from tests.git.repos import Origin, make_origin
 from tests.gitops.stage import WEB, documents
@@ -39,10 +40,15 @@ def commit(origin: Origin, images: str, partition: Any = None, base: str = BASE)
 def back(origin: Origin, now: str) -> tuple[str, dict[str, str], dict[str, Any]]:
     """Return the commit to go back to, the files to write, and what changes in the object."""
     with Repository.open(str(origin.bare)) as repository:
-        span = rollback_target(repository, now, WEB, "base/web.yaml", "live")
+        span = rollback_target(repository, now, WEB, "base/web.yaml", KustomizedFolder("live"))
         assert span is not None, "git contains no earlier template of it"
         found = compute_rollback(
-            repository, WEB, now=now, to=span.until.id, file="base/web.yaml", folder="live"
+            repository,
+            WEB,
+            now=now,
+            to=span.until.id,
+            file="base/web.yaml",
+            folder=KustomizedFolder("live"),
         )
     files = {found.file: found.data.decode(), **{f: d.decode() for f, d in found.others.items()}}
     changed = {".".join(map(str, c.path)): c.after for c in found.fields}

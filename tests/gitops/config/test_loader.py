@@ -71,6 +71,16 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
     ("GK7003 chart path", "drift:",
      "path: a\n  render: {kind: helm, helm: {repository: oci://a, chart: a, version: x}}\n  drift:",
      "GK7003", ":17:9", "has no path"),
+    *(
+        (f"bases {words}", "sinkRef:", f"render: {{{render}}}\n  sinkRef:", "GK7003", column, words)
+        for render, column, words in (
+            ("kustomize: {remoteBases: [{url: 'ssh://git@a.example/b'}]}", ":16:44", "ssh is not"),
+            ("kustomize: {remoteBases: [{url: 'http://a.example/b'}]}", ":16:44", "http is not"),
+            ("kustomize: {remoteBases: [{url: team/bases}]}", ":16:44", "is relative"),
+            ("kustomize: {remoteBases: [{}]}", ":16:38", "'url' is a required property"),
+            ("kind: plain, kustomize: {remoteBases: []}", ":16:25", "only kinds auto"),
+        )
+    ),
     ("GK7003 yaml 1.1", "mode: correct", "mode: off", "GK7003", ":18:11", 'quote it: "off"'),
     ("GK7003 missing", "url: ., ", "", "GK7003", ":4:7", "url"),
     ("GK7003 no name", "{name: out, namespace: shop}", "{}", "GK7003", ":8:11", "name"),

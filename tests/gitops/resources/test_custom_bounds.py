@@ -91,6 +91,21 @@ def test_an_object_names_remote_repositories_only(url: str, home: str) -> None:
     assert ("shop/src" in declared.config.sources) == (url in FAR)
 
 
+@pytest.mark.parametrize("url", ["/srv/bases.git", "file:///srv/bases.git", "https://a.example/b"])
+def test_an_object_has_no_bases_of_gitkruises_own_machine(url: str) -> None:
+    unit = {
+        "apiVersion": "gitkruise.io/v1alpha1", "kind": "Unit",
+        "metadata": {"name": "web", "namespace": "shop", "uid": url, "generation": 1},
+        "spec": {
+            "sourceRef": {"name": "src"}, "serviceAccountName": "deployer",
+            "render": {"kustomize": {"remoteBases": [{"url": url}]}},
+        },
+    }  # fmt: skip
+    reader = ResourceReader(Config(), ResourceRules(home=""), ExpressionChecks(InProcess()))
+    broken = asyncio.run(reader.read([unit], "")).broken.get(("Unit", "shop/web"))
+    assert (broken is not None and broken.code == "GK7052") == (not url.startswith("https:"))
+
+
 NEAR: list[tuple[str, str]] = [
     ("http://prometheus.shop.svc:9090", ""), ("https://prometheus.example.com", ""),
     ("http://prometheus.monitoring.svc:9090", "it is a Service of namespace monitoring"),

@@ -242,12 +242,15 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
 
 
 def _charts(config: Config, options: _PlanOptions) -> tuple[Finding, ...]:
-    """Fetch charts of repositories, unless offline; return why some may be old."""
-    from gitkruise.cli.context.charts import fetch_charts, kept_charts  # noqa: PLC0415  as above
+    """Fetch charts of repositories, and bases when they are met, unless offline; return why some
+    charts may be old."""
+    from gitkruise.cli.context.charts import fetch_bases, fetch_charts, kept_charts  # noqa: PLC0415  as above
     from gitkruise.gitops.charts.cache import wanted_of  # noqa: PLC0415  as above
 
     if options.offline or not any(map(wanted_of, config.units.values())):
         kept_charts()
+        if not options.offline:
+            fetch_bases()
         return ()
     import asyncio  # noqa: PLC0415  slow to import, and not needed offline
 

@@ -1,0 +1,284 @@
+"""Kustomizations with bases of other repositories: allowed, fetched by gitkruise, built as if the
+base were a folder of the commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gitkruise.errors import Finding, SourceFailed
+from gitkruise.git.manifests.reader import ParseCache
+from gitkruise.git.plumbing.process import GitCredentials
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.base_mirrors import BASES, BaseMirrors
+from gitkruise.gitops.build.builder import Builder, BuildRequest
+from gitkruise.gitops.build.post_build import NOTHING
+from gitkruise.gitops.preview.inputs import PlanSide, read_side
+from gitkruise.gitops.workers.pool import WorkerPool
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.gitops.config import Config, GitSource, GitSourceSpec, Unit, UnitSpec
+from gitkruise.model.workloads.feature_gates import Gates
+from tests.git.repos import make_origin, run_git, serve
+from tests.git.tls import context, issue
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kubectl")]
+
+WEB = """apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: web
+data:
+  color: {color}
+"""
+BASE = {
+    "deploy/kustomization.yaml": "resources: [web.yaml, ../common]\n",
+    "deploy/web.yaml": WEB.format(color="blue"),
+    "common/kustomization.yaml": "configMapGenerator:\n- name: settings\n  files: [a.txt]\n",
+    "common/a.txt": "a",
+}
+
+
+class Repositories:
+    """The repository of a unit, one with bases, and the mirrors of this test."""
+
+    def __init__(self, folder: Path) -> None:
+        for name in ("own", "bases"):
+            (folder / name).mkdir()
+        self.own, self.bases = make_origin(folder / "own"), make_origin(folder / "bases")
+        self.url = f"file://{self.bases.bare}"
+        self.mirrors = BaseMirrors(folder / "state" / BASES)
+        self.allowed = [self.url]
+
+    def tag(self, name: str, files: dict[str, Any], *options: str) -> str:
+        commit = self.bases.commit(files)
+        run_git(self.bases.work, "tag", "--force", *options, name)
+        run_git(self.bases.work, "push", "--quiet", "--force", "origin", f"refs/tags/{name}")
+        return commit
+
+    def overlay(self, *resources: str, **more: str) -> str:
+        listed = "".join(f"- {one}\n" for one in resources)
+        text = f"namePrefix: prod-\nresources:\n{listed}"
+        return self.own.commit({"app/kustomization.yaml": text, **more})
+
+    def unit(self) -> Unit:
+        spec = {
+            "sourceRef": {"name": "src"},
+            "path": "app",
+            "render": {"kustomize": {"remoteBases": [{"url": url} for url in self.allowed]}},
+        }
+        return Unit("shop", "web", msgspec.convert(spec, UnitSpec))
+
+    def config(self) -> Config:
+        unit = self.unit()
+        source = GitSource("shop", "src", GitSourceSpec(url="."))
+        return Config({"shop/src": source}, {unit.id: unit})
+
+    def side(self, commit: str) -> PlanSide:
+        with Repository.open(str(self.own.bare)) as repository:
+            return read_side(repository, commit, self.config(), load_catalog(), Gates())
+
+    def finding(self, *resources: str, **more: str) -> Finding:
+        (finding,) = self.side(self.overlay(*resources, **more)).findings
+        return finding
+
+
+@pytest.fixture
+def repositories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repositories]:
+    made = Repositories(tmp_path)
+    monkeypatch.setattr(BaseMirrors, "shared", made.mirrors)
+    yield made
+    made.mirrors.close()
+
+
+def objects(side: PlanSide) -> list[Any]:
+    assert not side.findings, side.findings
+    return [dict(desired.obj) for desired in side.objects]
+
+
+def test_a_remote_base_gives_what_a_copy_of_it_gives(repositories: Repositories) -> None:
+    commit = repositories.tag("v1", BASE, "--annotate", "-m", "one")
+    copied = repositories.side(repositories.overlay("../deploy", **BASE))
+    for ref in ("v1", commit):
+        remote = repositories.side(repositories.overlay(f"{repositories.url}//deploy?ref={ref}"))
+        assert objects(remote) == objects(copied) != []
+    (web,) = (d for d in remote.objects if d.key.name == "prod-web")
+    name = repositories.bases.bare.with_suffix("").as_posix().strip("/").replace("/", "-")
+    place = web.document.place(("data", "color"))
+    assert str(place) == f".remote-bases/{name}@{commit[:12]}/deploy/web.yaml:6:10"
+
+
+def test_a_base_of_a_base_obeys_the_same_list(repositories: Repositories, tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    far = make_origin(tmp_path / "far")
+    far.commit({"kustomization.yaml": "resources: [web.yaml]\n", "web.yaml": WEB.format(color="x")})
+    run_git(far.work, "tag", "v9")
+    run_git(far.work, "push", "--quiet", "origin", "v9")
+    nested = f"file://{far.bare}//?ref=v9"
+    repositories.tag("v1", {"kustomization.yaml": f"resources: ['{nested}']\n"})
+    base = f"{repositories.url}//?ref=v1"
+    finding = repositories.finding(base)
+    assert finding.code == "GK3402"
+    assert finding.places[0].file.endswith("/kustomization.yaml")
+    assert ".remote-bases/" in finding.places[0].file
+    repositories.allowed.append(f"file://{far.bare}")
+    (web,) = objects(repositories.side(repositories.overlay(base)))
+    assert web["metadata"]["name"] == "prod-web"
+
+
+def test_a_tag_is_what_it_was_when_it_was_fetched(
+    repositories: Repositories, tmp_path: Path
+) -> None:
+    """Through a server, because a repository of this machine is read in place."""
+    ca = issue("authority")
+    tls = context(tmp_path, issue("server", ca))
+    credentials = GitCredentials(ca=ca.certificate)
+    asked: list[str] = []
+    with serve(repositories.bases.bare.parent, tls=tls, asked=asked) as address:
+        repositories.url = f"{address}/origin.git"
+        repositories.allowed = [repositories.url]
+        mirrors = BaseMirrors(tmp_path / "state" / BASES, credentials=credentials)
+        BaseMirrors.shared = mirrors  # the fixture puts the former one back
+        first = repositories.tag("v1", BASE)
+        base = f"{repositories.url}/deploy?ref=v1"
+        commit = repositories.overlay(base)
+        before = objects(repositories.side(commit))
+        count = len(asked)
+        moved = repositories.tag("v1", {"deploy/web.yaml": WEB.format(color="red")})
+        assert objects(repositories.side(commit)) == before
+        assert len(asked) == count, asked[count:]
+        by_id = repositories.overlay(f"{repositories.url}/deploy?ref={moved}")
+        assert objects(repositories.side(by_id)) != before
+        BaseMirrors.shared = mirrors.kept
+        assert objects(repositories.side(commit)) == before
+        never = repositories.overlay(f"{repositories.url}/deploy?ref=v2")
+        (finding,) = repositories.side(never).findings
+        assert finding.code == "GK3420"
+        mirrors.close()
+    assert first != moved
+
+
+REFUSED = [
+    ("not listed", "file:///srv/other.git//deploy?ref=v1", "GK3402"),
+    ("no ref", "{url}//deploy", "GK3419"),
+    ("branch", "{url}//deploy?ref=main", "GK3419"),
+    ("no such tag", "{url}//deploy?ref=v9", "GK3419"),
+    ("no such commit", "{url}//deploy?ref=" + "0" * 40, "GK3419"),
+    ("short commit", "{url}//deploy?ref=0123abc", "GK3419"),
+    ("http", "http://127.0.0.1/origin.git//deploy?ref=v1", "GK3402"),
+    ("outside", "{url}//deploy/../../x?ref=v1", "GK3010"),
+    ("no folder", "{url}//nowhere?ref=v1", "GK3404"),
+    ("a file", "{url}//deploy/web.yaml?ref=v1", "GK3404"),
+    ("no kustomization", "{url}//plain?ref=v1", "GK3404"),
+    ("symlink", "{url}//linked?ref=v1", "GK3011"),
+    ("leaving", "{url}//leaving?ref=v1", "GK3404"),
+    ("cycle", "{url}//cycle?ref=v1", "GK3403"),
+    ("around", "../.remote-bases/x/deploy", "GK3404"),
+]  # fmt: skip
+
+
+def test_a_base_that_may_not_be_taken_is_refused_with_its_place(
+    repositories: Repositories,
+) -> None:
+    (repositories.bases.work / "linked").mkdir()
+    (repositories.bases.work / "linked" / "web.yaml").symlink_to("/etc/passwd")
+    repositories.tag(
+        "v1",
+        {
+            **BASE,
+            "plain/a.txt": "a",
+            "linked/kustomization.yaml": "resources: [web.yaml]\n",
+            "leaving/kustomization.yaml": "resources: [../../../app]\n",
+            "cycle/kustomization.yaml": f"resources: ['{repositories.url}//cycle?ref=v1']\n",
+        },
+    )
+    repositories.side(repositories.overlay(f"{repositories.url}//deploy?ref=v1"))  # it is mounted
+    found = {}
+    for name, base, _ in REFUSED:
+        finding = repositories.finding(base.format(url=repositories.url))
+        found[name] = finding.code
+        assert finding.places, name
+        assert "/tmp/gitkruise" not in finding.message
+    assert found == {name: code for name, _, code in REFUSED}
+
+
+def test_only_bases_are_remote(repositories: Repositories) -> None:
+    repositories.tag("v1", BASE)
+    text = f"patches: [{{path: '{repositories.url}//deploy/web.yaml?ref=v1'}}]\n"
+    (finding,) = repositories.side(
+        repositories.own.commit({"app/kustomization.yaml": text})
+    ).findings
+    assert finding.code == "GK3402"
+    assert finding.notes == (
+        ("next", "commit a copy; only resources, bases and components may be remote"),
+    )
+
+
+def test_many_bases_are_beyond_a_limit(repositories: Repositories) -> None:
+    names = [f"v{number}" for number in range(21)]
+    repositories.tag("v0", BASE)
+    for name in names:
+        run_git(repositories.bases.bare, "tag", "--force", name, "main")
+    bases = [f"{repositories.url}//common?ref={name}" for name in names]
+    assert repositories.finding(*bases).code == "GK3406"
+
+
+def test_a_worker_gets_bases_from_its_parent_and_a_stranger_only_known_ones(
+    repositories: Repositories, tmp_path: Path
+) -> None:
+    repositories.tag("v1", BASE)
+    repositories.tag("v2", {"deploy/web.yaml": WEB.format(color="red")})
+    ca = issue("authority")
+    tls = context(tmp_path, issue("server", ca))
+    pool = WorkerPool(tmp_path / "state", 1)
+    pool._bases._credentials = GitCredentials(ca=ca.certificate)
+    rules = (load_catalog(), Gates())
+    with serve(repositories.bases.bare.parent, tls=tls) as address:
+        repositories.url = f"{address}/origin.git"
+        repositories.allowed = [repositories.url]
+        one, two = (
+            repositories.overlay(f"{repositories.url}/deploy?ref={tag}") for tag in ("v1", "v2")
+        )
+        config = repositories.config()
+        try:
+            with Repository.open(str(repositories.own.bare)) as repository:
+                ours = asyncio.run(pool.side(repository, one, config, *rules))
+                known, new = (
+                    asyncio.run(pool.plan_text(repository, config, *rules, base="", head=head))
+                    for head in (one, two)
+                )
+                reader = Builder(
+                    repository=repository, unit=repositories.unit(), gates=Gates(),
+                    cache=ParseCache(),
+                )  # fmt: skip
+                request = BuildRequest(commit=two)
+                read = asyncio.run(pool.read(reader, request, load_catalog(), NOTHING))
+        finally:
+            pool.close()
+    assert [d.key.name.partition("-")[0] for d in ours.objects] == ["prod", "prod"]
+    assert "prod-web" in known.plan
+    assert [finding.code for finding in new.findings] == ["GK3420"]
+    assert read.objects is not None
+    assert {d.obj["data"].get("color") for d in read.objects} == {"red", None}
+
+
+def test_a_server_that_fails_is_not_asked_by_each_unit(
+    repositories: Repositories, tmp_path: Path
+) -> None:
+    repositories.tag("v1", BASE)
+    with serve(tmp_path / "nothing", tls=context(tmp_path, issue("server"))) as address:
+        repositories.url = f"{address}/origin.git"
+        repositories.allowed = [repositories.url]
+        commit = repositories.overlay(f"{repositories.url}/deploy?ref=v1")
+        errors = []
+        for _ in range(2):
+            with pytest.raises(SourceFailed) as caught:
+                repositories.side(commit)
+            errors.append(caught.value.findings)
+    assert errors[0][0].code == "GK3021"
+    assert errors[0] == errors[1]
+    assert str(errors[0][0].places[0]) == "app/kustomization.yaml:3:3"
