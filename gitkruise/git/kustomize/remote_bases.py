@@ -156,16 +156,19 @@ def _no_ref(address: BaseAddress) -> InvalidManifests:
 
 def bad_ref(url: str, why: str) -> InvalidManifests:
     """Return GK3419 for a base without a tag or a commit id."""
-    return InvalidManifests(
-        Finding(
-            code="GK3419",
-            message=f"the remote base {shown(hide_password(url))} needs a tag or a commit: {why}",
-            notes=(
-                ("why", "the same commit would give other objects when a branch moves"),
-                ("next", "end the base with ?ref=TAG or ?ref= and a full commit id"),
-            ),
-        )
-    )
+    because = ("why", "the same commit would give other objects when a branch moves")
+    following = "end the base with ?ref=TAG or ?ref= and a full commit id"
+    return _no_commit(url, why, because, ("next", following))
+
+
+def no_ref(url: str, what: str) -> InvalidManifests:
+    """Return GK3419 for a tag or a commit that a repository does not have."""
+    return _no_commit(url, f"it has no {what}", ("next", "push it, or name another in ?ref="))
+
+
+def _no_commit(url: str, why: str, *notes: tuple[str, str]) -> InvalidManifests:
+    message = f"the remote base {shown(hide_password(url))} needs a tag or a commit: {why}"
+    return InvalidManifests(Finding(code="GK3419", message=message, notes=notes))
 
 
 def not_fetched(url: str, ref: str) -> InvalidManifests:

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from gitkruise.errors import Finding, SourceFailed
 from gitkruise.git.helm.release import Release
-from gitkruise.git.kustomize.remote_bases import BaseOrigin, RemoteBases, bad_ref, not_fetched
+from gitkruise.git.kustomize.remote_bases import (
+    BaseOrigin,
+    RemoteBases,
+    bad_ref,
+    no_ref,
+    not_fetched,
+)
 from gitkruise.git.manifests.reader import Rendering
 from gitkruise.git.plumbing.process import SEARCH_PATH, GitCredentials
 from gitkruise.git.plumbing.refs import is_object_id
@@ -28,6 +34,7 @@ if TYPE_CHECKING:
 
 BASES: Final = "bases"  # folder of the state directory
 _TIMEOUT_S: Final = 30.0  # of a conversation: others wait for the reader that fetches
+_NOT_THERE: Final = "not our ref"  # git's words for an id that a server does not have
 _SILENT_S: Final = 20.0  # in which a repository that failed is not asked again
 
 
@@ -164,12 +171,19 @@ def _known(repository: Repository, ref: str) -> str:
 def _fetch(repository: Repository, ref: str) -> str:
     """Bring a tag or a commit here. Raises InvalidManifests GK3419, and SourceFailed."""
     if is_object_id(ref):
-        if not repository.bring_commit(ref):
-            raise bad_ref(repository.url, f"there is no commit {ref}")
+        try:
+            brought = repository.bring_commit(ref)
+        except SourceFailed as error:
+            if _NOT_THERE not in dict(error.findings[0].notes).get("git said", ""):
+                raise
+            brought = False
+        if not brought:
+            raise no_ref(repository.url, f"commit {ref}")
         return ref
     tag, branch = f"refs/tags/{ref}", f"refs/heads/{ref}"
     there = repository.ls_refs([tag, branch]).refs
     if tag in there:
         return repository.fetch_refs({tag: there[tag]})[tag]
-    why = f"{shown(ref)} is a branch, which moves" if branch in there else f"no tag {shown(ref)}"
-    raise bad_ref(repository.url, why)
+    if branch in there:
+        raise bad_ref(repository.url, f"{shown(ref)} is a branch, which moves")
+    raise no_ref(repository.url, f"tag {shown(ref)}")

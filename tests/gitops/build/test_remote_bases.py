@@ -25,6 +25,8 @@ from gitkruise.model.gitops.config import Config, GitSource, GitSourceSpec, Unit
 from gitkruise.model.workloads.feature_gates import Gates
 from tests.git.repos import make_origin, run_git, serve
 from tests.git.tls import context, issue
+from tests.gitops.build.test_charts import commit
+from tests.gitops.stage import MakeStage
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kubectl")]
 
@@ -158,6 +160,12 @@ def test_a_tag_is_what_it_was_when_it_was_fetched(
         never = repositories.overlay(f"{repositories.url}/deploy?ref=v2")
         (finding,) = repositories.side(never).findings
         assert finding.code == "GK3420"
+        BaseMirrors.shared = mirrors
+        for ref in ("v2", "0" * 40):
+            (finding,) = repositories.side(
+                repositories.overlay(f"{repositories.url}/deploy?ref={ref}")
+            ).findings
+            assert (finding.code, "it has no" in finding.message) == ("GK3419", True), finding
         mirrors.close()
     assert first != moved
 
@@ -282,3 +290,25 @@ def test_a_server_that_fails_is_not_asked_by_each_unit(
     assert errors[0][0].code == "GK3021"
     assert errors[0] == errors[1]
     assert str(errors[0][0].places[0]) == "app/kustomization.yaml:3:3"
+
+
+def test_a_tag_that_is_pushed_later_is_found(repositories: Repositories, staged: MakeStage) -> None:
+    repositories.tag("v1", BASE)
+    bases = {"kustomize": {"remoteBases": [{"url": repositories.url}]}}
+    stage = staged(path="app", render=bases)
+    listing = f"resources: ['{repositories.url}//deploy?ref=%s']\n"
+
+    async def script() -> None:
+        async with stage.running():
+            await commit(stage, {"app/kustomization.yaml": listing % "v1"})
+            assert (stage.state, stage.record.findings) == ("Done", ())
+            await commit(stage, {"app/kustomization.yaml": listing % "v2"})
+            (finding,) = stage.record.findings
+            assert (stage.state, finding.code) == ("Rejected", "GK3419")
+            assert stage.get("ConfigMap", "web")["data"] == {"color": "blue"}
+            repositories.tag("v2", {"deploy/web.yaml": WEB.format(color="red")})
+            await stage.rest(130)
+            assert (stage.state, stage.record.findings) == ("Done", ())
+            assert stage.get("ConfigMap", "web")["data"] == {"color": "red"}
+
+    stage.play(script)
