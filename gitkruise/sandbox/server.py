@@ -186,6 +186,7 @@ async def _open_cluster(
     objects, version = store.load()
     if version:
         world.restore(objects, version)
+        world.add_namespaces(clock.now())  # a reset leaves none
     journal = GroupCommit(store, encoder, version)
     await stack.enter_async_context(journal.running())
     return Cluster(world, clock.now, journal=journal, encoder=encoder)

@@ -15,6 +15,7 @@ from gitkruise.wire.primitives.requests import PODS, ApiRequest
 from gitkruise.world.api.cluster import World
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SPACES = GroupKind("", "Namespace")
 
 # id: what the pod was left with -> whether it is still there
 LEFT = {
@@ -50,3 +51,14 @@ def test_each_node_has_the_lease_that_kubectl_describes(kubelet: bool, holders: 
         part.run(world, NOW)
     leases = world.objects(GroupKind("coordination.k8s.io", "Lease"), "kube-node-lease")
     assert [lease["spec"]["holderIdentity"] for lease in leases] == holders
+
+
+def test_an_emptied_store_gets_its_first_namespaces_again() -> None:
+    world = World(load_catalog())
+    first = [obj["metadata"]["name"] for obj in world.objects(SPACES)]
+    world.restore([], 50)
+    assert [*world.objects(SPACES)] == []
+    world.add_namespaces(NOW)
+    world.add_namespaces(NOW)
+    assert [obj["metadata"]["name"] for obj in world.objects(SPACES)] == first
+    assert min(int(obj["metadata"]["resourceVersion"]) for obj in world.objects(SPACES)) > 50

@@ -51,14 +51,20 @@ class World:
         `gates` are those of the protection of pods; `admit` has its own.
         """
         self.state = ObjectStore(catalog, admit=admit, seed=seed, gates=gates)
+        self.add_namespaces(start)
+
+    def add_namespaces(self, now: datetime) -> None:
+        """Create the first namespaces that are missing, as kube-apiserver does at its start."""
         for name in NAMESPACES:
+            if self.state.get(ObjectKey("", "Namespace", "", name)) is not None:
+                continue
             request = ApiRequest(
                 verb="create",
                 resource=ResourceRef("", "v1", "namespaces"),
                 body={"metadata": {"name": name}},
                 params={"fieldManager": "kube-apiserver"},
             )
-            self.handle(request, start)
+            self.handle(request, now)
 
     @property
     def version(self) -> int:
