@@ -27,11 +27,11 @@ _GITHUB: Final = re.compile(r"(?:www\.)?github\.com/", re.IGNORECASE)
 _START: Final = re.compile(r"[a-z]+://[^/]*/|[^/:]*:", re.IGNORECASE)  # up to the host
 # Where the repository ends: each with the folder as its second group, the first that fits counts.
 _ENDS: Final = (
-    re.compile(r"(.+?)//+(.*)"),
-    re.compile(r"(.+?\.git)(?:/(.*))?"),
-    re.compile(r"(.+?/_git/[^/]+)(?:/(.*))?"),
-    re.compile(r"([^/]+/[^/]+)(?:/(.*))?"),
-    re.compile(r"(.+)()"),
+    re.compile(r"(.+?)//+(.*)", re.DOTALL),
+    re.compile(r"(.+?\.git)(?:/(.*))?", re.DOTALL),
+    re.compile(r"(.+?/_git/[^/]+)(?:/(.*))?", re.DOTALL),
+    re.compile(r"([^/]+/[^/]+)(?:/(.*))?", re.DOTALL),
+    re.compile(r"(.+)()", re.DOTALL),
 )
 # What only concerns how kustomize would fetch.
 _IGNORED: Final = frozenset({"timeout", "submodules", "depth"})

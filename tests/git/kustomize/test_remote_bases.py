@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gitkruise.errors import InvalidManifests
 from gitkruise.git.kustomize.remote_bases import BaseAddress, RemoteBases, parse_base
@@ -84,3 +86,14 @@ def test_a_folder_outside_of_the_repository_is_refused() -> None:
     for folder in ("/../../x", "/a/../../x", "/..", "/a\\b"):
         with pytest.raises(InvalidManifests, match="GK3010"):
             bases.find(f"{HUB}/{folder}?ref=v1")
+
+
+PIECES = st.sampled_from(
+    ["https://", "git::", HUB, "git@", "//", "?ref=", ".git", "\n", "..", "%00"]
+)
+
+
+@given(text=st.lists(PIECES | st.text(max_size=4), max_size=8).map("".join))
+def test_no_text_raises_another_error(text: str) -> None:
+    with pytest.raises(InvalidManifests):
+        RemoteBases((HUB,)).find(text)
