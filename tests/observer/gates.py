@@ -14,7 +14,6 @@ from typing import Final
 
 import yaml
 
-from tests.git.repos import run_git
 from tests.gitops.programs import SOURCE, unit
 from tests.observer.histories import (
     BRANCH,
@@ -22,13 +21,12 @@ from tests.observer.histories import (
     EDITS,
     RECORDED,
     SINK,
-    STATUS,
     UNITS,
     Player,
     rewritten,
 )
 from tests.observer.plans import Plan, object_lies, read_plan
-from tests.observer.truth import Named, Obj, Seen, files, look
+from tests.observer.truth import Named, Obj, Seen, look
 
 GATED: Final = "one"  # the unit that waits; the other one goes on
 WINDOW: Final = 'windows: [{{kind: allow, schedule: "0 */2 * * *", duration: 10m}}]'
@@ -175,26 +173,24 @@ class GatedPlayer(Player):
 
     def _approve(self) -> None:
         """Approve what the unit says it waits for, as its record tells how."""
-        bare, work = self.program.origin.bare, self.program.origin.work
-        newest = files(bare, run_git(bare, "rev-parse", STATUS))
+        newest = self._record()
         records = [yaml.safe_load(newest[f"units/shop/{name}/status.yaml"]) for name in UNITS]
         asked = [record["waits"] for record in records if record.get("waits")]
         found = _APPROVAL.search(", ".join(asked))
         if found:
-            run_git(work, "commit", "-q", "--allow-empty", "-m", "agreed", "--trailer", found[0])
-            run_git(work, "push", "-q", "origin", "main")
+            self.checkout.commit({}, "agreed", "--trailer", found[0])
+            self.checkout.push("main", self.checkout.tip("main"))
 
     def _rewrite(self) -> None:
         """Force another history on the ref: it lacks the newest commit."""
-        work = self.program.origin.work
-        words = ["--amend", "--allow-empty"]
-        run_git(work, "commit", "-q", *words, "-m", f"rewritten {self.random.random()}")
-        run_git(work, "push", "-q", "-f", "origin", "main", f"main:{BRANCH}")
+        self.checkout.commit({}, f"rewritten {self.random.random()}", "--amend")
+        for branch in ("main", BRANCH):
+            self.checkout.push(branch, self.checkout.tip("main"))
         self.refused = True
 
     def _accept(self) -> None:
         """Accept the history. Its first commit deletes nothing: it may not be the last word."""
-        newest = run_git(self.program.origin.work, "rev-parse", "HEAD")
+        newest = self.checkout.tip("main")
         wanted = {found for objects in super()._wanted().values() for found in objects or ()}
         self.spared = frozenset(look(self.program.objects).objects.keys() - wanted)
         accepted = f'{_NAME}, annotations: {{{{"gitkruise.io/accept-rewrite": "{newest}"}}}}'

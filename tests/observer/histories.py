@@ -9,13 +9,13 @@ from pathlib import Path
 from random import Random  # noqa: TID251  histories are drawn from the seed of a test
 from typing import Any, Final
 
-from tests.git.repos import run_git
 from tests.gitops.programs import SOURCE, unit
 from tests.gitops.stage import config_map, documents
+from tests.observer.checkout import Checkout
 from tests.observer.plans import Plan, object_lies, pod_lies, read_plan
 from tests.observer.program import Program
 from tests.observer.statements import OUTLETS, Expected, live_lies, record_lies, text_lies
-from tests.observer.truth import Named, Obj, Seen, files, look, wanted
+from tests.observer.truth import Git, Named, Obj, Seen, look
 from tests.worlds import cloneset
 
 SINK: Final = """---
@@ -199,6 +199,8 @@ class Player:
     def __init__(self, folder: Path, seed: int) -> None:
         self.random, self.inside = Random(seed), seed % 2 == 0
         self.program = self._program(folder)
+        self.checkout = Checkout(self.program.origin)
+        self.git = Git(self.program.origin.bare)
         self.copy = first_copy(self.random)
         self.copies = [self.copy.duplicate()]
         self.good: dict[str, Mapping[Named, Obj]] = {}
@@ -216,6 +218,7 @@ class Player:
             self.program.play(lambda: self._script(steps), inside=self.inside)
         finally:
             self.program.stage.close()
+            self.git.close()
         return self.lies
 
     def _program(self, folder: Path) -> Program:
@@ -299,21 +302,20 @@ class Player:
     def _write(self, change: str) -> None:
         self.story.append(change)
         self.copies.append(self.copy.duplicate())
-        run_git(self.program.origin.work, "switch", "-q", "-C", BRANCH)
-        self.program.origin.commit(self.copy.files(), change, branch=BRANCH)
+        self.checkout.move(BRANCH, self.checkout.tip("main"))
+        self.checkout.commit(self.copy.files(), change)
+        self.checkout.push(BRANCH, self.checkout.tip(BRANCH))
 
     def _merge(self) -> None:
-        work = self.program.origin.work
-        run_git(work, "switch", "-q", "main")
-        run_git(work, "merge", "-q", "--ff-only", BRANCH)
-        run_git(work, "push", "-q", "origin", "main")
+        commit = self.checkout.tip(BRANCH)
+        self.checkout.move("main", commit)
+        self.checkout.push("main", commit)
 
     # Looking ------------------------------------------------------------------------------------
 
     def _wanted(self) -> dict[str, Mapping[Named, Obj] | None]:
-        bare = self.program.origin.bare
-        newest = run_git(bare, "rev-parse", "refs/heads/main")
-        return {name: wanted(bare, newest, name) for name in UNITS}
+        newest = self.git.commit("refs/heads/main")
+        return {name: self.git.wanted(newest, name) for name in UNITS}
 
     def _too_early(self) -> None:
         """No wait ends before the controller has read a commit that changes its unit."""
@@ -376,9 +378,8 @@ class Player:
         )
 
     def _record(self) -> dict[str, str]:
-        bare = self.program.origin.bare
-        newest = run_git(bare, "rev-parse", STATUS)
-        return {name: content.decode() for name, content in files(bare, newest).items()}
+        files = self.git.files(self.git.commit(f"refs/heads/{STATUS}"))
+        return {name: content.decode() for name, content in files.items()}
 
     def _all(self) -> dict[Named, Obj]:
         """Return everything that the newest good commits want."""

@@ -49,7 +49,7 @@ class PulledPlayer(Player):
     async def _opened(self) -> Plan:
         """Open a pull request, let it be planned, and return the plan of its comment."""
         self.number += 1
-        head = run_git(self.program.origin.bare, "rev-parse", f"refs/heads/{BRANCH}")
+        head = self.checkout.tip(BRANCH)
         run_git(
             self.program.origin.bare, "update-ref", f"refs/pull/{self.number}/head", head
         )  # the forge's own ref
@@ -75,7 +75,7 @@ class PulledPlayer(Player):
         self._write(self._edited(EDITS))
         plan = await self._opened()
         self._merge()
-        merged = run_git(self.program.origin.work, "rev-parse", "main")
+        merged = self.checkout.tip("main")
         self.forge.commits.add(merged)
         self.forge.end_pull(self.number, "merged", merged)
         after = await self._rest()
@@ -92,9 +92,8 @@ class PulledPlayer(Player):
         """Close a pull request without a merge: nothing changes."""
         self._write(f"declined: {self._edited(EDITS)}")
         plan = await self._opened()
-        work = self.program.origin.work
-        run_git(work, "switch", "-q", "main")
-        run_git(work, "push", "-q", "origin", f":{BRANCH}")
+        run_git(self.program.origin.work, "switch", "-q", "main")
+        self.checkout.withdraw(BRANCH)
         self.forge.end_pull(self.number, "closed")
         self.copies.pop()
         self.copy = self.copies[-1].duplicate()

@@ -80,7 +80,7 @@ def record_lies(units: Mapping[str, Expected], files: Mapping[str, str]) -> Iter
     }
     for unit in units.values():
         folder = f"units/{unit.name}"
-        status = yaml.safe_load(files[f"{folder}/status.yaml"])
+        status = yaml.load(files[f"{folder}/status.yaml"], yaml.CSafeLoader)
         if status["state"] != unit.state:
             told_state = f"{status['state']} ({status['message']})"
             yield f"record: {unit.name} is {told_state}, not {unit.state}"
@@ -93,7 +93,8 @@ def record_lies(units: Mapping[str, Expected], files: Mapping[str, str]) -> Iter
         if listed - unit.withheld != set(unit.own):  # withheld ones may be listed, as Stuck
             yield f"objects.tsv of {unit.name}: {sorted(listed)}, not {sorted(unit.own)}"
         for name, state, live in unit.rollouts():
-            text = yaml.safe_load(files[f"{folder}/rollouts/CloneSet.{name}.yaml"])
+            rollout = files[f"{folder}/rollouts/CloneSet.{name}.yaml"]
+            text = yaml.load(rollout, yaml.CSafeLoader)
             if text["state"] != state:
                 yield f"record: CloneSet {name} is {text['state']}, not {state}"
             if text["desired"]["replicas"] != live["spec"]["replicas"]:

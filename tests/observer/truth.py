@@ -6,13 +6,10 @@ manifests that histories write are CloneSets and ConfigMaps, so few rules are ne
 
 from __future__ import annotations
 
-import io
 import subprocess
-import tarfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -35,23 +32,64 @@ class Named(NamedTuple):
         return f"{self.kind}/{self.name}"
 
 
-@lru_cache(maxsize=64)
-def files(repository: Path, commit: str) -> Mapping[str, bytes]:
-    """Return all files of a commit."""
-    words = ["git", "-C", str(repository), "archive", "--format=tar", commit]
-    packed = subprocess.run(words, capture_output=True, check=True).stdout
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        return {m.name: archive.extractfile(m).read() for m in archive if m.isfile()}  # type: ignore[union-attr]
+class Git:
+    """A repository, read by one lasting git: a program for each look took most of its time."""
+
+    def __init__(self, folder: Path) -> None:
+        words = ["git", "-C", str(folder), "cat-file", "--batch"]
+        self._program = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._files: dict[str, Mapping[str, bytes]] = {}
+
+    def close(self) -> None:
+        self._program.communicate()
+
+    def commit(self, ref: str) -> str:
+        """Return the commit that a ref names now."""
+        return self._read(ref, "commit")[0]
+
+    def files(self, commit: str) -> Mapping[str, bytes]:
+        """Return all files of a commit."""
+        if commit not in self._files:
+            self._files[commit] = dict(self._below(f"{commit}^{{tree}}", ""))
+        return self._files[commit]
+
+    def wanted(self, commit: str, folder: str) -> dict[Named, Obj] | None:
+        """Return the objects a commit wants in a unit; None when the API would refuse them."""
+        files = self.files(commit)
+        return wanted(content for name, content in files.items() if name.startswith(f"{folder}/"))
+
+    def _below(self, tree: str, folder: str) -> Iterator[tuple[str, bytes]]:
+        data = self._read(tree, "tree")[1]
+        while data:
+            head, _, data = data.partition(b"\0")
+            mode, _, name = head.partition(b" ")
+            id_, data = data[:20].hex(), data[20:]
+            path = folder + name.decode()
+            if mode == b"40000":
+                yield from self._below(id_, f"{path}/")
+            else:
+                yield path, self._read(id_, "blob")[1]
+
+    def _read(self, name: str, kind: str) -> tuple[str, bytes]:
+        """Return the id and the bytes of an object."""
+        asked, answer = self._program.stdin, self._program.stdout
+        assert asked is not None
+        assert answer is not None
+        asked.write(f"{name}\n".encode())
+        asked.flush()
+        id_, found, size = answer.readline().decode().split()
+        assert found == kind, f"{name} is a {found}"
+        data = answer.read(int(size))
+        assert answer.read(1) == b"\n"
+        return id_, data
 
 
-def wanted(repository: Path, commit: str, folder: str) -> dict[Named, Obj] | None:
-    """Return the objects that a commit wants in a unit; None when the API would refuse them."""
+def wanted(contents: Iterable[bytes]) -> dict[Named, Obj] | None:
+    """Return the objects of files; None when the API would refuse them."""
     found: dict[Named, Obj] = {}
-    for name, content in files(repository, commit).items():
-        if not name.startswith(f"{folder}/"):
-            continue
+    for content in contents:
         try:
-            documents = [one for one in yaml.safe_load_all(content) if one is not None]
+            documents = [one for one in yaml.load_all(content, yaml.CSafeLoader) if one is not None]
         except yaml.YAMLError:
             return None
         for obj in documents:
