@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import selectors
 import shlex
@@ -215,10 +216,31 @@ class Tether:
 
 def launch(command: list[str]) -> subprocess.Popen[bytes]:
     """Start one complete command in its own process group."""
+    words, environment = without_env(command)
+    try:
+        return _started(words, environment)
+    except (FileNotFoundError, PermissionError):
+        return _started(command, None)  # the program env reports it, and ends with 126 or 127
+
+
+def _started(words: list[str], environment: dict[str, str] | None) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603  our own words, no shell
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        words, env=environment,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         start_new_session=True, preexec_fn=Tether.hook,  # noqa: PLW1509  set in workers alone
     )  # fmt: skip
+
+
+def without_env(command: list[str]) -> tuple[list[str], dict[str, str] | None]:
+    """Split `env -i NAME=value … PROGRAM …` into the words from PROGRAM on and its environment.
+
+    The program env takes a third of the CPU time of a short git.
+    """
+    if command[:2] != ["env", "-i"]:
+        return command, None
+    pairs = list(itertools.takewhile(lambda word: "=" in word, command[2:]))
+    environment = dict(pair.split("=", 1) for pair in pairs)
+    return command[2 + len(pairs) :], environment
 
 
 def collect(
