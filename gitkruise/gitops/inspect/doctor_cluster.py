@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from gitkruise.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
 from gitkruise.gitops.cluster.engine import kruise_is_alive
 from gitkruise.gitops.cluster.shard_leases import shards_of
-from gitkruise.gitops.install.installer import InstallOptions, manifests
+from gitkruise.gitops.install.installer import roles
 from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.client.discovery import CRDS, listed
 from gitkruise.kube.client.transport import Transport
@@ -234,12 +234,8 @@ async def installed_shards(transport: Transport, namespace: str, lease: str) -> 
 
 def needed_rights(shards: int = 1) -> tuple[Right, ...]:
     """Return the rights in the roles of deploy/ that CloneSets and applying from git need."""
-    roles = [
-        obj
-        for obj in manifests(InstallOptions(shards=shards))
-        if obj["kind"] in {"Role", "ClusterRole"} and get(obj, "metadata", "name") in _ROLES
-    ]
-    return tuple(dict.fromkeys(right for role in roles for right in _rights(role)))
+    needed = (role for role in roles(shards) if get(role, "metadata", "name") in _ROLES)
+    return tuple(dict.fromkeys(right for role in needed for right in _rights(role)))
 
 
 def _rights(role: Obj) -> Iterator[Right]:

@@ -108,6 +108,16 @@ def manifests(wishes: InstallOptions) -> tuple[Obj, ...]:
     return tuple(_with_image(obj, wishes.image) for obj in moved)
 
 
+def roles(shards: int = 1) -> Iterator[Obj]:
+    """The roles of deploy/ for a number of shards; definitions of kinds, most of its text, are not read.
+
+    Raises FileNotFoundError or InvalidManifests when the installation is damaged.
+    """
+    objects = _kustomization(data_dir("deploy"), leave_out=("crds/",))
+    found = (obj for obj in objects if obj["kind"] in {"Role", "ClusterRole"})
+    return (with_shards(obj, shards) for obj in found)
+
+
 def every_object(namespace: str) -> tuple[Obj, ...]:
     """Everything that deploy/ can bring into a cluster: `install` and `bootstrap` with each flag,
     and what kubectl applies by hand, the agent and the monitoring.
@@ -167,10 +177,12 @@ def _without_file(obj: Obj) -> Obj:
     return obj
 
 
-def _kustomization(folder: Path) -> Iterator[Obj]:
+def _kustomization(folder: Path, leave_out: tuple[str, ...] = ()) -> Iterator[Obj]:
+    """Objects of a kustomization, apart from those of some folders."""
     (index,) = _read(folder / "kustomization.yaml")
     for name in index["resources"]:
-        yield from _read(folder / name)
+        if not name.startswith(leave_out):
+            yield from _read(folder / name)
 
 
 def _generated(folder: Path) -> Iterator[Obj]:
