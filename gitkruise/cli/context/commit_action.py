@@ -25,7 +25,6 @@ from gitkruise.cli.context.local_repository import fetch_records
 from gitkruise.cli.context.resource_args import parse_object
 from gitkruise.errors import Finding, NothingToDo, UsageProblem
 from gitkruise.git.push.user_push import Publisher
-from gitkruise.git.push.worktree import commit_id
 from gitkruise.git.repository.mirror import local_folder
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import (
@@ -166,7 +165,7 @@ async def _action_args(
     repository: Repository, target: ActionTarget, options: ActionOptions
 ) -> ActionArgs:
     if options.verb == ActionVerb.ROLLBACK and options.to:
-        return ActionArgs(to=commit_id(repository.git_dir, options.to))
+        return ActionArgs(to=repository.named(options.to))
     if options.verb != ActionVerb.HOLD or options.partition or options.updated:
         return ActionArgs(partition=options.partition, updated=options.updated)
     if not options.cluster.given:

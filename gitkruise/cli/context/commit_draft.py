@@ -17,7 +17,6 @@ from gitkruise.cli.context.next_commands import joined, lines_carrying
 from gitkruise.errors import InvalidManifests, NothingToDo
 from gitkruise.git.push.status_branch import edit_tree
 from gitkruise.git.push.user_push import Branch, Publisher
-from gitkruise.git.push.worktree import commit_id
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import edit_diff
 from gitkruise.gitops.actions.target import DRY_RUN, BranchState, commit_over, read_branch
@@ -163,14 +162,14 @@ async def drafted(
 async def given_config(repository: Repository, options: CommitOptions) -> Config | None:
     """The configuration that is not in the repository: a file, or objects of the cluster."""
     if options.config_path is None:
-        head = commit_id(repository.git_dir, "HEAD")
+        head = repository.named("HEAD")
         return await units_of_cluster(options.cluster, repository, head)
 
     return load_config(options.config_path)
 
 
 def config_of(repository: Repository, given: Config | None, revision: str) -> Config:
-    return given or config_at(repository, commit_id(repository.git_dir, revision))
+    return given or config_at(repository, repository.named(revision))
 
 
 def branch_states(

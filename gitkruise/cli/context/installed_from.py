@@ -42,7 +42,7 @@ def installed_from(variables: Mapping[str, str], name: str = "gitkruise") -> Ins
 
 def _of_checkout(folder: Path) -> InstalledFrom:
     try:
-        tree = WorkTree(folder)
+        tree = WorkTree.holding(folder)
         return InstalledFrom(tree.head()[0], changed=bool(tree.dirty()))
     except SourceFailed:  # an unpacked archive, or no git on this machine
         return InstalledFrom()

@@ -244,8 +244,7 @@ def _cluster_record(repository: Repository, cluster: str, ref: str, tip: str) ->
 
 def named_commit(path: str, id_: str) -> str:
     """Return the full id of a commit of the repository at `path`. Raises SourceFailed GK3201."""
-    from gitkruise.git.push.worktree import commit_id  # noqa: PLC0415  runs git
     from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
 
     with Repository.open(path) as repository:
-        return commit_id(repository.git_dir, id_)
+        return repository.named(id_)

@@ -14,7 +14,6 @@ from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.errors import Finding, RecordMissing, TimedOut, UsageProblem
 from gitkruise.git.push.user_push import Publisher
-from gitkruise.git.push.worktree import commit_id
 from gitkruise.git.repository.mirror import local_folder
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.config.loader import load_config
@@ -75,7 +74,7 @@ def _question(awaited: WaitOptions, repository: Repository) -> WaitCondition:
     config = None
     if awaited.config_path is not None:
         config = load_config(awaited.config_path)
-    commit = commit_id(repository.git_dir, awaited.commit)
+    commit = repository.named(awaited.commit)
     return WaitCondition(repository, load_catalog(), commit, awaited.goal, config)
 
 

@@ -30,23 +30,23 @@ def inert(listed: str, variables: Mapping[str, str]) -> dict[str, str]:
     `listed` is what `LIST` prints. Keys that the user's own configuration sets, too, have that
     value; others have the default of git, or one that runs nothing.
     """
-    pairs = list(_pairs(listed))
+    pairs = list(settings(listed))
     theirs = dict.fromkeys(key for scope, key, _ in pairs if scope in _OWN and _runs(key))
-    settings: list[tuple[str, str]] = []
+    chosen: list[tuple[str, str]] = []
     for key in theirs:
         users = [
             value for scope, known, value in pairs if known == key and scope not in _OVERRIDDEN
         ]
         last = key.rpartition(".")[2]
         if last == "helper":  # a list: the empty entry takes back what was named before
-            settings += [(key, ""), *((key, value) for value in users)]
+            chosen += [(key, ""), *((key, value) for value in users)]
         else:
-            settings.append(
+            chosen.append(
                 (key, users[-1] if users else _DEFAULTS.get(key, _DEFAULTS.get(last, "")))
             )
     start = int(variables.get("GIT_CONFIG_COUNT") or 0)
-    out = {"GIT_CONFIG_COUNT": str(start + len(settings))} if settings else {}
-    for number, (key, value) in enumerate(settings, start):
+    out = {"GIT_CONFIG_COUNT": str(start + len(chosen))} if chosen else {}
+    for number, (key, value) in enumerate(chosen, start):
         out |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return out
 
@@ -55,8 +55,8 @@ def _runs(key: str) -> bool:
     return _RUNS.fullmatch(key.casefold()) is not None
 
 
-def _pairs(listed: str) -> Iterator[tuple[str, str, str]]:
-    """(scope, key, value) of each setting."""
+def settings(listed: str) -> Iterator[tuple[str, str, str]]:
+    """(scope, key, value) of each setting that `LIST` prints."""
     words = listed.split("\0")
     for scope, entry in zip(words[::2], words[1::2], strict=False):
         key, _, value = entry.partition("\n")

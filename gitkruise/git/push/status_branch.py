@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from gitkruise.errors import Finding, RefMissing, SourceFailed
+from gitkruise.errors import Finding, SourceFailed
 from gitkruise.git.plumbing.commits import (
     CommitAuthor,
     format_commit,
@@ -70,10 +70,8 @@ class _Line:
 
     def tip(self) -> str | None:
         """The newest commit now, fetched; None while the ref does not exist."""
-        try:
-            self._tip = self._repository.fetch(self.ref)
-        except RefMissing:
-            self._tip = None
+        there = self._repository.ls_refs([self.ref]).refs
+        self._tip = self._repository.fetch_refs(there).get(self.ref)
         self._known = True
         return self._tip
 

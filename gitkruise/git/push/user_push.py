@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from gitkruise.errors import BranchNotReady, Finding, RefMissing, SourceFailed
 from gitkruise.git.plumbing.errors import RefMoved, push_refused, remote_failure
 from gitkruise.git.plumbing.process import Result
 from gitkruise.git.plumbing.refs import full_ref
-from gitkruise.git.plumbing.safe_config import LIST, inert
+from gitkruise.git.plumbing.safe_config import LIST, inert, settings
 from gitkruise.git.push.worktree import WorkTree, dirty_tree
 from gitkruise.printable import shown
 
@@ -26,8 +27,9 @@ _ELSEWHERE: Final = frozenset(
 )  # fmt: skip
 _SAFE: Final = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "push.followTags=false",
                 "submodule.recurse=false", "protocol.ext.allow=never")  # fmt: skip
+_REMOTE: Final = re.compile(r"remote\.(?P<name>[^/].*)\.[^.]+")  # a setting of it
 _FETCH: Final = ("fetch", "--upload-pack=git-upload-pack", "--quiet", "--no-tags",
-                 "--end-of-options")  # fmt: skip
+                 "--no-auto-maintenance", "--end-of-options")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +64,17 @@ class Publisher:
         listed = self._launch(["-C", str(folder), *LIST])
         text = listed.output.decode("utf-8", "surrogateescape")
         self._environment |= inert(text, self._environment)
-        words = ["-C", str(folder), "rev-parse", "--is-bare-repository", "--absolute-git-dir"]
-        result = self._launch(words)
-        if result.status:
+        self._settings = {key: value for _, key, value in settings(text)}  # the last value counts
+        words = ["--is-bare-repository", "--absolute-git-dir", "--show-toplevel"]
+        result = self._launch(["-C", str(folder), "rev-parse", *words])
+        is_bare, *paths = result.output.decode("utf-8", "surrogateescape").split("\n")[:-1] or [""]
+        if not paths:
             message = f"there is no git repository at {shown(str(folder))}"
             raise SourceFailed(Finding(code="GK3103", message=message))
-        bare, git_dir = result.output.decode("utf-8", "surrogateescape").rstrip("\n").split("\n")
-        self.git_dir = Path(git_dir)
-        self.tree = None if bare == "true" else WorkTree(folder)
+        self.git_dir, *tops = map(Path, paths)
+        self.tree = WorkTree(tops[0], self.git_dir) if tops else None
+        if not tops and is_bare != "true":
+            self.tree = WorkTree.holding(folder)  # it says what is wrong with a folder in .git
 
     @property
     def folder(self) -> Path:
@@ -111,7 +116,7 @@ class Publisher:
     def _remote(self, name: str) -> str:
         """The remote the branch belongs to: its own, else origin, else the only one."""
         known = self.remotes()
-        own = self._said(["config", "--get", f"branch.{name}.remote"]) if known else ""
+        own = self._settings.get(f"branch.{name}.remote", "")
         if own in known or "origin" in known:
             return own if own in known else "origin"
         return known[0] if len(known) == 1 else ""
@@ -144,13 +149,14 @@ class Publisher:
 
     def remotes(self) -> list[str]:
         """The remotes a checkout has; a bare repository is what others read, and has none."""
-        return self._said(["remote"]).split() if self.tree else []
+        found = map(_REMOTE.fullmatch, self._settings if self.tree else ())
+        return sorted({match["name"] for match in found if match})
 
     def address(self, branch: Branch) -> str:
         """URL at which others reach the repository of the branch, as it is configured here."""
         if not branch.remote:
             return str(self.folder)
-        return self._said(["config", "--get", f"remote.{branch.remote}.url"])
+        return self._settings.get(f"remote.{branch.remote}.url", "")
 
     def fetch_status(self, limit_s: float = _TIME_S) -> None:
         """Bring the status branches of every remote here, whatever its name. Raises GK31xx.

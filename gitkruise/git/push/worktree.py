@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from gitkruise.errors import BranchNotReady, Finding, RefMissing, SourceFailed
-from gitkruise.git.plumbing.process import git_command
+from gitkruise.errors import BranchNotReady, Finding, SourceFailed
+from gitkruise.git.plumbing.process import OUTPUT_MAX, collect, git_command, launch
 from gitkruise.git.plumbing.safe_config import LIST, inert
 from gitkruise.printable import shown
 
@@ -24,13 +24,21 @@ _WHO: Final = {
 
 
 class WorkTree:
-    """The checkout that holds a folder. Raises SourceFailed GK3103 when there is none."""
+    """A checkout by its top folder and its repository."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, top: Path, git_dir: Path) -> None:
+        self.top, self._git_dir = top, git_dir
+
+    @classmethod
+    def holding(cls, folder: Path) -> WorkTree:
+        """The checkout that holds a folder. Raises SourceFailed GK3103 when there is none."""
         words = ["-C", str(folder), "rev-parse", "--show-toplevel", "--absolute-git-dir"]
         top, git_dir = _run(None, words).removesuffix("\n").split("\n")
-        self.top, self._git_dir = Path(top), Path(git_dir)
-        self._inert = inert(_run(self._git_dir, ["-C", str(self.top), *LIST]), {})
+        return cls(Path(top), Path(git_dir))
+
+    @functools.cached_property
+    def _inert(self) -> Mapping[str, str]:
+        return inert(_run(self._git_dir, ["-C", str(self.top), *LIST]), {})
 
     def dirty(self) -> list[str]:
         """Paths that differ from HEAD, and manifests git does not know yet; renames by new name."""
@@ -88,20 +96,6 @@ def dirty_tree(paths: Sequence[str], *, unchanged: str, next_: str) -> SourceFai
     )
 
 
-def commit_id(git_dir: Path, revision: str) -> str:
-    """The commit a user means by `HEAD~2`, `main@{upstream}` or any other name git knows.
-
-    Raises SourceFailed GK3201.
-    """
-    words = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"]
-    try:
-        return _run(git_dir, words).strip()
-    except SourceFailed:
-        message = f'there is no commit "{revision}" in {git_dir.parent}'
-        notes = (("next", "git log --oneline --all   lists what is there; git fetch gets more"),)
-        raise RefMissing(Finding(code="GK3201", message=message, notes=notes)) from None
-
-
 def addresses(git_dir: Path) -> tuple[str, ...]:
     """The addresses of a repository: its folder, and the URLs of its remotes."""
     settings = _run(git_dir, [*LIST]).split("\0")
@@ -117,11 +111,8 @@ def _run(
     if git_dir is not None and words[0] == "-C":
         env["GIT_WORK_TREE"] = words[1]
     command = git_command(git_dir, words, environment=env)
-    done = subprocess.run(  # noqa: S603  our own words, no shell
-        command, check=False, capture_output=True, timeout=_TIME_S, encoding="utf-8",
-        errors="surrogateescape",
-    )  # fmt: skip
-    if done.returncode:
-        message = f"git cannot read the working tree: {done.stderr.strip() or done.returncode}"
+    result = collect(launch(command), timeout_s=_TIME_S, output_max=OUTPUT_MAX)
+    if result.status:
+        message = f"git cannot read the working tree: {result.errors.strip() or result.status}"
         raise SourceFailed(Finding(code="GK3103", message=message))
-    return done.stdout
+    return result.output.decode("utf-8", "surrogateescape")

@@ -17,6 +17,7 @@ from gitkruise.wire.primitives.log_line import log_line
 
 GIT_MIN: Final = (2, 36)  # cat-file --batch-command
 SETUP_S: Final = 60.0
+_PARTS: Final = ("HEAD", "objects", "refs")  # of a repository that is no linked checkout
 
 
 def ensure_mirror(launch: Launch, git_dir: Path) -> None:
@@ -66,6 +67,8 @@ def local_git_dir(path: Path, url: str) -> Path:
     git.Repo would ask the caller's GIT_* variables, which may name another repository.
     """
     for candidate in (path / ".git", path):
+        if all((candidate / part).exists() for part in _PARTS):
+            return candidate.resolve()  # most are so, and a program of git would say the same
         command = git_command(candidate.absolute(), ["rev-parse", "--absolute-git-dir"])
         if candidate.exists():
             result = process.collect(process.launch(command), timeout_s=SETUP_S, output_max=1 << 16)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from gitkruise.errors import Finding, InvalidManifests, PathMissing, SourceFailed
+from gitkruise.errors import Finding, InvalidManifests, PathMissing, RefMissing, SourceFailed
 from gitkruise.git.plumbing import process, tree_walk
 from gitkruise.git.plumbing.ancestry import FIRST, Lineage
 from gitkruise.git.plumbing.commits import parse_commit, parse_imported, tree_of
@@ -292,6 +292,18 @@ class Repository:
             raise ref_missing(self.url, ref, self._local_refs())
         return found
 
+    def named(self, revision: str) -> str:
+        """The commit a user means by `HEAD~2`, `main@{upstream}` or any other name git knows.
+
+        Raises SourceFailed GK3201.
+        """
+        found = None if "\n" in revision else self._reader.peel(f"{revision}^{{commit}}")
+        if found is None:
+            message = f'there is no commit "{revision}" in {self.git_dir.parent}'
+            next_ = "git log --oneline --all   lists what is there; git fetch gets more"
+            raise RefMissing(Finding(code="GK3201", message=message, notes=(("next", next_),)))
+        return found
+
     def _abbreviated(self, ref: str) -> str | None:
         if not re.fullmatch(r"[0-9a-f]{7,63}", ref):
             return None
@@ -317,11 +329,11 @@ class Repository:
     def _local_refs(self) -> list[str]:
         return [name.removeprefix("refs/heads/") for name in self.refs("refs/heads")]
 
-    def refs(self, pattern: str) -> list[str]:
-        """Full names of the refs known here that match `pattern` (as for-each-ref), sorted."""
-        if not pattern.startswith("refs/"):
-            raise ValueError(f"{pattern!r} would be an option or a short name")
-        words = ["for-each-ref", "--count=10000", "--format=%(refname)", pattern]
+    def refs(self, *patterns: str) -> list[str]:
+        """Full names of the refs known here that match a pattern (as for-each-ref), sorted."""
+        if not all(pattern.startswith("refs/") for pattern in patterns):
+            raise ValueError(f"{patterns!r}: an option or a short name")
+        words = ["for-each-ref", "--count=10000", "--format=%(refname)", *patterns]
         return self._run(words).output.decode("utf-8", "replace").split("\n")[:-1]
 
     # -- content ------------------------------------------------------------------------------

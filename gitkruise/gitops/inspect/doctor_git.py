@@ -7,7 +7,6 @@ from pathlib import Path
 
 from gitkruise.errors import BranchNotReady, DiagnosticError, SourceFailed
 from gitkruise.git.push.user_push import Publisher
-from gitkruise.git.push.worktree import commit_id
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.config.loader import load_config
 from gitkruise.gitops.inspect.doctor_cluster import Check, bad, good, warn
@@ -96,7 +95,7 @@ def config_checks(folder: Path, path: Path | None) -> Iterator[Check]:
     """The configuration can be read, and its units' folders are there."""
     try:
         with Repository.open(str(folder)) as repository:
-            head = commit_id(repository.git_dir, "HEAD")
+            head = repository.named("HEAD")
             config = load_config(path) if path else config_at(repository, head)
             yield good("config", "documents", _counted(config))
             for unit in config.units.values():

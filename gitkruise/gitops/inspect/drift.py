@@ -11,7 +11,7 @@ import msgspec
 
 from gitkruise.errors import DiagnosticError, InvalidManifests, NotFound
 from gitkruise.git.manifests.reader import ParseCache
-from gitkruise.git.push.worktree import addresses, commit_id
+from gitkruise.git.push.worktree import addresses
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import Builder
 from gitkruise.gitops.build.post_build import gather
@@ -69,7 +69,7 @@ async def compare(
     Raises InvalidManifests, SourceFailed, ClusterFailed and ApiError.
     """
     with Repository.open(path) as repository:
-        head = commit_id(repository.git_dir, revision or "HEAD")
+        head = repository.named(revision or "HEAD")
         ref = status_branches(repository).get(cluster)
         units = read_units(repository, ref) if ref else []
         applied = {u.unit: u.applied.id for u in units if u.applied}

@@ -104,10 +104,12 @@ def status_branches(repository: Repository) -> dict[str, str]:
     A clone's own branch may be behind what it fetched; a bare repository has only its own. Of
     several remotes (a fork, and what it was forked from) the newest record counts.
     """
-    found = {name.removeprefix(_OWN): name for name in repository.refs(_OWN)}
+    names = repository.refs(_OWN, _FETCHED)
+    found = {name.removeprefix(_OWN): name for name in names if name.startswith(_OWN)}
     fetched: dict[str, list[str]] = {}
-    for name in repository.refs(_FETCHED):
-        fetched.setdefault(name.partition(f"/{_PREFIX}")[2], []).append(name)
+    for name in names:
+        if not name.startswith(_OWN):
+            fetched.setdefault(name.partition(f"/{_PREFIX}")[2], []).append(name)
     for cluster, names in fetched.items():
         found[cluster] = names[0] if len(names) == 1 else _newest(repository, names)
     return found

@@ -51,7 +51,7 @@ def trapped(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_reading_a_checkout_runs_nothing_of_it(trapped: tuple[Path, Path]) -> None:
     folder, canary = trapped
-    tree = WorkTree(folder)
+    tree = WorkTree.holding(folder)
     assert tree.dirty() == ["a.yaml"]
     assert len(tree.snapshot()) == 40
     assert not canary.exists(), canary.read_text()

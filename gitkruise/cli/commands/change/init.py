@@ -43,7 +43,7 @@ def init(repo: str, paths: tuple[str, ...], branch: str, *, prints: bool) -> Non
     from gitkruise.gitops.preview.inputs import DEFAULT_BRANCH  # noqa: PLC0415
     from gitkruise.model.gitops.config import CONFIG_FILE  # noqa: PLC0415
 
-    tree = WorkTree(Path(repo))
+    tree = WorkTree.holding(Path(repo))
     file = tree.top / CONFIG_FILE
     if file.exists() and not prints:
         raise _written_before(f"{CONFIG_FILE} exists")

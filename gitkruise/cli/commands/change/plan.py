@@ -206,8 +206,8 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
     url, snapshot = _work_tree(options)
     with Repository.open(url) as repository:
         # Resolved before the imports below: an unknown commit needs no schemas.
-        base = _commit(repository, options.base) if options.base else ""
-        new = _commit(repository, options.target) if options.target else repository.head()
+        base = repository.named(options.base) if options.base else ""
+        new = repository.named(options.target) if options.target else repository.head()
         from gitkruise.cli.context.commit_plan import read_sides  # noqa: PLC0415  as below
         from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
         from gitkruise.gitops.preview.inputs import (  # noqa: PLC0415  imports jsonschema
@@ -270,7 +270,7 @@ def _work_tree(options: _PlanOptions) -> tuple[str, str]:
     if not options.implicit and not options.include_dirty:
         return _top_of(folder), ""
     try:
-        tree = WorkTree(folder)
+        tree = WorkTree.holding(folder)
     except SourceFailed:
         return str(folder.resolve()), ""  # bare, or no repository at all
     if options.include_dirty:
@@ -315,12 +315,6 @@ def _nothing_to_merge(old: str, new: str) -> Finding:
         notes=(("next", f"gitkruise plan --from {old[:7]} --to {new[:7]}   plans to go back"),),
         severity=Severity.WARNING,
     )
-
-
-def _commit(repository: Repository, revision: str) -> str:
-    from gitkruise.git.push.worktree import commit_id  # noqa: PLC0415  runs git
-
-    return commit_id(repository.git_dir, revision)
 
 
 async def _with_cluster(
