@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import http.server
 import os
+import shutil
 import ssl
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +28,14 @@ ENV = {
     "GIT_AUTHOR_DATE": "1790000000 +0000",
     "GIT_COMMITTER_DATE": "1790000000 +0000",
 }
+
+
+# As `git remote add` writes it.
+_ORIGIN = """\
+[remote "origin"]
+\turl = {bare}
+\tfetch = +refs/heads/*:refs/remotes/origin/*
+"""
 
 
 def run_git(where: Path, *words: str, data: bytes = b"") -> str:
@@ -71,10 +83,23 @@ class Origin:
 
 def make_origin(folder: Path, *options: str) -> Origin:
     bare, work = folder / "origin.git", folder / "work"
-    run_git(folder, "init", "--quiet", "--bare", "--initial-branch=main", *options, str(bare))
-    run_git(folder, "init", "--quiet", "--initial-branch=main", *options, str(work))
-    run_git(work, "remote", "add", "origin", str(bare))
+    empty = _empty(*options)
+    shutil.copytree(empty / bare.name, bare)
+    shutil.copytree(empty / work.name, work)
+    config = work / ".git" / "config"
+    config.write_text(config.read_text() + _ORIGIN.format(bare=bare))
     return Origin(bare, work)
+
+
+@functools.cache
+def _empty(*options: str) -> Path:
+    """A folder with both repositories, to copy: git takes 13 ms of CPU time to make them."""
+    folder = Path(tempfile.mkdtemp(prefix="empty-"))
+    atexit.register(shutil.rmtree, folder)
+    words = ("init", "--quiet", "--initial-branch=main", *options)
+    run_git(folder, *words, "--bare", "origin.git")
+    run_git(folder, *words, "work")
+    return folder
 
 
 @dataclass
