@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from gitkruise.errors import ApiError, WatchExpired, api_error
@@ -31,9 +31,10 @@ class Feed:
     field_selector: str = ""
     name_ends: str = ""  # others are heard of and not kept; "" keeps all
 
-    @property
-    def group_kind(self) -> GroupKind:
-        return GroupKind(self.ref.group, self.kind)
+    group_kind: GroupKind = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "group_kind", GroupKind(self.ref.group, self.kind))
 
     @property
     def api_version(self) -> str:

@@ -26,12 +26,19 @@ class Catalog:
         self.definitions = definitions
         self._kinds = tuple(kinds)
         self.core = core
-        self._by_ref = {kind.ref: kind for kind in self._kinds}
-        self._by_kind = {(k.group, k.version, k.kind): k for k in self._kinds}
+
+    # Indexes are built when they are asked for: a catalog grows by one definition at a time.
+
+    @cached_property
+    def _by_ref(self) -> Mapping[ResourceRef, Kind]:
+        return {kind.ref: kind for kind in self._kinds}
+
+    @cached_property
+    def _by_kind(self) -> Mapping[tuple[str, str, str], Kind]:
+        return {(kind.group, kind.version, kind.kind): kind for kind in self._kinds}
 
     @cached_property
     def _words(self) -> Mapping[str, tuple[Kind, ...]]:
-        """Made when a user names a kind: a catalog grows by one definition at a time."""
         return _word_index(self._kinds)
 
     def kinds(self) -> tuple[Kind, ...]:
