@@ -135,7 +135,10 @@ def why_stale(path: str, cluster: str, limit_s: float = _FETCH_S) -> list[str]:
     Records are not fresh if that fails: two lines give the reason and their age, otherwise none.
     """
     from gitkruise.git.push.user_push import Publisher  # noqa: PLC0415
+    from gitkruise.git.repository.mirror import is_git_dir  # noqa: PLC0415
 
+    if is_git_dir(Path(path)):
+        return []  # a bare repository is what others read
     try:
         Publisher(Path(path), read_environment().variables).fetch_status(limit_s)
     except SourceFailed as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import shutil
 from pathlib import Path
@@ -17,7 +18,6 @@ from gitkruise.wire.primitives.log_line import log_line
 
 GIT_MIN: Final = (2, 36)  # cat-file --batch-command
 SETUP_S: Final = 60.0
-_PARTS: Final = ("HEAD", "objects", "refs")  # of a repository that is no linked checkout
 
 
 def ensure_mirror(launch: Launch, git_dir: Path) -> None:
@@ -67,7 +67,7 @@ def local_git_dir(path: Path, url: str) -> Path:
     git.Repo would ask the caller's GIT_* variables, which may name another repository.
     """
     for candidate in (path / ".git", path):
-        if all((candidate / part).exists() for part in _PARTS):
+        if is_git_dir(candidate):
             return candidate.resolve()  # most are so, and a program of git would say the same
         command = git_command(candidate.absolute(), ["rev-parse", "--absolute-git-dir"])
         if candidate.exists():
@@ -75,6 +75,12 @@ def local_git_dir(path: Path, url: str) -> Path:
             if result.status == 0:
                 return Path(result.output.decode("utf-8", "surrogateescape").rstrip("\n"))
     raise _no_repository(url, "not a repository" if path.exists() else "no such folder")
+
+
+def is_git_dir(folder: Path) -> bool:
+    """Return whether a folder is a bare repository, or the .git of a checkout that is no linked
+    one. False where it may not be read."""
+    return all(os.path.exists(folder / part) for part in ("HEAD", "objects", "refs"))  # noqa: PTH110  Path raises
 
 
 def local_folder(named: str) -> Path:

@@ -153,16 +153,19 @@ class Repository:
         return RemoteRefs({name: state for name, state in states.items() if state}, head)
 
     def _state(self, name: str) -> RefState | None:
-        commit = self._reader.peel(name)
-        (info,) = self._reader.info([name]) if commit else (None,)
-        return RefState(info.id, commit) if info and commit else None
+        (info,) = self._reader.info([name])
+        if info is None:
+            return None
+        commit = info.id if info.kind == "commit" else self._reader.peel(info.id)
+        return RefState(info.id, commit) if commit else None
 
     def follow(self, names: Collection[str]) -> RemoteRefs | None:
         """`ls_refs` of branches that are known here, and what they hold now brought here in the
         same conversation; None where there are other names, or a branch is gone."""
-        branches = all(name.startswith("refs/heads/") for name in names)
-        here = {name: _kept(name) for name in names if branches and self._state(_kept(name))}
-        if self._far is None or not here.keys() >= set(names) or not self._far.fetch_known(here):
+        if self._far is None or not all(name.startswith("refs/heads/") for name in names):
+            return None
+        here = {name: _kept(name) for name in names if self._state(_kept(name))}
+        if not here.keys() >= set(names) or not self._far.fetch_known(here):
             return None
         return RemoteRefs({n: state for n in here if (state := self._state(_kept(n)))})
 
