@@ -22,6 +22,15 @@ class Checkout:
     def __init__(self, origin: Origin) -> None:
         self._work, self._git, self._bare = origin.work, origin.work / ".git", origin.bare
 
+    def begin(self, files: Mapping[str, str | bytes | None]) -> None:
+        """Commit the first files, and push them to main."""
+        for name in files:
+            (self._work / name).parent.mkdir(exist_ok=True)
+            (self._work / name).touch()
+        run_git(self._work, "add", "--all")
+        self.commit(files, "first")
+        self.push("main", self.tip("main"))
+
     def tip(self, branch: str) -> str:
         """Return the commit of a branch."""
         return (self._git / "refs/heads" / branch).read_text().strip()

@@ -213,7 +213,7 @@ class Player:
 
     def play(self, steps: int) -> list[str]:
         """Play `steps` events after the first commit; return the lies, of the first place."""
-        self.program.origin.commit(self._first(), "first")
+        self.checkout.begin(self._first())
         try:
             self.program.play(lambda: self._script(steps), inside=self.inside)
         finally:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,7 @@ def test_what_is_said_is_so(block: range, tmp_path: Path) -> None:
         player = Player(folder, seed)
         lies = player.play(STEPS)
         assert not lies, f"history {seed}: {player.story}: {lies}"
+        shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize("player", [GatedPlayer, DeclaredPlayer, PulledPlayer])
