@@ -100,6 +100,22 @@ def test_a_straight_push_is_read_without_a_git_of_its_own(tmp_path: Path) -> Non
         between = lineage.commits_between(made[0], made[-1], paths=["a"])
         assert [c.id for c in between] == [made[5], made[4], made[2]]
         assert [c.id for c in lineage.commits_between(made[3], made[-1])] == [made[5], made[4]]
+        assert lineage.is_ancestor(made[0], made[-1])
+        assert lineage.is_ancestor(made[0], made[0])
+        assert not lineage.is_ancestor(made[-1], made[0])
+        for unknown in ((made[0], "0" * 40), ("0" * 40, made[0])):
+            with pytest.raises(AssertionError):  # git knows what a missing commit means
+                lineage.is_ancestor(*unknown)
+
+
+def test_a_far_commit_is_looked_for_by_git(tmp_path: Path) -> None:
+    origin = make_origin(tmp_path)
+    commits = [b"commit refs/heads/main\ncommitter a <a> %d +0000\ndata 0\n" % n for n in range(40)]
+    run_git(origin.bare, "fast-import", "--quiet", data=b"".join(commits))
+    last, *_, first = run_git(origin.bare, "rev-list", "main").split()
+    with Repository.open(str(origin.bare)) as repository:
+        assert repository.is_ancestor(first, last)
+        assert not repository.is_ancestor(last, first)
 
 
 PARENTS: Final = [

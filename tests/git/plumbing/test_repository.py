@@ -29,6 +29,26 @@ def test_refs_resolve_to_commits(origin: Origin, repository: Repository) -> None
     assert {repository.resolve(name) for name in names} == {first}
 
 
+def test_a_user_names_commits_as_git_does(origin: Origin) -> None:
+    first, second = (origin.commit({"a.yaml": f"a: {n}\n"}) for n in (1, 2))
+    run_git(origin.work, "tag", "-a", "v1", "-m", "one", first)
+    with Repository.open(str(origin.work)) as repository:
+        for name in ("HEAD~1", "v1", first[:9], "main@{1}", "origin/main^"):
+            assert repository.named(name) == first
+        assert repository.named("HEAD") == second
+        for name in ("nope", "-x", "main..main", "HEAD:a.yaml", "", "HEAD\nHEAD"):
+            with pytest.raises(SourceFailed) as refused:
+                repository.named(name)
+            assert code_of(refused) == "GK3201"
+
+
+def test_a_linked_checkout_is_a_repository(origin: Origin, tmp_path: Path) -> None:
+    commit = origin.commit({"a.yaml": "a: 1\n"})
+    run_git(origin.work, "worktree", "add", "--quiet", "--detach", str(tmp_path / "linked"))
+    with Repository.open(str(tmp_path / "linked")) as repository:
+        assert repository.named("HEAD") == commit
+
+
 @pytest.mark.parametrize(("length", "found"), [(9, True), (30, False)])
 def test_a_chain_of_tags_is_followed_so_far(
     origin: Origin, repository: Repository, length: int, found: bool
