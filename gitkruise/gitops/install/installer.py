@@ -109,7 +109,9 @@ def manifests(wishes: InstallOptions) -> tuple[Obj, ...]:
 
 
 def roles(shards: int = 1) -> Iterator[Obj]:
-    """The roles of deploy/ for a number of shards; definitions of kinds, most of its text, are not read.
+    """The roles of deploy/ for a number of shards.
+
+    Definitions of kinds, most of the text there, are not read.
 
     Raises FileNotFoundError or InvalidManifests when the installation is damaged.
     """
