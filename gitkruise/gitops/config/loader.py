@@ -71,11 +71,15 @@ def load_config(path: Path) -> Config:
                 notes=(("next", "name one: --config gitkruise.yaml"),),
             )
         )
-    files = [path] if not path.is_dir() else sorted(p for p in path.iterdir() if _is_config(p))
-    documents = [d for file in files for d in _documents(file)]
+    documents = [d for file in config_files(path) for d in _documents(file)]
     made = make_config(documents, path if path.is_dir() else path.parent)
     # Links stay: the files of a mounted ConfigMap lead to another folder after each change.
     return msgspec.structs.replace(made, origin=str(path.absolute()))
+
+
+def config_files(path: Path) -> list[Path]:
+    """Return the files of a configuration: itself, or those of a directory that have documents."""
+    return sorted(p for p in path.iterdir() if _is_config(p)) if path.is_dir() else [path]
 
 
 def _is_config(path: Path) -> bool:

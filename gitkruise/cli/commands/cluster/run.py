@@ -244,6 +244,7 @@ async def _run(
     *,
     count: int,
 ) -> None:
+    from gitkruise.cli.commands.cluster.config_news import telling_of_file  # noqa: PLC0415
     from gitkruise.cli.console.signals import stop_event  # noqa: PLC0415
 
     environment = read_environment()
@@ -262,7 +263,8 @@ async def _run(
         with waiting:
             async with _dashboard(chosen, pages), _controller(options, chosen, file, pages, count):
                 waiting.over = True
-                await stop.wait()
+                async with telling_of_file(options.config, chosen.clock):
+                    await stop.wait()
 
 
 @asynccontextmanager
