@@ -159,7 +159,7 @@ def differences(
     """
     rules = dict.fromkeys(live, ignore_rules(unit.spec.drift))
     same = changes_between(wanted, wanted, catalog)
-    drifted = [c for c in with_live(same, wanted, live, catalog, rules) if c.drift]
+    drifted = [c for c in with_live(same, wanted, live, catalog, rules) if c.drift or c.pending]
     gone = [
         DriftRecord(key=d.key, field="(object)", git=THERE, live=GONE)
         for d in wanted

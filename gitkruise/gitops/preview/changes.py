@@ -143,8 +143,10 @@ def _held_against(
         removed = [f for f in _removed(change, d, seen, catalog) if f.path not in steered]
         fields = sorted_fields((*fields, *asked, *removed))
     same = ChangeKind.CONFIGURE if fields else ChangeKind.UNCHANGED
-    drift = bool(fields) and (applied or change.kind is ChangeKind.UNCHANGED)
-    return replace(change, kind=same, fields=fields, before=there, drift=drift)
+    other = bool(fields) and (applied or change.kind is ChangeKind.UNCHANGED)
+    pending = other and not applied and bool(annotation(there, DIGEST))
+    drift = other and not pending
+    return replace(change, kind=same, fields=fields, before=there, drift=drift, pending=pending)
 
 
 def _removed(

@@ -61,7 +61,7 @@ def owned_changes(
             said = conflict(d, obj, verdict, label, owner)
             found[d.key] = replace(said, severity=Severity.WARNING)
     made = tuple(
-        replace(c, kind=ChangeKind.UNCHANGED, fields=(), drift=False)
+        replace(c, kind=ChangeKind.UNCHANGED, fields=(), drift=False, pending=False)
         if c.key in found or _of_others(c, base, live)
         else c
         for c in changes

@@ -24,6 +24,7 @@ from gitkruise.planner.report.report_text import (
     compared,
     entry_name,
     looked_at,
+    not_of_commit,
     nothing,
     pods_words,
     source_of,
@@ -121,7 +122,7 @@ def _list(report: PlanReport) -> Iterator[str]:
         cells = (
             f'<span class="{word}">{_WORDS[entry.kind][1]}</span>',
             _linked(number, entry),
-            f"{'drift: ' if entry.drift else ''}{_text(change_words(entry))}",
+            f"{not_of_commit(entry)}{_text(change_words(entry))}",
             _text(", ".join(pods_words(entry.pods)) or "–"),
             _text(afterwards(entry) or "–"),
         )

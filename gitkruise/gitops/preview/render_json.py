@@ -62,6 +62,7 @@ def _changes(fold: int, entry: ReportEntry) -> list[dict[str, Any]]:
             "name": key.name,
             "source": source,
             "drift": entry.drift,
+            "pending": entry.pending,
             "stays": entry.stays,
             "replaced": entry.replaced,
             "unknown": entry.unknown,

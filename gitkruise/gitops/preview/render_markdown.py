@@ -21,6 +21,7 @@ from gitkruise.planner.report.report_text import (
     compared,
     entry_name,
     looked_at,
+    not_of_commit,
     nothing,
     plain,
     pods_words,
@@ -135,9 +136,7 @@ def _table_line(entry: ReportEntry) -> str:
     pods = ", ".join(pods_words(entry.pods)) or "–"
     if entry.pods.recreated or entry.pods.rolled or entry.pods.gone or entry.pods.uncounted:
         pods = f"**{pods}**"
-    name, words = _code(entry_name(entry)), _code(change_words(entry))
-    if entry.drift:
-        words = f"drift: {words}"
+    name, words = _code(entry_name(entry)), f"{not_of_commit(entry)}{_code(change_words(entry))}"
     cells = (SIGNS[entry.kind].replace("-", "−"), name, words, pods, afterwards(entry) or "–")
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
 

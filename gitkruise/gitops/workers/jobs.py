@@ -78,7 +78,8 @@ def plan_text(
         wrong = errors_of(preview.unplayed)
         if not wrong:
             report = report_of(preview, before, after, cluster=facts.cluster if facts else "")
-            moved = any(c.kind is not ChangeKind.UNCHANGED and not c.drift for c in preview.changes)
+            own = (c for c in preview.changes if not c.drift and not c.pending)
+            moved = any(c.kind is not ChangeKind.UNCHANGED for c in own)
             plan = plan_markdown(report, limit=PLAN_MAX)
             return frames.PlanText(plan=plan, moved=moved, summary=summary(report))
     return frames.PlanText(findings=wrong)

@@ -86,6 +86,7 @@ class ObjectChange:
     fields: tuple[FieldChange, ...] = ()
     source: str = ""
     drift: bool = False  # live differs though git did not move
+    pending: bool = False  # of an earlier commit, which the cluster does not have yet
     replaced: bool = False  # it cannot change, and is deleted and created again
 
 

@@ -121,6 +121,7 @@ class ReportEntry:
     notes: tuple[str, ...] = ()
     pods: PodEffects = PodEffects()
     drift: bool = False  # live differs though git did not move
+    pending: bool = False  # of an earlier commit, which the cluster does not have yet
     stays: bool = False  # left git, and is not deleted for it
     replaced: bool = False  # deleted and created again
     unknown: str = ""  # why nothing is said of pods: only the cluster knows
@@ -139,6 +140,7 @@ class Totals:
     changed: int = 0
     deleted: int = 0
     drifted: int = 0
+    pending: int = 0
     unchanged: int = 0
     pods: PodEffects = PodEffects()
     lasts: timedelta = timedelta()
@@ -148,7 +150,7 @@ class Totals:
     @property
     def objects(self) -> int:
         """Objects that a sync would write to or delete."""
-        return self.created + self.changed + self.deleted + self.drifted
+        return self.created + self.changed + self.deleted + self.drifted + self.pending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,6 +98,7 @@ def _entry(
         rows=rows,
         notes=tuple(_prune_notes(change)),
         drift=change.drift,
+        pending=change.pending,
         replaced=change.replaced,
         stays=change.kind is ChangeKind.PRUNE and bool(kept(change.before or {})),
     )
@@ -149,8 +150,8 @@ def _sameness(entry: ReportEntry) -> tuple[Any, ...]:
     rows = tuple((r.field, repr(r.before), repr(r.after), r.remark) for r in entry.rows)
     place = key.namespace if entry.kind is ChangeKind.CREATE else ""
     return (
-        entry.kind, entry.drift, entry.stays, key.group_kind, place, rows, entry.effect,
-        entry.notes, bool(entry.rollouts), entry.replaced,
+        entry.kind, entry.drift, entry.pending, entry.stays, key.group_kind, place, rows,
+        entry.effect, entry.notes, bool(entry.rollouts), entry.replaced,
     )  # fmt: skip
 
 
@@ -171,8 +172,9 @@ def _rank(entry: ReportEntry) -> tuple[int, ObjectKey]:
 
 
 def _totals(entries: Sequence[ReportEntry], *, unchanged: int) -> Totals:
-    def count(kind: ChangeKind, *, drift: bool = False) -> int:
-        return sum(len(e.keys) for e in entries if e.kind is kind and e.drift is drift)
+    def count(kind: ChangeKind, *, drift: bool = False, pending: bool = False) -> int:
+        meant = (e for e in entries if (e.kind, e.drift, e.pending) == (kind, drift, pending))
+        return sum(len(e.keys) for e in meant)
 
     views = [view.prediction for e in entries for view in e.rollouts]
     return Totals(
@@ -180,6 +182,7 @@ def _totals(entries: Sequence[ReportEntry], *, unchanged: int) -> Totals:
         changed=count(ChangeKind.CONFIGURE),
         deleted=sum(len(e.keys) for e in entries if e.kind is ChangeKind.PRUNE and not e.stays),
         drifted=count(ChangeKind.CONFIGURE, drift=True),
+        pending=count(ChangeKind.CONFIGURE, pending=True),
         unchanged=unchanged,
         pods=sum((e.pods for e in entries), PodEffects()),
         lasts=max((p.lasts for p in views), default=timedelta()),

@@ -65,7 +65,14 @@ def source_of(entry: ReportEntry, report: PlanReport) -> str:
         return f"{where}   cannot change, so it is deleted and created again"
     if entry.drift:
         return f"{where}   live differs from git and is corrected"
+    if entry.pending:
+        return f"{where}   of an earlier commit, which is not live yet"
     return f"{where} …" if entry.folded else where
+
+
+def not_of_commit(entry: ReportEntry) -> str:
+    """Return the words before a change in a table that is not one of the commit."""
+    return "drift: " if entry.drift else "earlier commit: " if entry.pending else ""
 
 
 def change_words(entry: ReportEntry) -> str:
@@ -125,6 +132,7 @@ def summary(report: PlanReport) -> str:
         (totals.changed, "changed"),
         (totals.deleted, "deleted"),
         (totals.drifted, "drifted"),
+        (totals.pending, "of earlier commits"),
     )
     moved = (
         (pods.in_place, "in place"),

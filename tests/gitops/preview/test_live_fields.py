@@ -10,8 +10,10 @@ import pytest
 from gitkruise.app import controller
 from gitkruise.gitops.preview.inputs import read_side
 from gitkruise.gitops.preview.preview import Preview, live_preview
+from gitkruise.gitops.preview.report import report_of
 from gitkruise.model.gitops.change import MISSING, ChangeKind, ObjectChange
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.report.report_text import source_of, summary
 from tests.cli.deployments import web as deployment
 from tests.gitops.cluster.test_autoscalers import HPA, send
 from tests.gitops.programs import SOURCE, options, unit
@@ -76,8 +78,15 @@ def test_a_plan_starts_from_the_commit_that_is_live(staged: MakeStage, tmp_path:
         assert told(config) == {
             "data.a": ("1", "2"), "data.b": ("1", "2"), "data.gone": ("1", None),
         }  # fmt: skip
+        assert (config.pending, config.drift) == (False, False)
         again = await planned(stage, program, target, target)
-        assert told(next(c for c in again.changes if c.key.kind == "ConfigMap")) == told(config)
+        late = next(c for c in again.changes if c.key.kind == "ConfigMap")
+        assert (told(late), late.pending, late.drift) == (told(config), True, False)
+        side = read_side(stage.repository, target, program.config, stage.world.catalog, GATES)
+        report = report_of(again, side, side, cluster="test")
+        assert summary(report).startswith("2 of earlier commits · "), summary(report)
+        (said, _) = (source_of(entry, report) for entry in report.entries)
+        assert said.endswith("of an earlier commit, which is not live yet")
         await follow(stage, program)
         live = stage.get("ConfigMap", "a")
         assert "gone" not in live["data"]
