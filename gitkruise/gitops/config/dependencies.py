@@ -128,7 +128,7 @@ class Gate:
         self._unit, self._workers, self._clock = unit.id, workers, clock
         self._suspension = f"the end of its suspension{suspension_details(unit)}"
         self._answers: dict[tuple[str, str], tuple[dict[str, Any], CheckResult]] = {}
-        self.consent = ""  # what a person is to agree to before the newest commit is taken
+        self.approval = ""  # what a person is to agree to before the newest commit is taken
         self._awaited = tuple(
             (resolve_reference(Reference(other.name, other.namespace), unit.namespace), other.ready)
             for other in unit.spec.depends_on
@@ -142,7 +142,7 @@ class Gate:
         """Return `shop/db (Rolling, 1/3 updated)`, several joined by commas; "" when nothing
         blocks."""
         until = self._spec.suspended(self._clock.now())
-        reasons = [self._suspension if until else "", self.windows.why(), self.consent]
+        reasons = [self._suspension if until else "", self.windows.why(), self.approval]
         for name, ready in self._awaited:
             why = self._standings.not_ready_reason(name) or await self._unready(name, ready)
             reasons.append(f"{name} ({why})" if why else "")

@@ -1,4 +1,4 @@
-"""Approval: changes of a unit that wait for a user's consent, and the hash that names them."""
+"""Approval: changes of a unit that wait for a user's approval, and the hash that names them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Consent:
+class ApprovalRule:
     """The approval rules of one unit. `label` is the value of the unit's label."""
 
     unit: Unit

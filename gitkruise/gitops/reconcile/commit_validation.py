@@ -20,7 +20,7 @@ from gitkruise.gitops.charts.fetcher import Charts
 from gitkruise.gitops.config.dependencies import Gate
 from gitkruise.gitops.config.sync_windows import Windows
 from gitkruise.gitops.reconcile.applier import ensure_namespace
-from gitkruise.gitops.reconcile.approval import Consent, approvals
+from gitkruise.gitops.reconcile.approval import ApprovalRule, approvals
 from gitkruise.gitops.reconcile.preflight import (
     brought,
     check_updates,
@@ -35,7 +35,7 @@ from gitkruise.model.gitops.change import Desired, DesiredSet
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.sync.autoscale import scalable
-from gitkruise.planner.sync.prune import consent_to
+from gitkruise.planner.sync.prune import awaited_approval
 from gitkruise.wire.primitives.names import GroupKind, ObjectKey
 
 
@@ -62,7 +62,7 @@ class CommitValidator:
         self._reader, self._around, self._cluster = reader, around, cluster
         self._transport = transport
         self._unit = reader.unit
-        self._consent = Consent(reader.unit, cluster.label, around.gates)
+        self._approval = ApprovalRule(reader.unit, cluster.label, around.gates)
         windows = Windows(reader.unit.spec.windows, around.clock, by_hand=around.by_hand)
         self.stale: Finding | None = None  # why the chart may be older than the newest one
         self.gate = Gate(reader.unit, around.standings, windows, around.workers, around.clock)
@@ -91,7 +91,7 @@ class CommitValidator:
 
     async def _blocked_by(self, desired: DesiredSet, last: LastTaken) -> str:
         """Return what a commit that has an effect waits for; "" when nothing blocks it."""
-        self.gate.consent = ""
+        self.gate.approval = ""
         blocker = await self.gate.blocked_by()
         if blocker:
             await self._cluster.complete(last.recorded)
@@ -102,18 +102,18 @@ class CommitValidator:
     ) -> BuiltCommit:
         """Return the intake if no approval is needed or one was given; otherwise it waits."""
         assert built.desired is not None
-        if not self._consent.needed:
+        if not self._approval.needed:
             return built
         stood = await self._cluster.complete(last.recorded)
-        mark, why = self._consent.asks(self._cluster.effect(built.desired), replaced)
+        mark, why = self._approval.asks(self._cluster.effect(built.desired), replaced)
         if not mark or mark == self._unit.approved:
             return built
         since = last.built.commit.id if last.built is not None else stood
         repository, commit = self._reader.repository, built.commit.id
         if mark in await asyncio.to_thread(approvals, repository, commit, since):
             return built
-        self.gate.consent = consent_to(why, mark, built.commit)
-        return replace(built, desired=None, blocked_by=self.gate.consent)
+        self.gate.approval = awaited_approval(why, mark, built.commit)
+        return replace(built, desired=None, blocked_by=self.gate.approval)
 
     async def lives(self, commit: str) -> bool:
         """Return whether all live objects are as `commit` wants. Raises ApiError.

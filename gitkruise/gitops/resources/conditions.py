@@ -64,7 +64,7 @@ _SOURCE_REASONS: Final = (
 )  # fmt: skip
 _LOOKED_AT: Final = ("pods", "rollouts", "inventory", "digest")
 _WAITS: Final = (
-    ("a window (", "WindowClosed"), ("consent (", "ApprovalRequired"), ("", "DependencyNotReady"),
+    ("a window (", "WindowClosed"), ("approval (", "ApprovalRequired"), ("", "DependencyNotReady"),
 )  # fmt: skip
 
 

@@ -375,7 +375,7 @@ def _stays(unit: RemovedUnit, keys: list[ObjectKey]) -> Finding:
     why = (
         f"that is more than prune.maxDelete ({removal.limit})"
         if limited
-        else "deleting them would delete what they hold, or they ask for consent"
+        else "deleting them would delete what they hold, or they ask for approval"
     )
     return Finding(
         code="GK2308",

@@ -198,7 +198,7 @@ def kept(obj: Obj) -> str:
     return f"label {_PROTECTION_LABEL}: {protection}" if protection else ""
 
 
-def wants_consent(obj: Obj) -> str:
+def wants_approval(obj: Obj) -> str:
     """Reason why pruning a live object needs approval; "" when it needs none."""
     name, value = _CONFIRM
     if annotation(obj, name) == value:

@@ -12,7 +12,7 @@ from gitkruise.errors import Finding, Severity
 from gitkruise.model.gitops.change import Live, PruneRules, SyncSnapshot
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.workloads.labels import CLONESET
-from gitkruise.planner.sync.annotations import APPROVE, HOLD, UNIT, kept, wants_consent
+from gitkruise.planner.sync.annotations import APPROVE, HOLD, UNIT, kept, wants_approval
 from gitkruise.planner.sync.apply_order import stage_of
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
@@ -142,15 +142,15 @@ def _unapproved(s: SyncSnapshot, verdict: Guarded) -> Prunes:
         return Prunes(now=now, findings=(said,), asks=asks)
     why = f"deletion of {_and_more(verdict.asking)}: {next(iter(verdict.asking.values()))}"
     told = (_asks(verdict.asking, _approval(mark, s.desired.commit)),)
-    waits = consent_to(why, mark, s.desired.commit)
+    waits = awaited_approval(why, mark, s.desired.commit)
     return Prunes(now=now, findings=told, asks=asks, waits=waits)
 
 
-def consent_to(why: str, mark: str, commit: GitCommit) -> str:
+def awaited_approval(why: str, mark: str, commit: GitCommit) -> str:
     """Return what a unit at `commit` waits for until the hash `mark` is approved, and how to
     approve it."""
     how = f'git commit --allow-empty -m Agreed --trailer "{TRAILER}: {mark}"'
-    return f"consent ({why}; {_by_annotation(mark) if commit.artifact else how})"
+    return f"approval ({why}; {_by_annotation(mark) if commit.artifact else how})"
 
 
 def prune_hash(s: SyncSnapshot, keys: Iterable[ObjectKey]) -> str:
@@ -195,7 +195,7 @@ def uid_of(obj: Obj) -> str:
 
 def asks(key: ObjectKey, obj: Obj) -> str:
     """Return why the deletion of an object needs approval; "" when it needs none."""
-    return holds_data(key, obj) or wants_consent(obj)
+    return holds_data(key, obj) or wants_approval(obj)
 
 
 def holds_data(key: ObjectKey, obj: Obj) -> str:

@@ -146,10 +146,10 @@ NOT_ALL = [
     ("fix", "applied", "first", "canary", State.REJECTED, False, "", 6),
     ("fix", "held", "first", "first", State.REJECTED, False, "", 6),  # the source rejects
     ("first", "held", "first", "canary", State.REJECTED, False, "", 0),  # it is live
-    ("first", "held", "first", "canary", State.WAITING, False, "consent", 0),
-    ("first", "done", "first", "canary", State.WAITING, False, "consent", 6),
-    ("canary", "applied", "first", "canary", State.WAITING, False, "consent", 6),
-    ("canary", "held", "first", "canary", State.STUCK, False, "consent", 6),
+    ("first", "held", "first", "canary", State.WAITING, False, "approval", 0),
+    ("first", "done", "first", "canary", State.WAITING, False, "approval", 6),
+    ("canary", "applied", "first", "canary", State.WAITING, False, "approval", 6),
+    ("canary", "held", "first", "canary", State.STUCK, False, "approval", 6),
 ]
 
 

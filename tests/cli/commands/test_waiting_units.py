@@ -18,7 +18,7 @@ from tests.cli.calls import Caller
 from tests.cli.live import applied
 from tests.cli.shop import CHECKOUT, REJECTED, START, Checkout, cloneset, commit, unit_record
 
-CONSENT = 'consent (2 objects change; git commit -m "Agreed")'
+CONSENT = 'approval (2 objects change; git commit -m "Agreed")'
 MARKS = {"commit": "2" * 40, "path": "c.yaml:1", "unit-ref": "shop/shop"}
 WAITING: UnitRecord = replace(
     unit_record(state=State.WAITING),
@@ -43,18 +43,18 @@ def test_every_command_names_the_commit_that_waits(
         found = gk("get", "units", "-n", "shop", "-o", "json", cwd=checkout.folder, **env).obj
         why = gk("why", "checkout", "-n", "shop", cwd=checkout.folder, **env)
         failing = gk("status", "--fail-on", "waiting", cwd=checkout.folder, **env)
-    assert '… Waiting  unit shop/shop at 3333333 "next"\n  waits for consent (2' in status.out
+    assert '… Waiting  unit shop/shop at 3333333 "next"\n  waits for approval (2' in status.out
     assert [(u["name"], u["state"]) for u in found["items"]] == [("shop", "Waiting")]
     assert found["items"][0]["message"] == f"waits for {CONSENT}"
     assert why.out.startswith("cloneset/checkout is … Waiting\n")
-    assert "commit 3333333 of unit shop/shop is not live: it waits for consent" in why.out
+    assert "commit 3333333 of unit shop/shop is not live: it waits for approval" in why.out
     assert failing.code == 1
 
 
 @pytest.mark.parametrize(
     ("record", "code", "words"),
     [
-        (WAITING, 0, "! git      unit        shop/shop at 3333333 waits for consent"),
+        (WAITING, 0, "! git      unit        shop/shop at 3333333 waits for approval"),
         (unit_record(state=State.REJECTED, findings=(REJECTED,)), 1,
          "✗ git      unit        shop/shop is Rejected at 3333333: GK1203"),
         (unit_record(state=State.STUCK), 1, "✗ git      unit        shop/shop is Stuck at 2222222"),

@@ -71,8 +71,8 @@ def test_a_unit_and_its_rollout_are_events_with_the_facts_of_their_lines() -> No
         "replicas": held.replicas, "partition": held.partition, "commit": "2" * 40,
     })  # fmt: skip
     assert list(events.of(news)) == []
-    waits = replace(news, waits="consent")
-    assert [facts["waits_for"] for _, _, facts in told(events.of(waits))] == ["consent"]
+    waits = replace(news, waits="approval")
+    assert [facts["waits_for"] for _, _, facts in told(events.of(waits))] == ["approval"]
 
 
 def test_a_finding_is_an_event_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""Commits that wait for a person's consent: which, under which hash, and how it is given."""
+"""Commits that wait for a person's approval: which, under which hash, and how it is given."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ SPACE: Final[Obj] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name
 
 
 def asks(stage: Stage) -> str:
-    """What it asks consent for; "" when it asks nothing."""
+    """What it asks approval for; "" when it asks nothing."""
     words = stage.record.message.removeprefix("waits for ")
-    waits = stage.state == "Waiting" and words.startswith("consent (")
-    return words.removeprefix("consent (").partition("; ")[0] if waits else ""
+    waits = stage.state == "Waiting" and words.startswith("approval (")
+    return words.removeprefix("approval (").partition("; ")[0] if waits else ""
 
 
 async def agree(stage: Stage) -> str:
@@ -38,7 +38,7 @@ async def agree(stage: Stage) -> str:
 
 
 @pytest.mark.slow
-def test_always_every_change_waits_for_consent_and_drift_does_not(staged: MakeStage) -> None:
+def test_always_every_change_waits_for_approval_and_drift_does_not(staged: MakeStage) -> None:
     stage = staged(approval="always")
 
     async def script() -> None:
@@ -96,7 +96,7 @@ def test_a_start_asks_for_no_more_and_no_less(staged: MakeStage) -> None:
 
 
 @pytest.mark.slow
-def test_consent_is_for_what_was_seen_and_for_one_time(staged: MakeStage) -> None:
+def test_an_approval_is_for_what_was_seen_and_for_one_time(staged: MakeStage) -> None:
     stage = staged(approval="always")
 
     async def script() -> None:
@@ -171,7 +171,7 @@ ADVANCED: Final = promoted("StatefulSet", apiVersion="apps.kruise.io/v1beta1")
 PLAIN: Final = promoted("StatefulSet")
 
 
-# what the unit says besides, what is live, what is asked for, why consent is needed
+# what the unit says besides, what is live, what is asked for, why approval is needed
 RISKS: Final[list[tuple[str, dict[str, Any], list[Obj], list[Obj], str]]] = [
     ("an image", {}, [web()], [web("app:v2")], ""),
     ("a new object", {}, [KEEP], [KEEP, EXTRA], ""),
@@ -208,7 +208,7 @@ RISKS: Final[list[tuple[str, dict[str, Any], list[Obj], list[Obj], str]]] = [
 @pytest.mark.parametrize(
     ("unit", "old", "new", "why"), [r[1:] for r in RISKS], ids=[r[0] for r in RISKS]
 )
-def test_risky_changes_wait_for_consent(
+def test_risky_changes_wait_for_approval(
     embedded: MakeStage, unit: dict[str, Any], old: list[Obj], new: list[Obj], why: str
 ) -> None:
     stage = embedded(approval="risky", **unit)

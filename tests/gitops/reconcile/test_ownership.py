@@ -121,7 +121,7 @@ async def source_back(pair: Pair, order: str) -> None:
     await pair.stage.follower.check()
 
 
-async def consent(pair: Pair, order: str) -> None:
+async def approval(pair: Pair, order: str) -> None:
     del order
     await agree(pair.stage)
     pair.other.offer(run_git(pair.stage.origin.bare, "rev-parse", "main"))
@@ -134,7 +134,7 @@ HINDRANCES: dict[str, tuple[str, dict[str, Any], bool, Step]] = {
     "suspended": (KEEP, {"suspend": True}, True, resume),
     "unread": (KEEP, {}, False, hear),
     "source down": (KEEP, {}, False, source_back),
-    "waiting for approval": (KEEP, {"approval": "always"}, True, consent),
+    "waiting for approval": (KEEP, {"approval": "always"}, True, approval),
 }
 
 

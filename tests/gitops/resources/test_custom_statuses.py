@@ -46,7 +46,7 @@ STATES: list[tuple[State, str, dict[str, tuple[str, str]]]] = [
                                           "Reconciling": ("True", "Progressing")}),
     (State.WAITING, "waits for a window (it opens at 2026-11-23T08:00:00Z)", {
         "Ready": ("False", "WindowClosed"), "Reconciling": ("True", "Progressing")}),
-    (State.WAITING, "waits for consent (2 objects change; git commit", {
+    (State.WAITING, "waits for approval (2 objects change; git commit", {
         "Ready": ("False", "ApprovalRequired"), "Reconciling": ("True", "Progressing")}),
     (State.STUCK, "", {"Ready": ("False", "HealthCheckFailed")}),
     (State.DRIFTED, "", {"Ready": ("False", "Drifted")}),

@@ -24,7 +24,7 @@ BLOCKS: list[dict[str, Any]] = [
     {"suspend": {"by": "dana", "reason": "freeze"}},
     {"dependsOn": [{"name": "db"}]},
 ]
-WORDS = ["consent (", "a window (", "the end of its suspension by dana (freeze)", "shop/db ("]
+WORDS = ["approval (", "a window (", "the end of its suspension by dana (freeze)", "shop/db ("]
 
 
 async def live(stage: Stage, spec: dict[str, Any]) -> None:
