@@ -64,7 +64,7 @@ def test_a_hook_with_another_key_is_refused_and_counted(
         heard = asyncio.Event()
         handler = logging.Handler()
         handler.emit = lambda record: heard.set() if "signature" in record.msg else None  # type: ignore[method-assign]  # a handler for one test
-        log = logging.getLogger("gitkruise.gitops.receiver.server")
+        log = logging.getLogger("gitkruise.gitops.receiver")
         log.addHandler(handler)
         try:
             url = follower.running.hooks["shop/forge"]
