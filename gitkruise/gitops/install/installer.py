@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +19,7 @@ from gitkruise.errors import (
     TimedOut,
 )
 from gitkruise.git.parsing.documents import parse_file
-from gitkruise.gitops.install.shards import with_shards
+from gitkruise.gitops.install.shards import sets_replicas, with_shards
 from gitkruise.kube.client.discovery import CRDS
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
@@ -300,7 +300,10 @@ class Installer:
         try:
             return (await self._transport.send(request)).body
         except ApplyConflict as error:
-            raise ClusterFailed(_conflict(key, error, self._wishes.command)) from error
+            if not sets_replicas(key, error, self._wishes.shards):
+                raise ClusterFailed(_conflict(key, error, self._wishes.command)) from error
+        forced = replace(request, params={**request.params, "force": "true"})
+        return (await self._transport.send(forced)).body
 
     async def _established(self, name: str) -> None:
         request = ApiRequest(verb="get", resource=CRDS, name=name)

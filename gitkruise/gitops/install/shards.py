@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from gitkruise.errors import ApplyConflict
 from gitkruise.kube.system.lease_terms import SYNC_LEASE, member_lease, shard_lease
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get, put
 
 FLAG: Final = "--shards"
@@ -37,6 +38,14 @@ def with_shards(obj: Obj, count: int) -> Obj:
             return {**obj, "rules": rules}
         case _:
             return obj
+
+
+def sets_replicas(key: ObjectKey, conflict: ApplyConflict, count: int) -> bool:
+    """Return whether the conflict is about the replicas of the controller alone, which `--shards`
+    sets: a user has scaled it."""
+    fields = {cause.field for cause in conflict.details.causes}
+    controller = (key.kind, key.name) == CONTROLLER
+    return count > 1 and controller and fields == {".spec.replicas"}
 
 
 def _with_leases(rule: Obj, count: int) -> Obj:

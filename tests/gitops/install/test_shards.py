@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from gitkruise.gitops.install.installer import InstallOptions, manifests
+from gitkruise.errors import ClusterFailed
+from gitkruise.gitops.install.installer import Installer, InstallOptions, manifests
 from gitkruise.gitops.install.shards import CONTROLLER, LEASES_ROLE, shards_in
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
+from tests.gitops.install.hall import SPACE, Hall
 
 
 def found(count: int, name: tuple[str, str]) -> Any:
@@ -55,3 +59,59 @@ def test_an_upgrade_keeps_the_number_of_shards(args: list[str], count: int) -> N
 def test_the_flag_of_an_installation_is_read_back() -> None:
     assert [shards_in(found(count, CONTROLLER)) for count in (1, 3)] == [1, 3]
     assert shards_in(None) == 1
+
+
+async def scale(hall: Hall, count: int) -> None:
+    """`kubectl scale`, after which kubectl owns the number."""
+    await hall.transport.send(
+        ApiRequest(
+            verb="patch",
+            resource=ResourceRef("apps", "v1", "deployments"),
+            namespace=SPACE,
+            name="gitkruise",
+            subresource="scale",
+            body={"spec": {"replicas": count}},
+            content_type=MERGE_PATCH,
+            params={"fieldManager": "kubectl"},
+        )
+    )
+
+
+@pytest.mark.slow
+def test_an_installation_that_was_scaled_by_hand_gets_its_shards(hall: Hall) -> None:
+    async def script(hall: Hall) -> None:
+        await hall.install()
+        await scale(hall, 2)
+        options = InstallOptions(shards=3)
+        installer = Installer(hall.transport, load_catalog(), hall.clock, options)
+        await installer.install(manifests(options))
+        live = hall.world.get(ObjectKey("apps", "Deployment", SPACE, "gitkruise"))
+        assert live is not None
+        assert live["spec"]["replicas"] == 3
+
+    hall.run(script)
+
+
+@pytest.mark.slow
+def test_other_fields_of_others_are_refused_with_shards_as_well(hall: Hall) -> None:
+    async def script(hall: Hall) -> None:
+        await hall.install()
+        body = {"spec": {"strategy": {"rollingUpdate": {"maxSurge": 1}}}}
+        await hall.transport.send(
+            ApiRequest(
+                verb="patch",
+                resource=ResourceRef("apps", "v1", "deployments"),
+                namespace=SPACE,
+                name="gitkruise",
+                body=body,
+                content_type=MERGE_PATCH,
+                params={"fieldManager": "kubectl-edit"},
+            )
+        )
+        await scale(hall, 2)
+        options = InstallOptions(shards=3)
+        installer = Installer(hall.transport, load_catalog(), hall.clock, options)
+        with pytest.raises(ClusterFailed, match="GK4501"):
+            await installer.install(manifests(options))
+
+    hall.run(script)
