@@ -39,7 +39,6 @@ from gitkruise.gitops.actions.actions import (
 from gitkruise.gitops.actions.hold import action_of
 from gitkruise.gitops.actions.proof import check_outcome, check_reach, earlier_stages
 from gitkruise.gitops.actions.target import ObjectQuery, check_in_git, find_target
-from gitkruise.gitops.preview.changes import changes_between
 from gitkruise.gitops.runtime.foreseen_edits import ForeseenEdit
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.labels import (
@@ -122,9 +121,7 @@ async def _draft(
         earlier=lambda objects: earlier_stages(repository, target, objects),
     )  # fmt: skip
     draft = replace(draft, base=replace(draft.base, warnings=(*old, *draft.base.warnings)))
-    # By git alone: the cluster may have the value already.
-    objects = draft.base.objects, draft.after.objects
-    check_reach(edit, target, changes_between(*objects, load_catalog()))
+    check_reach(edit, target, draft.base.objects, draft.after.objects, load_catalog())
     if not options.force:
         check_outcome(edit, target, draft.preview)
     return draft
@@ -179,4 +176,4 @@ async def _action_args(
         async with connected(options.cluster, read_environment()) as chosen:
             now = chosen.clock.now()
             left = await pods_now(chosen.transport, load_catalog(), target.key, now)
-    return ActionArgs() if left is None else ActionArgs(keep=left.to_go, pods=left.replicas)
+    return ActionArgs.keeping(left)

@@ -29,6 +29,7 @@ from gitkruise.gitops.actions.rollback import (
     templates,
 )
 from gitkruise.gitops.preview.inputs import name_in_config
+from gitkruise.gitops.status.reader import PodsToGo
 from gitkruise.model.gitops.change import Desired, FieldChange
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.gate import (
@@ -129,6 +130,11 @@ class ActionArgs:
     to: str = ""
     keep: int | None = None
     pods: int | None = None
+
+    @classmethod
+    def keeping(cls, left: PodsToGo | None) -> ActionArgs:
+        """Return the arguments of a hold that keeps the pods not updated yet; None: unknown."""
+        return cls() if left is None else cls(keep=left.to_go, pods=left.replicas)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,14 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import ActionTarget, ActionVerb, FileEdit
 from gitkruise.gitops.actions.image_update import ImageUpdate
 from gitkruise.gitops.actions.rollback import template_paths, templates
+from gitkruise.gitops.preview.changes import changes_between
 from gitkruise.gitops.preview.preview import Preview
 from gitkruise.model.gitops.change import ChangeKind, Desired, FieldChange, ObjectChange, Path
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.planning.canary import CANARIES
 from gitkruise.model.planning.forecast import STUCK, RolloutForecast
 from gitkruise.model.workloads.labels import DEPLOYMENT
+from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey, named
 from gitkruise.wire.primitives.paths import drop, get, put
 
@@ -52,11 +54,19 @@ def _as_it_was(desired: Desired, old: Any) -> Desired:
     return replace(desired, obj=obj)
 
 
-def check_reach(edit: FileEdit, target: ActionTarget, changes: Sequence[ObjectChange]) -> None:
+def check_reach(
+    edit: FileEdit,
+    target: ActionTarget,
+    before: Sequence[Desired],
+    after: Sequence[Desired],
+    catalog: Catalog,
+) -> None:
     """Raises UsageProblem GK7044 when the commit changes other objects, or not this one's fields.
 
-    That happens where units share a base, or where a patch sets the field again.
+    That happens where units share a base, or where a patch sets the field again. Git alone decides:
+    the cluster may have the value already.
     """
+    changes = changes_between(before, after, catalog)
     check_reached(edit.file, {target.key: edit.fields}, target.unit, changes)
 
 

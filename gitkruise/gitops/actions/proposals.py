@@ -111,7 +111,7 @@ class Proposer:
             return None
         (base, after), target, edit = drafted
         preview = await self._preview(base, after)
-        check_reach(edit, target, changes_between(base.objects, after.objects, self.live.catalog))
+        check_reach(edit, target, base.objects, after.objects, self.live.catalog)
         check_outcome(edit, target, preview)
         commit = after.commit
         return ActionProposal(

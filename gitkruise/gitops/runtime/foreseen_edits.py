@@ -33,7 +33,6 @@ from gitkruise.gitops.actions.target import (
 )
 from gitkruise.gitops.config.fingerprints import source_of
 from gitkruise.gitops.inspect.cluster_view import pods_now
-from gitkruise.gitops.preview.changes import changes_between
 from gitkruise.gitops.preview.inputs import PlanSide
 from gitkruise.gitops.preview.preview import Preview, live_preview
 from gitkruise.gitops.preview.report import report_of
@@ -113,9 +112,7 @@ class EditForecasts:
         preview = await live_preview(
             base, after, catalog, self.gates, transport=live.transport, now=self.clock.now()
         )
-        # By git alone: the cluster may have the value already.
-        changes = await asyncio.to_thread(changes_between, base.objects, after.objects, catalog)
-        check_reach(edit, target, changes)
+        await asyncio.to_thread(check_reach, edit, target, base.objects, after.objects, catalog)
         check_outcome(edit, target, preview)
         return preview
 
@@ -124,8 +121,9 @@ class EditForecasts:
         if verb != ActionVerb.HOLD or partition:
             return ActionArgs(partition=partition)
         live = self.fleet.live
-        now = await pods_now(live.transport, live.catalog, target.key, self.clock.now())
-        return ActionArgs(keep=now.to_go, pods=now.replicas) if now is not None else ActionArgs()
+        return ActionArgs.keeping(
+            await pods_now(live.transport, live.catalog, target.key, self.clock.now())
+        )
 
     async def _found(self, query: ObjectQuery) -> tuple[SourceFollower, BranchState, ActionTarget]:
         """The object in the newest commit of a source. Raises UsageProblem GK7040."""
