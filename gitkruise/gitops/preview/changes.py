@@ -160,17 +160,17 @@ def _removed(
     for field in given_up(read_managed(seen.managed), d.obj, bare(seen.obj)):
         told.append(field.path)
         yield field
-    if change.before is None:
+    gone = [f for f in change.fields if f.after is MISSING and not _overlaps(f.path, told)]
+    if change.before is None or not gone:
         return
     kind = catalog.by_kind(d.key.group, d.version, d.key.kind)
     was = owned_differences(change.before, seen.obj, kind.schema if kind else None)
     other = {c.path: c.before for c in was}
-    for field in change.fields:
-        if field.after is MISSING and not _overlaps(field.path, told):
-            above = next((path for path in other if field.path[: len(path)] == path), None)
-            value = field.before if above is None else other[above]
-            if value is not MISSING:
-                yield replace(field, before=value)
+    for field in gone:
+        above = next((path for path in other if field.path[: len(path)] == path), None)
+        value = field.before if above is None else other[above]
+        if value is not MISSING:
+            yield replace(field, before=value)
 
 
 def with_losses(
