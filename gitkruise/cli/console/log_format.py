@@ -123,6 +123,11 @@ def print_events(events: Iterable[tuple[LogLine, Severity | None]]) -> None:
         click.echo(JsonFormatter().format(record), err=True)
 
 
+def finding_event(finding: Finding, **about: object) -> tuple[LogLine, Severity | None]:
+    """Return the event of a finding, with its severity."""
+    return log_line("finding", **about, **finding_facts(finding)), finding.severity
+
+
 def finding_facts(finding: Finding) -> dict[str, object]:
     """Return the fields of a finding; a note that has no field is in the text format alone."""
     facts: dict[str, object] = {"code": finding.code, "text": finding.message}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gitkruise.cli.console.findings import finding_text
-from gitkruise.cli.console.log_format import finding_facts
+from gitkruise.cli.console.log_format import finding_event
 from gitkruise.cli.console.style import Style
 from gitkruise.errors import Finding, Severity
 from gitkruise.gitops.resources.conditions import broken_state
@@ -169,7 +169,7 @@ class ProgressEvents:
                 continue
             yield log_line("unit", unit=record.unit, **_unit_facts(record)), None
             for finding in record.findings:
-                yield _finding_event(finding, unit=record.unit)
+                yield finding_event(finding, unit=record.unit)
 
     def problem(
         self, name: tuple[str, str], finding: Finding | None
@@ -183,11 +183,7 @@ class ProgressEvents:
         said = {"state": change.state} if change.state else {"ready": finding is None}
         yield log_line("object", **about, **said), None
         if finding:
-            yield _finding_event(finding, **about)
-
-
-def _finding_event(finding: Finding, **about: object) -> tuple[LogLine, Severity | None]:
-    return log_line("finding", **about, **finding_facts(finding)), finding.severity
+            yield finding_event(finding, **about)
 
 
 def _unit_facts(record: UnitRecord) -> dict[str, object]:

@@ -18,7 +18,7 @@ from gitkruise.gitops.config.registry_checks import BASES, address_of, registry_
 from gitkruise.gitops.config.sync_window_checks import bad_windows
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.resources.expression_checks import ExpressionChecks
-from gitkruise.model.gitops.config import OCI, Config, GitSource, Receiver, Sink, Unit
+from gitkruise.model.gitops.config import FIELDS, OCI, Config, GitSource, Receiver, Sink, Unit
 from gitkruise.model.gitops.document import Document
 from gitkruise.planner.sync.annotations import CONSENTS
 from gitkruise.planner.sync.dependencies import cycle
@@ -29,9 +29,6 @@ from gitkruise.wire.primitives.paths import get
 FINALIZER: Final = "gitkruise.io/deletion"
 Name = tuple[str, str]  # (kind, namespace/name)
 Value = GitSource | Unit | Sink | Receiver
-_FIELDS: Final = {
-    "GitSource": "sources", "Unit": "units", "Sink": "sinks", "Receiver": "receivers",
-}  # fmt: skip
 _ORDER: Final = ("GitSource", "Sink", "Receiver", "Unit")  # nothing refers to what comes later
 _ADDRESSES: Final = (("prometheus", "address"), ("web", "url"))
 _REPOSITORY: Final = ("spec", "render", "helm", "repository")
@@ -209,7 +206,7 @@ def references(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str, s
 
 
 def _in(config: Config, name: Name) -> bool:
-    return name[1] in getattr(config, _FIELDS[name[0]])
+    return name[1] in getattr(config, FIELDS[name[0]])
 
 
 def _joined(
@@ -228,8 +225,8 @@ def _joined(
                 made[name[1]] = value
             else:
                 broken[name] = problem
-        together = {**made, **getattr(config, _FIELDS[kind])}
-        config = msgspec.structs.replace(config, **{_FIELDS[kind]: together})
+        together = {**made, **getattr(config, FIELDS[kind])}
+        config = msgspec.structs.replace(config, **{FIELDS[kind]: together})
     return _without_circles(config, broken)
 
 

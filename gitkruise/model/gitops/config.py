@@ -403,6 +403,11 @@ SPECS: Final[dict[str, type[Strict]]] = {
     "Receiver": ReceiverSpec,
 }
 
+# The field of Config that has the documents of a kind.
+FIELDS: Final = {
+    "GitSource": "sources", "Unit": "units", "Sink": "sinks", "Receiver": "receivers",
+}  # fmt: skip
+
 DURATIONS: Final = {
     "GitSource": (("interval",), ("timeout",)),
     "Unit": (

@@ -17,20 +17,18 @@ import msgspec
 from gitkruise.cli.console.command import logs_json
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.findings import finding_text
-from gitkruise.cli.console.log_format import announce, finding_facts, print_events
+from gitkruise.cli.console.log_format import announce, finding_event, print_events
 from gitkruise.cli.console.output import tell
 from gitkruise.cli.console.style import Style
 from gitkruise.errors import Finding, Severity, UsageProblem
 from gitkruise.gitops.config.loader import config_files, load_config
-from gitkruise.model.gitops.config import SPECS, Config, Unit
+from gitkruise.model.gitops.config import FIELDS, Config, Unit
 from gitkruise.printable import listing
-from gitkruise.wire.primitives.log_line import log_line
 
 if TYPE_CHECKING:
     from gitkruise.kube.system.clock import Clock
 
 _LOOK_S: Final = 10.0
-_FIELDS: Final = ("sources", "units", "sinks", "receivers")
 _NAMED: Final = 3
 _RESTART: Final = "start gitkruise run again, which reads the file"
 
@@ -53,7 +51,7 @@ def _tell(config: Config, finding: Finding | None) -> None:
         text = f"{Path(config.origin).name} is what this process runs again"
         announce(text, "configuration-as-read", file=config.origin)
     elif logs_json():
-        print_events([(log_line("finding", **finding_facts(finding)), finding.severity)])
+        print_events([finding_event(finding)])
     else:
         tell(finding_text(finding, Style.of_errors(read_environment())).split("\n"))
 
@@ -105,7 +103,7 @@ def difference(config: Config) -> Finding | None:
 
 
 def _differing(before: Config, after: Config) -> Iterator[str]:
-    for kind, field in zip(SPECS, _FIELDS, strict=True):
+    for kind, field in FIELDS.items():
         old, new = (_without_places(getattr(one, field)) for one in (before, after))
         for name in sorted(old.keys() | new.keys()):
             if old.get(name) != new.get(name):
