@@ -61,20 +61,24 @@ def test_the_flag_of_an_installation_is_read_back() -> None:
     assert shards_in(None) == 1
 
 
-async def scale(hall: Hall, count: int) -> None:
-    """`kubectl scale`, after which kubectl owns the number."""
+async def patch(hall: Hall, spec: Obj, manager: str, subresource: str = "") -> None:
     await hall.transport.send(
         ApiRequest(
             verb="patch",
             resource=ResourceRef("apps", "v1", "deployments"),
             namespace=SPACE,
             name="gitkruise",
-            subresource="scale",
-            body={"spec": {"replicas": count}},
+            subresource=subresource,
+            body={"spec": spec},
             content_type=MERGE_PATCH,
-            params={"fieldManager": "kubectl"},
+            params={"fieldManager": manager},
         )
     )
+
+
+async def scale(hall: Hall, count: int) -> None:
+    """`kubectl scale`, after which kubectl owns the number."""
+    await patch(hall, {"replicas": count}, "kubectl", "scale")
 
 
 @pytest.mark.slow
@@ -96,18 +100,7 @@ def test_an_installation_that_was_scaled_by_hand_gets_its_shards(hall: Hall) -> 
 def test_other_fields_of_others_are_refused_with_shards_as_well(hall: Hall) -> None:
     async def script(hall: Hall) -> None:
         await hall.install()
-        body = {"spec": {"strategy": {"rollingUpdate": {"maxSurge": 1}}}}
-        await hall.transport.send(
-            ApiRequest(
-                verb="patch",
-                resource=ResourceRef("apps", "v1", "deployments"),
-                namespace=SPACE,
-                name="gitkruise",
-                body=body,
-                content_type=MERGE_PATCH,
-                params={"fieldManager": "kubectl-edit"},
-            )
-        )
+        await patch(hall, {"strategy": {"rollingUpdate": {"maxSurge": 1}}}, "kubectl-edit")
         await scale(hall, 2)
         options = InstallOptions(shards=3)
         installer = Installer(hall.transport, load_catalog(), hall.clock, options)
