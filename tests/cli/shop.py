@@ -93,14 +93,16 @@ class Checkout:
         return run_git(self.folder, "rev-parse", "HEAD")
 
     def record(self, cluster: str, record: UnitRecord) -> None:
-        """A status branch with this record on it; the working tree stays as it is."""
+        """A commit of the status branch with this record; the working tree stays as it is."""
         files = record_files(record) | shared_files([record])
         index = {}
         for path, data in files.items():
             index[path] = run_git(self.folder, "hash-object", "-w", "--stdin", data=data)
-        tree = self._tree(index)
-        commit = run_git(self.folder, "commit-tree", tree, "-m", "status")
-        run_git(self.folder, "update-ref", f"refs/heads/gitkruise/status/{cluster}", commit)
+        tree, branch = self._tree(index), f"refs/heads/gitkruise/status/{cluster}"
+        tip = run_git(self.folder, "for-each-ref", "--format=%(objectname)", branch)
+        after = ["-p", tip] if tip else []
+        commit = run_git(self.folder, "commit-tree", tree, *after, "-m", "status")
+        run_git(self.folder, "update-ref", branch, commit)
 
     def _tree(self, blobs: dict[str, str]) -> str:
         """Nested trees of blob ids by path."""

@@ -127,12 +127,20 @@ class Lineage:
 
         return [self.commit(line) for line in self._sure(ask)]
 
-    def files_touched(self, old: str, new: str, *, limit: int) -> list[tuple[str, list[str]]]:
-        """Commits in `new` and not in `old` ("" for all), newest first, each with its files."""
+    def files_touched(
+        self, old: str, new: str, *, limit: int, removed: str = ""
+    ) -> list[tuple[str, list[str]]]:
+        """Commits in `new` and not in `old` ("" for all), newest first, each with its files.
+
+        `removed` (a glob, in which `**` is any folders) leaves the files that a commit removed.
+        """
+        globs = ["--no-literal-pathspecs"] if removed else []
+        only = ["--diff-filter=D"] if removed else []
+        paths = [f":(glob){removed}"] if removed else []
 
         def ask(ends: frozenset[str]) -> list[tuple[str, list[str]]]:
-            words = [*TOUCHED, f"--max-count={limit}", "--end-of-options", new]
-            result = self._run([*words, *_without(old), "--"])
+            words = [*globs, *TOUCHED, *only, f"--max-count={limit}", "--end-of-options", new]
+            result = self._run([*words, *_without(old), "--", *paths])
             if result.status != 0:
                 raise _lacking(ends, f"{old} or {new}")
             found = parse_touched(result.output)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _PREFIX: Final = "gitkruise/status/"
 _OWN: Final = f"refs/heads/{_PREFIX}"
 _FETCHED: Final = f"refs/remotes/**/{_PREFIX}**"
+_REMOVALS: Final = 100  # of one name; only the newest of an object counts
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -180,6 +181,24 @@ def read_steps(repository: Repository, ref: str) -> list[tuple[ObjectKey, Rollou
         out += [(key, step) for step in steps]
     order = {id(pair): n for n, pair in enumerate(out)}  # later steps of a file are newer
     return sorted(out, key=lambda pair: (pair[1].started, order[id(pair)]), reverse=True)
+
+
+def removed_steps(
+    repository: Repository, ref: str, name: str
+) -> Iterator[tuple[ObjectKey, datetime | None, tuple[RolloutStep, ...]]]:
+    """Yield (object, time, steps) of each object of this name whose record was removed, newest
+    first: the steps are those of its last record, the time is that of the removal."""
+    from gitkruise.gitops.status.parser import read_rollout  # noqa: PLC0415  imports libyaml
+
+    pattern = f"units/*/*/rollouts/**/*.{name}.yaml"
+    tip = repository.resolve(ref)
+    for id_, paths in repository.files_touched("", tip, limit=_REMOVALS, removed=pattern):
+        commit = repository.commit(id_)
+        for path in paths:
+            entry = repository.find(commit.parents[0], path)
+            if entry is not None:
+                key, steps = read_rollout(repository.read_blob(entry.id))
+                yield key, commit.time, tuple(steps)
 
 
 def interventions(repository: Repository, ref: str) -> list[Intervention]:

@@ -13,7 +13,7 @@ import pytest
 from gitkruise.model.gitops.record import Intervention
 from gitkruise.wire.primitives.names import ObjectKey
 from tests.cli.calls import Caller
-from tests.cli.shop import Checkout, cloneset, unit_record
+from tests.cli.shop import CHECKOUT, Checkout, cloneset, unit_record
 from tests.git.repos import run_git
 
 
@@ -68,6 +68,27 @@ def test_what_is_not_recorded_is_told_from_what_is(
     ended = gk("history", *words, "-o", "json", cwd=recorded.folder)
     assert (ended.code, ended.out, "GK7017" in ended.err) == (2, "", True)
     assert "shop/checkout" in ended.err
+
+
+def test_steps_of_a_removed_object_are_read_from_its_last_record(
+    gk: Caller, recorded: Checkout
+) -> None:
+    """The record goes with its object, and the branch still has it."""
+    text = "deleted: git does not name it any more"
+    at = datetime(2026, 9, 22, tzinfo=UTC)
+    pruned = Intervention(at=at, key=CHECKOUT, reason="Pruned", text=text)
+    after = replace(unit_record(), rollouts=(), objects=(), steps=(), interventions=(pruned,))
+    recorded.record("sandbox", after)
+    recorded.record("sandbox", replace(after, interventions=()))
+    ended = gk("history", "cloneset/checkout", "-o", "json", cwd=recorded.folder)
+    assert [(i["name"], i["state"]) for i in ended.obj["items"]] == [
+        ("checkout", "Held"),
+        ("checkout", "Done"),
+    ]
+    assert [one["name"] for one in ended.obj["removed"]] == ["checkout"]
+    lines = gk("history", "cloneset/checkout", cwd=recorded.folder).out
+    assert f"{CHECKOUT} left the record " in lines
+    assert gk("history", "-o", "json", cwd=recorded.folder).obj["items"] == []
 
 
 def test_several_clusters_must_be_told_apart(gk: Caller, recorded: Checkout) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,8 +20,10 @@ from gitkruise.cli.context.local_repository import checkout_of, fetch_records
 from gitkruise.cli.context.resource_args import NOUNS, object_argument, parse_object
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.wire.primitives.names import named, noun
+from gitkruise.wire.primitives.times import format_time
 
 if TYPE_CHECKING:
+    from gitkruise.gitops.status.reader import UnitNews
     from gitkruise.model.gitops.promotion import PromotionRecord
     from gitkruise.model.gitops.record import Intervention, RolloutStep
     from gitkruise.wire.primitives.names import ObjectKey
@@ -70,13 +73,6 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
       gitkruise history --commit 4f2c9e1
       gitkruise history --repo /srv/git/shop-deploy.git --cluster prod
     """
-    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
-    from gitkruise.gitops.status.reader import (  # noqa: PLC0415
-        interventions,
-        read_steps,
-        read_units,
-        status_branch,
-    )
     from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415  imports asyncio
 
     wanted = parse_object(object_name)
@@ -84,16 +80,13 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
     if Path(repo).exists():
         url = str(checkout_of(Path(repo)))
         fetch_records(url, cluster)
-    with Repository.open(url) as repository:
-        ref = status_branch(repository, cluster)
-        found = read_steps(repository, ref)
-        units, told = read_units(repository, ref), interventions(repository, ref)
 
     def asked(key: ObjectKey) -> bool:
         same = NOUNS.get(noun(key.group_kind), noun(key.group_kind)) == _noun(wanted.noun)
         named_so = wanted.name in {"", key.name} and ("/" not in object_name or same)
         return named_so and namespace in {"", key.namespace}
 
+    found, units, told, gone = _recorded(url, cluster, wanted.name, asked)
     rows = [(key, s) for key, s in found if asked(key) and s.commit.id.startswith(flags["commit"])]
     told = [] if flags["commit"] else [one for one in told if asked(one.key)][: flags["limit"]]
     words = (object_name, f"namespace {namespace}" * bool(namespace), flags["commit"])
@@ -109,6 +102,7 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
                 **list_of("HistoryList", _items(rows)),
                 "promotions": _promotions(promotions),
                 "interventions": _told(told),
+                "removed": [_removed_item(key, at) for key, at in gone.items()],
             },
             style,
         )
@@ -117,6 +111,42 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
         say(history_lines(rows, style, now, several=len({key for key, _ in rows}) > 1), style)
         say(_promotion_lines(promotions, now), style)
         say(intervention_lines(told, now), style)
+        say(_removal_lines(gone, now), style)
+
+
+def _recorded(
+    url: str, cluster: str, name: str, asked: Callable[[ObjectKey], bool]
+) -> tuple[
+    list[tuple[ObjectKey, RolloutStep]],
+    list[UnitNews],
+    list[Intervention],
+    dict[ObjectKey, datetime | None],
+]:
+    """Return (steps, units, interventions, removals) of a status branch.
+
+    The steps are followed by those of removed objects of the name that are asked for; removals
+    are the instants when their records ended.
+    """
+    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
+    from gitkruise.gitops.status.reader import (  # noqa: PLC0415
+        interventions,
+        read_steps,
+        read_units,
+        removed_steps,
+        status_branch,
+    )
+
+    gone: dict[ObjectKey, datetime | None] = {}
+    with Repository.open(url) as repository:
+        ref = status_branch(repository, cluster)
+        found = read_steps(repository, ref)
+        units, told = read_units(repository, ref), interventions(repository, ref)
+        there = {key for key, _ in found}
+        for key, at, steps in removed_steps(repository, ref, name) if name else ():
+            if asked(key) and key not in gone.keys() | there:
+                gone[key] = at
+                found += [(key, step) for step in reversed(steps)]
+    return found, units, told, gone
 
 
 def _noun(word: str) -> str:
@@ -141,9 +171,10 @@ def history_lines(
     """Return a line for each step; objects are named if there is more than one."""
     if not rows:
         return ["no rollout has been recorded yet"]
+    names = Counter((key.namespace, key.name) for key in {key for key, _ in rows})
     cells = [
         (
-            f"{key.namespace}/{key.name}" if several else "",
+            _object(key, alone=names[key.namespace, key.name] == 1) if several else "",
             step.commit.short,
             ago(step.started, now),
             shorten(step.commit.author, 20),
@@ -156,6 +187,11 @@ def history_lines(
     ]
     heads = _HEADS if several else (Column(name=""), *_HEADS[1:])
     return fit_table(heads, cells, style.width)
+
+
+def _object(key: ObjectKey, *, alone: bool) -> str:
+    """Return its name; with its kind where another kind has one of this name."""
+    return f"{key.namespace}/{key.name}" if alone else named(key)
 
 
 def _promotion_lines(promotions: list[PromotionRecord], now: datetime) -> Iterator[str]:
@@ -171,6 +207,17 @@ def intervention_lines(told: list[Intervention], now: datetime) -> Iterator[str]
     """Yield a line for each corrected drift, takeover and prune, newest first."""
     for one in told:
         yield f"{ago(one.at, now)}  {one.reason} {one.key}: {one.text}"
+
+
+def _removed_item(key: ObjectKey, at: datetime | None) -> dict[str, Any]:
+    at_text = format_time(at) if at else None
+    return {"kind": key.kind, "namespace": key.namespace, "name": key.name, "time": at_text}
+
+
+def _removal_lines(gone: dict[ObjectKey, datetime | None], now: datetime) -> Iterator[str]:
+    """Yield a line for each object whose steps come from an earlier record."""
+    for key, at in gone.items():
+        yield f"{key} left the record {ago(at, now)}: its last steps are shown"
 
 
 def _told(told: list[Intervention]) -> list[dict[str, Any]]:
