@@ -91,11 +91,20 @@ def _look(
         units = read_units(repository, status_branch(repository, awaited.cluster))
     except RecordMissing:
         return []  # nothing has been written yet
-    return question.ask(_wanted(units, awaited.unit), now)
+    wanted = [news for news in units if _means(awaited.unit, news.unit)]
+    answers = question.ask(wanted, now)
+    if not (verdict(answers) or (awaited.unit and not wanted)):
+        return answers  # of those that are not recorded nothing more is asked now
+    missing = [one for one in question.unrecorded(units) if _means(awaited.unit, one.news.unit)]
+    return _known(answers + missing, units, awaited.unit)
 
 
-def _wanted(units: Sequence[UnitNews], name: str) -> list[UnitNews]:
-    found = [u for u in units if name in {"", u.unit, u.unit.partition("/")[2]}]
+def _means(name: str, unit: str) -> bool:
+    return name in {"", unit, unit.partition("/")[2]}
+
+
+def _known(found: list[WaitResult], units: Sequence[UnitNews], name: str) -> list[WaitResult]:
+    """Raises UsageProblem GK7017 for a unit that neither records nor the configuration name."""
     if name and units and not found:
         there = ", ".join(u.unit for u in units)
         message = f"unit {name}: not recorded"

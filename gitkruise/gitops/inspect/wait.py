@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from gitkruise.errors import DiagnosticError, SourcePlace
 from gitkruise.git.manifests.reader import PLAIN, content_at
@@ -18,6 +19,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
 
+NO_RECORD: Final = "the configuration names this unit, and no controller has recorded it yet"
 _Error = tuple[str, str, tuple[SourcePlace, ...]]  # code, object, places
 
 
@@ -49,6 +51,25 @@ class WaitCondition:
     def ask(self, units: Sequence[UnitNews], now: datetime) -> list[WaitResult]:
         """One answer a unit. Raises SourceFailed."""
         return [self._judge(news, now) for news in units]
+
+    def unrecorded(self, units: Sequence[UnitNews]) -> list[WaitResult]:
+        """One answer for each unit that the commit configures and no record names.
+
+        A later commit that was read may have removed it again. Raises SourceFailed.
+        """
+        try:
+            missing = unrecorded_units(self._config(self.commit), [news.unit for news in units])
+            for later in {u.attempted.id for u in units if u.attempted} if missing else ():
+                if later != self.commit and self._within(later):
+                    missing &= self._config(later).units.keys()
+        except DiagnosticError:
+            return []  # the controller refuses it, too, and says so in its records
+        return [
+            WaitResult(news=_no_news(name), met=None, why=NO_RECORD) for name in sorted(missing)
+        ]
+
+    def _config(self, commit: str) -> Config:
+        return self.config or config_at(self.repository, commit)
 
     def _judge(self, news: UnitNews, now: datetime) -> WaitResult:
         applied = news.applied.id if news.applied else ""
@@ -117,7 +138,7 @@ class WaitCondition:
         if not leads_to(self.repository, there, self.commit):
             return False
         try:
-            config = self.config or config_at(self.repository, self.commit)
+            config = self._config(self.commit)
             if news.unit not in config.units:
                 return bool(news.path) and self._same_folder(there, news.path)
         except DiagnosticError:
@@ -152,6 +173,28 @@ class WaitCondition:
         # Not their messages: some name the commit.
         errors = frozenset((f.code, f.object, f.places) for f in findings if f.is_error)
         return digests, errors
+
+
+def unrecorded_units(config: Config, recorded: Collection[str]) -> set[str]:
+    """Return the units of a configuration that no record names, though others that write to the
+    same sink have one: a controller that followed them would have written."""
+    sinks = {config.units[name].spec.sink_ref for name in recorded if name in config.units}
+    missing = config.units.keys() - set(recorded)
+    return {name for name in missing if config.units[name].spec.sink_ref in sinks}
+
+
+def _no_news(unit: str) -> UnitNews:
+    return UnitNews(
+        unit=unit,
+        cluster="",
+        source="",
+        state=State.WAITING,
+        message=NO_RECORD,
+        since=None,
+        attempted=None,
+        applied=None,
+        causal=None,
+    )
 
 
 def verdict(answers: Sequence[WaitResult]) -> bool | None:

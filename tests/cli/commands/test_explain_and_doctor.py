@@ -88,6 +88,16 @@ def test_all_is_well(gk: Caller, sound: Checkout, own_cluster: Path) -> None:
     assert "gitkruise-sync is free" in items["cluster", "sync"]["message"]
 
 
+def test_a_unit_that_no_controller_has_recorded_is_named(gk: Caller, sound: Checkout) -> None:
+    """A controller that runs does not read a changed gitkruise.yaml again."""
+    other = CONFIG[CONFIG.index("---") :].replace("name: shop,", "name: data,", 1)
+    sound.commit("another unit", {"gitkruise.yaml": CONFIG + other})
+    items = gk("doctor", "config", "-o", "json", cwd=sound.folder, **WHO).obj["items"]
+    (told,) = (item for item in items if item["name"] == "unit")
+    assert (told["verdict"], told["message"].partition(":")[0]) == ("warning", "shop/data")
+    assert "no controller has recorded it" in told["message"]
+
+
 @pytest.mark.slow
 def test_who_applies_and_since_when(gk: Caller, cluster: Path) -> None:
     renewed = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000000Z")  # noqa: TID251  the cluster's

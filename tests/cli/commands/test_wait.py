@@ -116,6 +116,24 @@ def test_a_commit_that_leaves_a_unit_rejected_is_rejected(
     assert wait(gk, story, mended).code == 6
 
 
+def test_a_unit_that_no_controller_follows_yet_is_awaited(gk: Caller, tmp_path: Path) -> None:
+    """A running controller does not read a changed gitkruise.yaml again."""
+    story = Story(Checkout(tmp_path))
+    more = CONFIG + "---\n" + CONFIG.partition("---\n")[2].replace("shop,", "data,", 1)
+    files: dict[str, str | None] = {"gitkruise.yaml": more, "apps/c.yaml": cloneset("v3")}
+    added = story.checkout.commit("another unit", files)
+    story.record(added, State.DONE)
+    for words in ([], ["data"], ["shop/data"]):
+        ended = wait(gk, story, added, *words)
+        assert (ended.code, "no controller has recorded it yet" in ended.err) == (6, True)
+    assert wait(gk, story, added, "shop/shop").code == 0
+    assert wait(gk, story, story.other).code == 0, "a commit that does not configure it"
+    assert wait(gk, story, added, "nope").code == 2
+    removed = story.checkout.commit("one unit again", {"gitkruise.yaml": CONFIG})
+    story.record(removed, State.DONE)
+    assert wait(gk, story, added).code == 0, "a later commit configures it no more"
+
+
 def test_an_error_of_this_machine_hides_no_change(gk: Caller, tmp_path: Path) -> None:
     """The controller has the chart: it must read new values before they are live."""
     chart = "render: {kind: helm, helm: {repository: 'https://charts.example', chart: web,"
