@@ -70,7 +70,7 @@ def explanation(rollout: Rollout) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RolloutChange:
-    """A rollout that differs from what was last said, and the commit that it brings."""
+    """A rollout that differs from what was last said, and the commit that its object is at."""
 
     rollout: Rollout
     commit: str
@@ -101,8 +101,11 @@ class ProgressChanges:
         if self._units.get(record.unit) != mark:
             self._units[record.unit] = mark
             yield record
-        commit = record.causal.id if record.causal else ""
+        causal = record.causal.id if record.causal else ""
+        live = {one.key: one.commit for one in record.objects}
         for rollout in record.rollouts:
+            # Of an object that was not sent yet only the commit of its unit is known.
+            commit = (rollout.generation_seen and live.get(rollout.key)) or causal
             seen = (rollout.state, rollout.updated, rollout.ready, rollout.updated_ready, commit)
             if self._rollouts.get(rollout.key) != seen:
                 self._rollouts[rollout.key] = seen

@@ -75,6 +75,17 @@ def test_a_unit_and_its_rollout_are_events_with_the_facts_of_their_lines() -> No
     assert [facts["waits_for"] for _, _, facts in told(events.of(waits))] == ["approval"]
 
 
+def test_a_commit_that_leaves_a_workload_alone_is_no_news_of_it() -> None:
+    """Its line keeps the commit that `status` shows."""
+    lines, canary = ProgressLines(PLAIN), unit_record()
+    assert list(lines.lines(canary, NOW))[1].endswith(f" commit={'2' * 7}")
+    later = replace(canary, attempted=commit(3, "a ConfigMap"), causal=commit(3, "a ConfigMap"))
+    (unit,) = lines.lines(later, NOW)
+    assert unit.endswith('state=Held commit=3333333 "a ConfigMap"')
+    unsent = rollout(state=State.WAITING, generation_seen=False)
+    assert list(lines.lines(replace(later, rollouts=(unsent,)), NOW))[-1].endswith("=3333333")
+
+
 def test_a_finding_is_an_event_of_its_own() -> None:
     events = ProgressEvents()
     _, broken = told(events.of(record(State.STUCK, CRASH)))
