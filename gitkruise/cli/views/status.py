@@ -17,6 +17,7 @@ from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.views.promotion import progress
 from gitkruise.cli.views.resources import rollout_obj
 from gitkruise.gitops.inspect.cluster_view import WORKLOADS, Managed
+from gitkruise.gitops.inspect.explain import left_git
 from gitkruise.model.gitops.unit_state import LOOKS, SETTLED, State
 from gitkruise.printable import many, visible
 from gitkruise.wire.primitives.names import named, short_name
@@ -82,7 +83,7 @@ def build_view(
         news = recorded.get(m.key)
         if news is not None and news.state in _KNOWN_BY_GIT:
             m = replace(m, state=news.state, message=news.message)  # noqa: PLW2901  the record wins
-        objects.append(m)
+        objects.append(replace(m, left_git=left_git(m, units)))
     seen = {m.key for m in live}
     for unit in units:
         for key, news in unit.objects.items():
@@ -185,7 +186,7 @@ def _row(
 
 def _why(m: Managed, promotion: PromotionRecord | None, now: datetime) -> str:
     if m.state is State.DONE:
-        return ""
+        return "left git" if m.left_git else ""
     if m.state is State.HELD and promotion is not None and promotion.next:
         return progress(promotion, now)
     if m.state is not State.HELD or m.rollout is None:
@@ -222,6 +223,7 @@ def status_obj(view: StatusView) -> dict[str, Any]:
             "commit": m.commit,
             "path": m.path,
             **({"artifact": m.artifact} if m.artifact else {}),
+            **({"leftGit": True} if m.left_git else {}),
             **({"rollout": rollout_obj(m.rollout)} if m.rollout else {}),
         }
         for m in view.objects

@@ -91,7 +91,7 @@ class Managed:
     """A live object and its state. `rollout` and `pods` are set for kinds that roll out.
 
     `failing` are (pod, why) of a workload of another kind: pods of its newest template that cannot
-    start, as far as pods were read.
+    start, as far as pods were read. `left_git`: the record of its unit does not name it any more.
     """
 
     key: ObjectKey
@@ -105,6 +105,7 @@ class Managed:
     rollout: Rollout | None = None
     pods: tuple[PodFacts, ...] = ()
     failing: tuple[tuple[str, str], ...] = ()
+    left_git: bool = False
 
 
 class Survey:

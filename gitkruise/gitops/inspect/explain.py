@@ -111,6 +111,7 @@ def explain(
     held = plan.held if plan else ()
     reasons = [
         *_of_unit(unit),
+        *_of_leaving(managed, unit),
         *_of_failing(managed),
         *_of_rollout(managed.rollout),
         *_of_pods(held, managed.rollout),
@@ -159,6 +160,18 @@ def _of_unit(unit: UnitNews | None) -> Iterator[str]:
         yield f"{commit} of unit {unit.unit} is not live: it waits for {unit.waits}"
     elif unit.message.startswith("suspended"):
         yield f"unit {unit.unit} is suspended: nothing new is applied"
+
+
+def _of_leaving(m: Managed, unit: UnitNews | None) -> Iterator[str]:
+    """Yield why an object is still there that git does not name any more."""
+    if unit is None or not left_git(m, (unit,)):
+        return
+    said = f"unit {unit.unit} does not name it any more"
+    about = [problem for problem in unit.problems if str(m.key) in problem]
+    if m.obj["metadata"].get("deletionTimestamp"):
+        yield f"{said}: it is being deleted"
+    else:
+        yield f"{said}: {(about or unit.problems or ('its deletion has not begun',))[0]}"
 
 
 def _of_failing(m: Managed) -> Iterator[str]:
@@ -316,6 +329,16 @@ def _culprits(r: Rollout, shared: Sharing) -> Iterator[str]:
 def unit_of(units: Sequence[UnitNews], m: Managed) -> UnitNews | None:
     """The record of the unit that brought an object."""
     return next((u for u in units if u.unit == m.unit or m.key in u.objects), None)
+
+
+def left_git(m: Managed, units: Sequence[UnitNews]) -> bool:
+    """Return whether the record of an object's unit does not name the object.
+
+    Nothing is known of it while the newest commit cannot be read.
+    """
+    unit = unit_of(units, m)
+    unread = unit is None or unit.state in {State.REJECTED, State.UNKNOWN}
+    return not unread and all(m.key not in one.objects for one in units)
 
 
 def newest_step(

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from gitkruise.cli.console.style import Style, cell_width
-from gitkruise.cli.views.status import StatusView, build_view, status_lines
+from gitkruise.cli.views.status import StatusView, build_view, status_lines, status_obj
+from gitkruise.errors import Finding
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.inspect.cluster_view import Managed
+from gitkruise.gitops.inspect.explain import explain, left_git
 from gitkruise.gitops.status.reader import read_units
 from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.gitops.unit_state import State
@@ -74,6 +76,23 @@ def test_what_only_git_can_know_wins(checkout: Checkout) -> None:
     states = {m.key: (m.state, m.message) for m in shown.objects}
     assert states[WEB] == (State.DRIFTED, "replicas 2 → 5")
     assert states[CHECKOUT][0] is State.HELD
+
+
+def test_an_object_that_git_does_not_name_any_more_is_not_as_git_asks(checkout: Checkout) -> None:
+    kept = Finding(code="GK2302", message="CloneSet shop/checkout left git: an annotation keeps it")
+    record = unit_record(state=State.DONE, findings=(kept,))
+    checkout.record("sandbox", replace(record, objects=record.objects[1:]))
+    with Repository.open(str(checkout.folder)) as repository:
+        units = read_units(repository, "refs/heads/gitkruise/status/sandbox")
+    live = replace(managed(CHECKOUT, State.DONE), obj={"metadata": {}})
+    shown = build_view([live], units, LATER, cluster="sandbox", source="src", namespace="")
+    (row,) = (line for line in status_lines(shown, style(120), wide=False) if "cloneset" in line)
+    assert row.endswith("left git")
+    assert status_obj(shown)["items"][0]["leftGit"] is True
+    (reason,) = explain(live, None, units[0]).reasons
+    assert reason == f"unit shop/shop does not name it any more: GK2302 {kept.message}"
+    unread = replace(units[0], state=State.REJECTED)
+    assert not left_git(live, [unread]), "the newest commit may name it"
 
 
 def test_an_artifact_is_named_instead_of_the_repository_of_the_record(checkout: Checkout) -> None:
