@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,8 +13,10 @@ import pytest
 from gitkruise.model.gitops.record import Intervention
 from gitkruise.wire.primitives.names import ObjectKey
 from tests.cli.calls import Caller
-from tests.cli.shop import CHECKOUT, Checkout, cloneset, unit_record
+from tests.cli.shop import CHECKOUT, Checkout, cloneset, commit, unit_record
 from tests.git.repos import run_git
+
+HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
@@ -89,6 +91,17 @@ def test_steps_of_a_removed_object_are_read_from_its_last_record(
     lines = gk("history", "cloneset/checkout", cwd=recorded.folder).out
     assert f"{CHECKOUT} left the record " in lines
     assert gk("history", "-o", "json", cwd=recorded.folder).obj["items"] == []
+
+
+def test_steps_under_an_earlier_unit_follow_those_of_the_present_one(
+    gk: Caller, recorded: Checkout
+) -> None:
+    ((key, steps),) = unit_record().steps
+    again = replace(steps[-1], commit=commit(4, "another unit"), started=steps[-1].started + HOUR)
+    recorded.record("sandbox", replace(unit_record(), unit="shop/new", steps=((key, (again,)),)))
+    ended = gk("history", "cloneset/checkout", "-o", "json", cwd=recorded.folder)
+    assert [i["commit"][:1] for i in ended.obj["items"]] == ["4", "2", "1"]
+    assert ended.obj["removed"] == []
 
 
 def test_several_clusters_must_be_told_apart(gk: Caller, recorded: Checkout) -> None:

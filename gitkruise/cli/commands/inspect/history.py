@@ -142,10 +142,15 @@ def _recorded(
         found = read_steps(repository, ref)
         units, told = read_units(repository, ref), interventions(repository, ref)
         there = {key for key, _ in found}
+        known = {(key, step.commit.id, step.started) for key, step in found}
         for key, at, steps in removed_steps(repository, ref, name) if name else ():
-            if asked(key) and key not in gone.keys() | there:
-                gone[key] = at
-                found += [(key, step) for step in reversed(steps)]
+            if not asked(key):
+                continue
+            if key not in there:
+                gone.setdefault(key, at)
+            new = {(key, s.commit.id, s.started): s for s in reversed(steps)}
+            found += [(key, step) for mark, step in new.items() if mark not in known]
+            known |= new.keys()
     return found, units, told, gone
 
 
