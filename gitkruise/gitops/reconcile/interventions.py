@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, TypeAlias
 
 from gitkruise.errors import ApiError
@@ -32,19 +33,23 @@ CLAIM: Final = GroupKind("", "PersistentVolumeClaim")
 Journal: TypeAlias = Callable[[ObjectKey, str, str], None]  # (object, reason, text)
 _FIELDS_MAX: Final = 5  # shown of one object; the others are counted
 _NAME_MAX: Final = 80
+_DELETED: Final = "put back as git says: it was deleted"
 
 
 def report_applied(
     events: Recorder,
     unit: str,
     sent: Iterable[Sent],
+    journal: Journal,
+    *,
     healing: Sequence[ObjectChange],
     live: Mapping[ObjectKey, Live],
-    journal: Journal,
+    lost: AbstractSet[ObjectKey],
 ) -> None:
     """Report the corrections and takeovers among accepted requests of a unit.
 
-    `healing` is the drift that they correct, `live` the objects before.
+    `healing` is the drift that they correct, `live` the objects before; the `lost` ones had been
+    in the cluster, and no commit took them away.
     """
     corrected = {change.key: change for change in healing}
     for item in sent:
@@ -58,6 +63,8 @@ def report_applied(
             _tell(events, unit, "TakenOver", text, item.reply, journal)
         elif key in corrected:
             _tell(events, unit, "DriftCorrected", _fields(corrected[key]), item.reply, journal)
+        elif before is None and key in lost and not item.desired.hook:
+            _tell(events, unit, "DriftCorrected", _DELETED, item.reply, journal)
         elif item.taken:
             names = ", ".join(map(_name, item.taken))
             _tell(events, unit, "TakenOver", f"taken over from {names}", item.reply, journal)

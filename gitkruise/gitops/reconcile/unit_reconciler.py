@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -29,7 +29,7 @@ from gitkruise.kube.system.clock import wait_for
 from gitkruise.model.gitops.change import Desired, DesiredSet, SyncPlan
 from gitkruise.model.gitops.config import Unit, duration
 from gitkruise.model.gitops.document import GitCommit
-from gitkruise.planner.sync.annotations import COMMIT, annotation
+from gitkruise.planner.sync.annotations import COMMIT, UNIT_REF, annotation
 from gitkruise.planner.sync.hooks import content_of_hooks
 from gitkruise.planner.sync.plan import find_drift, plan_sync
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
@@ -63,6 +63,7 @@ class UnitReconciler:
         self._again: tuple[str, datetime] | None = None  # a commit to be looked at again
         self._setbacks = Setbacks(unit.id, around.clock, reporter)
         self._kinds: AbstractSet[GroupKind] = frozenset()  # that the last round looked at
+        self._had: set[ObjectKey] | None = None  # of git, seen live before; None: not looked yet
         self._hooked = False  # whether all hooks ran for what is kept
         self._unasked = ""  # a commit that could not be judged in this round
         self._shelved: tuple[str, datetime] | None = None  # a commit that crashed, and until when
@@ -245,6 +246,7 @@ class UnitReconciler:
         self._kinds = {
             key.group_kind for key in (*seen.live, *(d.key for d in built.desired.objects))
         }
+        self._remember(seen)
         silent = self._around.live.problem(self._kinds)
         troubles = (*bad, *self.cluster.rejected.findings, *filter(None, [silent, lingers]))
         if not until and plan.quiet and not self._unasked:
@@ -253,6 +255,24 @@ class UnitReconciler:
         if content and not until and plan.all_done:
             await self._around.hooks.note(self.unit.id, content)
         return seen, None if until else plan
+
+    def _remember(self, seen: Observation) -> None:
+        """Add the live objects of this unit to those that it had; after a start, the recorded
+        ones, as far as the cluster confirms the record."""
+        if self._had is None:
+            confirmed = self._reporter.record.applied is not None
+            self._had = set(self._reporter.had if confirmed else ())
+        mine = (k for k, x in seen.live.items() if annotation(x.obj, UNIT_REF) == self.unit.id)
+        self._had.update(mine)
+
+    def _lost(self, seen: Observation) -> set[ObjectKey]:
+        """Return the objects that were live and are not, unless this unit deleted them."""
+        return (self._had or set()) - seen.live.keys()
+
+    def _forget(self, keys: Iterable[ObjectKey]) -> None:
+        """Expect no more that these objects are live: this unit deletes them."""
+        if self._had is not None:
+            self._had.difference_update(keys)
 
     async def _pick_up(self) -> None:
         """Read a commit again that waited for other units, or was rejected some time ago."""
@@ -302,6 +322,7 @@ class UnitReconciler:
         built, live, journal = self._need_built(), self._around.live, self._reporter.intervened
         if not await self._may_act(plan, seen):
             return False
+        self._forget((*plan.replace, *plan.prune))
         await delete_to_replace(plan.replace, seen.live, live, self._writer, journal)
         if plan.apply:
             assert built.desired is not None
@@ -313,7 +334,10 @@ class UnitReconciler:
                 take=theirs, stop=lambda: self._pending != self._unasked,
             )  # fmt: skip
             self._around.authority.check()
-            report_applied(live.events, self.unit.id, sent, plan.healing, seen.live, journal)
+            report_applied(
+                live.events, self.unit.id, sent, journal,
+                healing=plan.healing, live=seen.live, lost=self._lost(seen),
+            )  # fmt: skip
             return self._absorb(sent, seen)
         findings = await self.pruning.delete(plan.prune, seen.live, live, self._writer, journal)
         if findings:

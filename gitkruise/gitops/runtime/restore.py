@@ -8,9 +8,10 @@ from typing import Any
 
 from gitkruise.gitops.reconcile.pruner import UnitPruner
 from gitkruise.gitops.status.parser import read_commit, read_interventions, read_rollout, read_yaml
+from gitkruise.gitops.status.reader import read_objects
 from gitkruise.gitops.status.serializer import UNITS, files_by_unit
 from gitkruise.model.gitops.document import GitCommit
-from gitkruise.model.gitops.record import Removal, RolloutStep, UnitRecord
+from gitkruise.model.gitops.record import ObjectRecord, Removal, RolloutStep, UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import parse_time
@@ -65,9 +66,14 @@ def restored(
         return None, steps
     try:
         told = read_interventions(files.get(f"{root}/interventions.yaml", b"{}\n"))
+        news = read_objects(files.get(f"{root}/objects.tsv", b""))
     except ValueError:
-        told = ()
-    return replace(record, interventions=told), steps
+        told, news = (), {}
+    objects = (
+        ObjectRecord(key=n.key, state=n.state, commit=n.commit, message=n.message)
+        for n in news.values()
+    )
+    return replace(record, interventions=told, objects=tuple(objects)), steps
 
 
 def removed_record(
@@ -78,7 +84,7 @@ def removed_record(
     The branch is trusted with texts only: the deletion policy is `removal`, from the cluster.
     """
     record = restored(told.get(unit, {}), unit, cluster)[0]
-    return replace(record, removal=removal) if record is not None else None
+    return replace(record, removal=removal, objects=()) if record is not None else None
 
 
 def _record(raw: Mapping[str, Any], unit: str, cluster: str) -> UnitRecord:

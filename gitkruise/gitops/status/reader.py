@@ -157,7 +157,7 @@ def read_units(repository: Repository, ref: str) -> list[UnitNews]:
         drift = blobs.get(path.replace("status.yaml", "drift.yaml"))
         try:
             raw = read_yaml(repository.read_blob(blobs[path]), path)
-            objects = _objects(repository.read_blob(table)) if table else {}
+            objects = read_objects(repository.read_blob(table)) if table else {}
             found = read_yaml(repository.read_blob(drift), path) if drift else {}
             out.append(_unit(raw, objects, found.get("drift") or ()))
         except (ValueError, KeyError, TypeError) as error:
@@ -307,7 +307,8 @@ def _problem(code: str, places: Sequence[object], message: str) -> str:
     return f"{code} {where}{message}"
 
 
-def _objects(data: bytes) -> dict[ObjectKey, ObjectNews]:
+def read_objects(data: bytes) -> dict[ObjectKey, ObjectNews]:
+    """Return the lines of an objects.tsv by object. Raises ValueError on a foreign file."""
     from gitkruise.gitops.status.parser import key_of_id  # noqa: PLC0415
 
     out = {}

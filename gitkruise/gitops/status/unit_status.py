@@ -78,6 +78,7 @@ class Reporter:
         self._awaits = ""  # what is to happen before the newest commit is taken
         self._awaiting: GitCommit | None = None  # that commit
         self._promotion: BranchState = lambda _: None
+        self.had: frozenset[ObjectKey] = frozenset()  # live objects of an earlier run
         self.looked = False  # the record is of this process, not of an earlier one
         self.record = UnitRecord(
             unit=unit.id,
@@ -105,10 +106,11 @@ class Reporter:
     def resume(
         self, record: UnitRecord | None, steps: dict[ObjectKey, tuple[RolloutStep, ...]]
     ) -> None:
-        """Continue from the record of an earlier run on the status branch."""
+        """Continue from the record of an earlier run; its objects are observed again."""
         now = self.record
         if record is not None:
-            now = replace(record, path=now.path, removal=now.removal)
+            now = replace(record, path=now.path, removal=now.removal, objects=())
+            self.had = frozenset(one.key for one in record.objects if one.commit)
         self.record, self._steps = now, dict(steps)
 
     def disclaim(self) -> None:

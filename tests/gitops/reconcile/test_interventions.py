@@ -8,6 +8,7 @@ from gitkruise.gitops.status.reader import interventions
 from gitkruise.model.gitops.record import Intervention
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind
+from gitkruise.wire.primitives.requests import ApiRequest
 from tests.gitops.stage import STATUS, MakeStage, Stage, config_map, web
 from tests.worlds import SPACE
 
@@ -51,6 +52,64 @@ def test_corrected_drift_names_the_fields_and_who_had_set_them(
     assert events(stage, "settings") == [f"DriftCorrected: unit shop/web: {text}"]
     line = log_line("DriftCorrected", unit="shop/web", object="ConfigMap shop/settings", text=text)
     assert line in caplog.messages
+
+
+def deleted(stage: Stage, name: str) -> None:
+    """Somebody deletes a ConfigMap."""
+    key = GroupKind("", "ConfigMap")
+    kind = stage.world.catalog.stored(key)
+    assert kind is not None
+    gone = ApiRequest(verb="delete", resource=kind.ref, namespace=SPACE, name=name)
+    stage.world.handle(gone, stage.clock.now())
+    stage.cluster.publish()
+
+
+def test_an_object_that_was_deleted_is_put_back_and_reported(staged: MakeStage) -> None:
+    """While gitkruise runs, and before it starts; not what git itself takes away and brings."""
+    stage = staged(prune={"maxDeletePercent": 100})
+    other = config_map("other", a="b")
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS, other)
+            await stage.rest()
+            deleted(stage, "settings")
+            await stage.rest()
+        deleted(stage, "settings")
+        stage.start_over()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest()
+            await stage.push(SETTINGS, message="other goes")
+            await stage.rest()
+            await stage.push(SETTINGS, other, message="other comes back")
+            await stage.rest()
+
+    stage.play(script)
+    text = "put back as git says: it was deleted"
+    assert events(stage, "settings") == [f"DriftCorrected: unit shop/web: {text}"] * 2
+    assert [event.partition(":")[0] for event in events(stage, "other")] == ["Pruned"]
+    assert stage.get("ConfigMap", "settings") is not None
+    assert stage.get("ConfigMap", "other") is not None
+
+
+def test_the_objects_of_an_empty_cluster_were_not_deleted(staged: MakeStage) -> None:
+    """The status branch has the record of an earlier cluster of the same name."""
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS)
+            await stage.rest()
+        deleted(stage, "settings")
+        stage.start_over()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest()
+
+    stage.play(script)
+    assert stage.get("ConfigMap", "settings") is not None
+    assert events(stage, "settings") == []
 
 
 def test_values_of_secrets_do_not_show(staged: MakeStage, caplog: pytest.LogCaptureFixture) -> None:
