@@ -65,12 +65,8 @@ class Inventory:
         The store is read last: it then has what units wrote until the lists began.
         """
         found: dict[str, list[ObjectKey]] = {}
-        kinds = {
-            k.group_kind: catalog.stored(k.group_kind)
-            for k in catalog.kinds()
-            if "list" in k.verbs and k.group_kind not in NOT_OURS
-        }
-        others = [k for gk, k in kinds.items() if gk not in followed and k is not None]
+        kinds = listable_kinds(catalog)
+        others = [k for gk, k in kinds.items() if gk not in followed]
         try:
             async with asyncio.TaskGroup() as tasks:
                 lists = [tasks.create_task(self._labelled(kind)) for kind in others]
@@ -87,13 +83,30 @@ class Inventory:
     async def _labelled(self, kind: Kind) -> list[tuple[str, ObjectKey]]:
         """Return the label and the key of each labelled object of a kind."""
         try:
-            objects = each(self._transport, kind.ref, selector=UNIT)
-            return [(_label(obj), _key(kind, obj)) async for obj in objects]
-        except (NotFound, MethodNotAllowed):
-            return []  # known to us, and not to this cluster
+            objects = await labelled_objects(self._transport, kind)
+            return [(_label(obj), key) for key, obj in objects.items()]
         except Forbidden as error:
             log.info(log_line("inventory-incomplete", kind=kind.ref.plural, error=error))
             return []
+
+
+def listable_kinds(catalog: Catalog) -> Mapping[GroupKind, Kind]:
+    """Return the kinds of a catalog that objects of units can have, each as it is stored."""
+    found = {
+        k.group_kind: catalog.stored(k.group_kind)
+        for k in catalog.kinds()
+        if "list" in k.verbs and k.group_kind not in NOT_OURS
+    }
+    return {group_kind: kind for group_kind, kind in found.items() if kind is not None}
+
+
+async def labelled_objects(transport: Transport, kind: Kind) -> Mapping[ObjectKey, Obj]:
+    """Return the objects of a kind with a unit label. Raises ApiError."""
+    try:
+        objects = each(transport, kind.ref, selector=UNIT)
+        return {_key(kind, obj): obj async for obj in objects}
+    except (NotFound, MethodNotAllowed):
+        return {}  # known to us, and not to this cluster
 
 
 def _label(obj: Obj) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
@@ -15,6 +15,7 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.preview.cluster_facts import cluster_facts
+from gitkruise.gitops.preview.inputs import followers
 from gitkruise.gitops.preview.render_markdown import fenced
 from gitkruise.gitops.workers import frames
 from gitkruise.gitops.workers.jobs import errors_of
@@ -92,8 +93,9 @@ class PullRequestPlanner:
         wrong = errors_of(after.findings)
         if wrong:
             return frames.PlanText(findings=wrong)
+        units = await asyncio.to_thread(followers, self.repository, self.config, merge)
         facts = await cluster_facts(
-            before, after, self.live.catalog,
+            before, replace(after, followed_by=units), self.live.catalog,
             transport=self.live.transport, now=self.clock.now(), cluster=self.cluster,
         )  # fmt: skip
         return await self.workers.plan_text(self.repository, *rules, facts, base=base, head=merge)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from gitkruise.errors import ApiError, Finding, NotFound
+from gitkruise.errors import ApiError, Finding, Forbidden, NotFound, Severity
 from gitkruise.gitops.cluster.engine import delegated_by, heeds_canaries
+from gitkruise.gitops.cluster.inventory import labelled_objects, listable_kinds
 from gitkruise.gitops.preview.inputs import PlanSide
 from gitkruise.gitops.preview.live_diff import read_live, sized_workloads
 from gitkruise.gitops.preview.simulate import rollout_objects
@@ -18,9 +20,12 @@ from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.workloads.labels import DEPLOYMENT, SIDECARSET
 from gitkruise.model.workloads.rollout_kinds import BEARERS
+from gitkruise.planner.sync.annotations import UNIT_REF, annotation, kept
 from gitkruise.planner.sync.autoscale import scalable
-from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.printable import listing
+from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +36,9 @@ class ClusterFacts:
     kind or namespace the cluster has none, and what it would ignore. `rollouts` is what the
     rollouts of the plan can depend on, pods included; `delegated` names the objects whose pods
     OpenKruise drives, `sized` those whose size an autoscaler sets. `heeds_canaries`: its Deployment
-    controller pauses at them. `cluster` is its name in the report.
+    controller pauses at them. `cluster` is its name in the report. `left` are the objects that
+    carry the mark of a unit and that neither side names: a sync deletes them, or asks whether it
+    may.
     """
 
     cluster: str
@@ -43,6 +50,7 @@ class ClusterFacts:
     delegated: frozenset[ObjectKey]
     heeds_canaries: bool = True
     sized: frozenset[ObjectKey] = frozenset()
+    left: Mapping[ObjectKey, Obj] = field(default_factory=dict)
 
 
 async def cluster_facts(
@@ -85,6 +93,7 @@ async def _read(
     kinds = {d.key.group_kind for d in target.objects}
     spaces = {d.key.namespace for d in target.objects if d.key.group_kind in BEARERS}
     spaces |= {""} if SIDECARSET in kinds else set()  # their pods may be anywhere
+    left, unread = await _left(target, keys, served, transport)
     rollouts = rollout_objects(transport, catalog, spaces, kinds=kinds, served=served)
     return ClusterFacts(
         cluster=cluster,
@@ -93,6 +102,7 @@ async def _read(
         objects={key: thaw(obj) for key, obj in seen.objects.items()},
         findings=(
             *seen.findings,
+            *unread,
             *unserved(target.objects, served),
             *await _without_namespace(target, seen.objects, served, transport),
             *await ignored_canaries(target.objects, transport),
@@ -101,6 +111,53 @@ async def _read(
         heeds_canaries=DEPLOYMENT not in kinds or await heeds_canaries(transport),
         delegated=await delegated_by(transport, target.units, now),
         sized=await _sized(target, seen.objects, served, transport),
+        left=left,
+    )
+
+
+async def _left(
+    target: PlanSide, named: Collection[ObjectKey], catalog: Catalog, transport: Transport
+) -> tuple[Mapping[ObjectKey, Obj], Sequence[Finding]]:
+    """Return (objects that units have and no side names, what could not be listed).
+
+    Left out are those that an annotation keeps for good, and those that are being deleted.
+    """
+    if not target.followed_by:
+        return {}, ()
+    kinds = listable_kinds(catalog).values()
+    async with asyncio.TaskGroup() as tasks:
+        lists = [tasks.create_task(_listed(transport, kind)) for kind in kinds]
+    told = {kind.ref.plural: task.result() for kind, task in zip(kinds, lists, strict=True)}
+    closed = sorted(plural for plural, objects in told.items() if objects is None)
+    found = {
+        key: thaw(obj)
+        for objects in told.values()
+        for key, obj in (objects or {}).items()
+        if _is_left(key, obj, named, target)
+    }
+    return found, (_unlisted(closed),) if closed else ()
+
+
+async def _listed(transport: Transport, kind: Kind) -> Mapping[ObjectKey, Obj] | None:
+    """Return the objects of a kind with a unit label; None if it may not be listed."""
+    try:
+        return await labelled_objects(transport, kind)
+    except Forbidden:
+        return None
+
+
+def _is_left(key: ObjectKey, obj: Obj, named: Collection[ObjectKey], target: PlanSide) -> bool:
+    of_unit = annotation(obj, UNIT_REF) in target.followed_by
+    going = get(obj, "metadata", "deletionTimestamp") is not None
+    return of_unit and key not in named and not going and not kept(obj)
+
+
+def _unlisted(kinds: Sequence[str]) -> Finding:
+    return Finding(
+        code="GK4301",
+        message=f"not allowed: list {listing(kinds, 3)}",
+        notes=(("unknown", "whether an earlier commit left such objects to be deleted"),),
+        severity=Severity.WARNING,
     )
 
 

@@ -57,6 +57,7 @@ class PlanSide:
     `ignore` holds the rules of the object's unit about drift, for objects of units that have any;
     `units` whose each object is, and `shared` the names of several; `everyone` is every unit of the
     configuration. `warnings` say what a plan starts from instead of a commit that is invalid.
+    `followed_by` names the units whose branch leads to the commit, as far as that was asked.
     """
 
     commit: GitCommit
@@ -67,6 +68,7 @@ class PlanSide:
     units: Mapping[ObjectKey, Unit] = field(default_factory=dict)
     shared: Mapping[ObjectKey, tuple[str, ...]] = field(default_factory=dict)
     everyone: Mapping[str, Unit] = field(default_factory=dict)
+    followed_by: frozenset[str] = frozenset()
 
 
 def whole_repository() -> Config:
@@ -146,14 +148,28 @@ def default_range(repository: Repository, config: Config, head: str) -> tuple[st
     SourceFailed GK3212 when git cannot merge them.
     """
     for branch in sorted(units_by_branch(config, DEFAULT_BRANCH), key=DEFAULT_BRANCH.__ne__):
-        fetched = repository.refs(f"refs/remotes/**/{branch}")
-        fetched.sort(key=lambda ref: ref != f"refs/remotes/origin/{branch}")
-        for ref in (branch, *fetched):
-            followed = _known(repository, ref)
-            if followed and not repository.is_ancestor(head, followed):
+        for followed in _tips(repository, branch):
+            if not repository.is_ancestor(head, followed):
                 return followed, merged(repository, followed, head)
     parents = repository.commit(head).parents
     return (parents[0] if parents else "", head)
+
+
+def followers(repository: Repository, config: Config, commit: str) -> frozenset[str]:
+    """Return the units whose branch leads to a commit wherever it is known here."""
+    found: set[str] = set()
+    for branch, followed in units_by_branch(config, DEFAULT_BRANCH).items():
+        tips = [*_tips(repository, branch)]
+        if tips and all(repository.is_ancestor(tip, commit) for tip in tips):
+            found |= followed.units.keys()
+    return frozenset(found)
+
+
+def _tips(repository: Repository, branch: str) -> Iterator[str]:
+    """Yield the commits of a branch: that of this repository, then those of its remotes."""
+    fetched = repository.refs(f"refs/remotes/**/{branch}")
+    fetched.sort(key=lambda ref: ref != f"refs/remotes/origin/{branch}")
+    yield from filter(None, (_known(repository, ref) for ref in (branch, *fetched)))
 
 
 def _known(repository: Repository, ref: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -16,10 +16,10 @@ from gitkruise.gitops.preview.changes import (
     with_live,
     with_losses,
 )
-from gitkruise.model.gitops.change import Desired, ObjectChange
+from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
 from gitkruise.model.planning.canary_lock import unlocked
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.planner.sync.annotations import create_only
+from gitkruise.planner.sync.annotations import UNIT_REF, annotation, create_only
 from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.planner.sync.takeover import applied_by_others, handed_over
 from gitkruise.wire.catalog.catalog import Catalog
@@ -38,6 +38,7 @@ class Preview:
     """Object changes in key order, and what they do to pods.
 
     `live`: pods have their real names. `staged`: offline, and what was before the base was played.
+    `left` names the units of objects that an earlier commit took out of git and that are live.
     """
 
     changes: tuple[ObjectChange, ...]
@@ -46,6 +47,7 @@ class Preview:
     unplayed: tuple[Finding, ...] = field(default=())  # why some rollout could not be played
     staged: bool = False
     unknown: Mapping[ObjectKey, str] = field(default_factory=dict)  # objects, and why
+    left: Mapping[ObjectKey, str] = field(default_factory=dict)
 
 
 def offline_preview(
@@ -143,11 +145,19 @@ def live_changes(
     served = served_by(catalog, facts.definitions)
     changes = changes_between(base.objects if base else (), target.objects, catalog)
     changes = with_live(changes, target.objects, facts.objects, served, target.ignore)
+    left = _deletions_left(facts)
+    changes = tuple(sorted((*changes, *left), key=lambda change: change.key))
     taken = [(d, facts.objects[d.key]) for d in target.objects if _is_taken_over(d, facts)]
     after, wrong = after_takeover(taken, served, gates, facts.now) if taken else ({}, [])
     changes = with_losses(changes, after, served)
     owned = owned_changes(changes, base, target, facts.objects, facts.now)
     return replace(owned, findings=(*owned.findings, *wrong))
+
+
+def _deletions_left(facts: ClusterFacts) -> Iterator[ObjectChange]:
+    """Yield the deletions that earlier commits ask for and that did not happen yet."""
+    for key, obj in facts.left.items():
+        yield ObjectChange(kind=ChangeKind.PRUNE, key=key, before=obj, after=None, pending=True)
 
 
 def _is_taken_over(d: Desired, facts: ClusterFacts) -> bool:
@@ -182,5 +192,6 @@ def live_outcome(
     forecast = loosened_by(played.forecast, world, target.objects, facts.delegated)
     told = (*facts.findings, *owned.findings, *played.findings)
     return Preview(
-        changes=owned.changes, forecast=forecast, live=True, unplayed=told, unknown=played.unknown
-    )
+        changes=owned.changes, forecast=forecast, live=True, unplayed=told, unknown=played.unknown,
+        left={key: annotation(obj, UNIT_REF) for key, obj in facts.left.items()},
+    )  # fmt: skip

@@ -43,7 +43,7 @@ def report_of(
     With `shown` it is about those objects only: nothing in it names or counts another one, and
     what is said of units as a whole is left out.
     """
-    changes, asks = _guarded(preview.changes, base, target) if base else (preview.changes, ())
+    changes, asks = _guarded(preview, base, target)
     heading = Heading(
         target=target.commit,
         base=base.commit if base else None,
@@ -70,24 +70,29 @@ def report_of(
 
 
 def _guarded(
-    changes: Sequence[ObjectChange], base: PlanSide, target: PlanSide
+    preview: Preview, base: PlanSide | None, target: PlanSide
 ) -> tuple[Sequence[ObjectChange], tuple[str, ...]]:
     """(changes without deletions that no sync would do, what the guards of pruning say)."""
+    changes = preview.changes
+    left = {key: target.everyone[unit] for key, unit in preview.left.items()}
+    units = {**left, **(base.units if base else {})}
     gone: dict[str, dict[ObjectKey, Obj]] = {}
     for c in changes:
-        if c.kind is ChangeKind.PRUNE and c.key in base.units and c.before is not None:
-            gone.setdefault(base.units[c.key].id, {})[c.key] = c.before
+        if c.kind is ChangeKind.PRUNE and c.key in units and c.before is not None:
+            gone.setdefault(units[c.key].id, {})[c.key] = c.before
     said, staying = list[str](), set[ObjectKey]()
     for name, objects in sorted(gone.items()):
         wanted = {key for key, unit in target.units.items() if unit.id == name}
-        known = wanted | {key for key, unit in base.units.items() if unit.id == name}
-        rules = prune_rules(base.units[next(iter(objects))])
+        known = wanted | {key for key, unit in units.items() if unit.id == name}
+        rules = prune_rules(units[next(iter(objects))])
         verdict = guard(objects, rules, total=len(known), emptied=not wanted)
         if verdict.never:
             staying |= objects.keys()
-            stay = "STAYS" if len(objects) == 1 else "STAY"
-            said.append(f"{many(len(objects), 'object')} of unit {name} left git and {stay}: "
-                        f"{verdict.never}")  # fmt: skip
+            new = objects.keys() - left.keys()
+            stay = "STAYS" if len(new) == 1 else "STAY"
+            if new:
+                said.append(f"{many(len(new), 'object')} of unit {name} left git and {stay}: "
+                            f"{verdict.never}")  # fmt: skip
             continue
         said += _losses(verdict.asking, name)
         if verdict.too_many:

@@ -58,7 +58,8 @@ def entry_name(entry: ReportEntry, most: int = 3) -> str:
 def source_of(entry: ReportEntry, report: PlanReport) -> str:
     """Position in git, and the reason for the entry when that is not a change in git."""
     if entry.kind is ChangeKind.PRUNE:
-        gone = f"deleted in {report.target.short}"
+        earlier = "by an earlier commit, and still live"
+        gone = f"deleted {earlier if entry.pending else f'in {report.target.short}'}"
         return gone if entry.stays else f"{gone}   prune"
     where = entry.sources[0]
     if entry.replaced:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gitkruise.planner.sync.annotations import unit_label
+from gitkruise.planner.sync.annotations import UNIT, UNIT_REF, unit_label
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 from tests.cli.calls import Caller
@@ -85,6 +85,32 @@ def test_drift_of_any_kind_is_told_apart_from_the_change(
     assert found == [("new", "create", False), ("moved", "configure", True)]
     same = [(c["name"], c["drift"]) for c in changes(gk, checkout, cluster, "HEAD..HEAD")]
     assert same == [("new", False), ("moved", True)]
+
+
+@pytest.mark.slow
+def test_a_deletion_of_an_earlier_commit_that_waits_is_part_of_every_plan(
+    gk: Caller, checkout: Checkout, own_cluster: Path
+) -> None:
+    """The newest commits do not name the object, and its unit still has it."""
+    space(own_cluster)
+    for name, unit, more in (
+        ("left", "default/repository", {}), ("other", "shop/other", {}),
+        ("kept", "default/repository", {"gitkruise.io/prune": "Disabled"}),
+    ):  # fmt: skip
+        obj = flags(name, "on")
+        obj["metadata"]["labels"] = {UNIT: unit_label("sandbox", unit)}
+        obj["metadata"]["annotations"] = {UNIT_REF: unit, **more}
+        put(own_cluster, "configmaps", obj)
+    checkout.commit("before", {"c.yaml": config("calm", "on")})
+    checkout.commit("after", {"README.md": "words\n"})
+    found = {c["name"]: c for c in changes(gk, checkout, own_cluster)}
+    assert found.keys() == {"calm", "left"}
+    told = found["left"]
+    assert (told["change"], told["pending"], told["stays"]) == ("prune", True, False)
+    text = gk("plan", "--kubeconfig", str(own_cluster), cwd=checkout.folder).out
+    assert "ConfigMap live/left    deleted by an earlier commit, and still live" in text
+    old = {c["name"] for c in changes(gk, checkout, own_cluster, "--to", "HEAD~")}
+    assert old == {"calm"}, "no unit follows a commit that its branch has left behind"
 
 
 @pytest.mark.slow

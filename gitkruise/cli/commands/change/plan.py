@@ -213,6 +213,7 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
         from gitkruise.gitops.preview.inputs import (  # noqa: PLC0415  imports jsonschema
             config_at,
             default_range,
+            followers,
         )
         from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
@@ -236,6 +237,8 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
         base_side, target = read_sides(
             repository, (old, new), config, catalog, options.gates, given=given
         )
+        if options.cluster is not None:
+            target = replace(target, followed_by=followers(repository, config, new))
         if base_side is None:
             return None, target
         return replace(base_side, warnings=(*warnings, *base_side.warnings)), target
