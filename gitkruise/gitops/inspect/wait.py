@@ -154,10 +154,12 @@ class WaitCondition:
         return self._folder(there, path) == self._folder(self.commit, path)
 
     def _folder(self, commit: str, path: str) -> tuple[str, str]:
-        """Return the content of a folder, as it is and as far as it is rendered.
+        """Return the content of a folder, as it is and as far as it is rendered; "" without one.
 
         Raises SourceFailed and InvalidManifests.
         """
+        if self.repository.find(commit, path) is None:
+            return "", ""
         plain = content_at(self.repository, commit, path, rendering=PLAIN)
         return plain.tree, content_at(self.repository, commit, path).tree
 

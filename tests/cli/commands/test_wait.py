@@ -47,6 +47,7 @@ class Story:
         whole = unit_record(state=state, findings=(REJECTED,) if state is State.REJECTED else ())
         record: UnitRecord = replace(
             whole,
+            path="apps",
             applied=at if applied else None,
             sent=GitCommit(id=sent, subject="z") if sent else None,
             waits=waits,
@@ -114,6 +115,23 @@ def test_a_commit_that_leaves_a_unit_rejected_is_rejected(
     story.record(story.first, State.REJECTED, attempted=bad)
     assert wait(gk, story, later).code == 1
     assert wait(gk, story, mended).code == 6
+
+
+def test_a_unit_that_left_the_configuration_has_the_state_of_its_record(
+    gk: Caller, tmp_path: Path
+) -> None:
+    """Later commits change nothing of it: they are read as far as it is concerned."""
+    story = Story(Checkout(tmp_path))
+    files: dict[str, str | None] = {
+        "gitkruise.yaml": CONFIG.partition("---\n")[0],
+        "apps/c.yaml": None,
+    }
+    gone = story.checkout.commit("no unit", files)
+    later = story.checkout.commit("words", {"README.md": "more words\n"})
+    story.record(story.canary, State.STUCK, attempted=gone)
+    for commit in (gone, later):
+        ended = wait(gk, story, commit)
+        assert (ended.code, "not read yet" in ended.err) == (1, False)
 
 
 def test_a_unit_that_no_controller_follows_yet_is_awaited(gk: Caller, tmp_path: Path) -> None:
