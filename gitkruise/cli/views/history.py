@@ -64,7 +64,7 @@ def drift_items(
 
 def result_words(step: RolloutStep) -> str:
     """Return `4/4 in 12s`, or the pods so far, with the message."""
-    counts = f"{step.updated}/{step.asked}"
+    counts = f"{step.updated}/{max(step.asked, step.updated)}"  # a first revision has all pods
     if step.state is State.ROLLING and not step.message:
         return f"{counts} so far"
     took = f" in {_seconds(step)}" if step.done and step.state in SETTLED else ""

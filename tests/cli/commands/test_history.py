@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gitkruise.cli.views.history import result_words
 from gitkruise.model.gitops.record import Intervention
 from gitkruise.wire.primitives.names import ObjectKey
 from tests.cli.calls import Caller
@@ -70,6 +71,13 @@ def test_what_is_not_recorded_is_told_from_what_is(
     ended = gk("history", *words, "-o", "json", cwd=recorded.folder)
     assert (ended.code, ended.out, "GK7017" in ended.err) == (2, "", True)
     assert "shop/checkout" in ended.err
+
+
+def test_a_first_revision_has_all_pods_whatever_the_partition_asks() -> None:
+    ((_, steps),) = unit_record().steps
+    begun = replace(steps[0], asked=5, updated=10)
+    assert result_words(begun).startswith("10/10 in ")
+    assert result_words(replace(begun, updated=4)).startswith("4/5 in ")
 
 
 def test_steps_of_a_removed_object_are_read_from_its_last_record(
