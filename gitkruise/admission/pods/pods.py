@@ -69,8 +69,8 @@ def prioritise(request: AdmissionRequest, spec: dict[str, Any]) -> None:
         chosen = next((one for one in classes if one.get("globalDefault")), None)
     else:
         chosen = request.view.get(ObjectKey(*_CLASS, "", name))
-        if chosen is None and name in _BUILT_IN:
-            chosen = {"metadata": {"name": name}, "value": _BUILT_IN[name]}
+        if chosen is None and (name in _BUILT_IN or request.assumed):
+            chosen = {"metadata": {"name": name}, "value": _BUILT_IN.get(name, 0)}
         if chosen is None:
             why = f"no PriorityClass with name {name} was found"
             raise Forbidden(f'pods "{request.key.name}" is forbidden: {why}')

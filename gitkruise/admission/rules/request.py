@@ -26,7 +26,8 @@ class AdmissionRequest:
     `obj` is the object as it would be stored, in the version of the request, or None on DELETE;
     `old` the stored one, or None on CREATE (any served version). `view` answers look-ups of other
     objects. `now` is the instant of the write, None where nothing will be written (a check of a
-    manifest alone); `uid` names the request, and seeds what is drawn by lot.
+    manifest alone); `uid` names the request, and seeds what is drawn by lot. With `assumed`, a
+    class of priority that `view` does not have counts as present.
     """
 
     operation: str
@@ -39,6 +40,7 @@ class AdmissionRequest:
     dry_run: bool = False
     now: datetime | None = None
     uid: str = ""
+    assumed: bool = False
     view: ClusterView
 
     @property

@@ -76,7 +76,7 @@ def offline_preview(
     from gitkruise.gitops.preview.simulate import offline_world, play  # noqa: PLC0415  the model cluster
 
     world, rested = offline_world((*earlier, before), catalog, gates, wall_time(), moved=moved)
-    played = play(world, changes, target.objects, catalog, rested, gates)
+    played = play(world, changes, target.objects, catalog, rested, gates, live=False)
     return Preview(
         changes=changes, forecast=played.forecast, live=False,
         unplayed=(*told, *played.findings), staged=bool(earlier), unknown=played.unknown,
@@ -188,7 +188,7 @@ def live_outcome(
         rollouts = [without_canary(obj) for obj in rollouts]
         objects = tuple(replace(d, obj=without_canary(d.obj)) for d in objects)
     world = live_world(rollouts, catalog, gates)
-    played = play(world, owned.changes, objects, catalog, facts.now, gates)
+    played = play(world, owned.changes, objects, catalog, facts.now, gates, live=True)
     forecast = loosened_by(played.forecast, world, target.objects, facts.delegated)
     told = (*facts.findings, *owned.findings, *played.findings)
     return Preview(

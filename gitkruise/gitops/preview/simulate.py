@@ -115,7 +115,7 @@ def offline_world(
                     BadRequest, Forbidden, InvalidObject
                 ):  # a template that was never live
                     world.handle(_write(world, d, catalog, now), now)
-        now = settle(world, now, gates=gates).end
+        now = settle(world, now, gates=gates, any_node=True).end
     return world, now
 
 
@@ -165,7 +165,13 @@ async def _read(transport: Transport, kind: Kind, namespace: str) -> list[Obj]:
 
 
 def _world(catalog: Catalog, gates: Gates) -> World:
-    return World(catalog, admit=lambda request: admit(request, gates), gates=gates, seed=0)
+    """A model cluster without objects, which has every PriorityClass that a pod names."""
+    return World(
+        catalog,
+        admit=lambda request: admit(replace(request, assumed=True), gates),
+        gates=gates,
+        seed=0,
+    )
 
 
 def _ensure_namespace(world: World, name: str, catalog: Catalog, now: datetime) -> None:
@@ -239,8 +245,13 @@ def play(
     catalog: Catalog,
     now: datetime,
     gates: Gates,
+    *,
+    live: bool,
 ) -> Played:
-    """Play the rollouts that `changes` start; report each change that the model rejects."""
+    """Play the rollouts that `changes` start; report each change that the model rejects.
+
+    `live`: the nodes of `world` are those of a cluster.
+    """
     moved = rollouts_started(changes)
     if moved:
         moved |= _heeded(changes)
@@ -262,7 +273,7 @@ def play(
             unplayed += _refused(d, error, world.get(d.key), catalog, gates)
             continue
         writes.append(write)
-    forecast = predict(world, writes, now, gates=gates) if writes else None
+    forecast = predict(world, writes, now, gates=gates, any_node=not live) if writes else None
     return Played(forecast=forecast, findings=tuple(unplayed), unknown=unknown)
 
 

@@ -126,6 +126,10 @@ class Nodes:
             refusals[why] += 1
         return "", refusals
 
+    def least_loaded(self) -> str:
+        """The first node of all, whether a pod fits or not; "" without nodes."""
+        return self._order[0][1] if self._order else ""
+
     def _unrank(self, load: NodeLoad, name: str) -> None:
         del self._order[bisect_left(self._order, (load.share, name))]
 

@@ -119,10 +119,16 @@ def _conditions(now: datetime) -> list[Obj]:
 
 
 class Scheduler:
-    """Binds pods to nodes. `run` does what is due at `now` and says when to call again."""
+    """Binds pods to nodes. `run` does what is due at `now` and says when to call again.
 
-    def __init__(self, *, events: bool = True, report: Report | None = None) -> None:
+    With `any_node`, a pod that fits nowhere gets the least loaded node: the nodes are made up.
+    """
+
+    def __init__(
+        self, *, events: bool = True, report: Report | None = None, any_node: bool = False
+    ) -> None:
         self.events = events
+        self._any_node = any_node
         self._backoff = ObjectBackoff(report)
         self._due = False  # something may let a pod be placed now
         self._seen: int | None = None
@@ -218,6 +224,8 @@ class Scheduler:
             self._waiting.pop(uid, None)
             return
         chosen, refusals = self._nodes.fitting(pod["spec"], _wants(world, pod["spec"]))
+        if not chosen and self._any_node:
+            chosen = self._nodes.least_loaded()
         if not chosen:
             self._report(world, pod, _sentence(len(self._nodes.loads), refusals), now)
             return

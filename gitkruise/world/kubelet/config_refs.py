@@ -1,5 +1,8 @@
 """References of pods to ConfigMaps and Secrets, and the errors while one is missing.
 
+A forecast knows few of them: with `assumed` only the barriers of OpenKruise, which its controllers
+write, are looked for, and all others count as present.
+
 Source: kubelet of Kubernetes 1.34, environment and volume errors, word for word.
 """
 
@@ -9,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from gitkruise.model.planning.view import ClusterView
+from gitkruise.model.workloads.launch_priority import BARRIER_ENV
 from gitkruise.planner.pods.inplace import METADATA_FIELD, NOT_OURS
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
@@ -19,10 +23,10 @@ _REFS: Final = (
 )
 
 
-def missing_environment(view: ClusterView, pod: Obj, spec: Obj) -> str:
+def missing_environment(view: ClusterView, pod: Obj, spec: Obj, *, assumed: bool = False) -> str:
     """Return why `spec` (a container of `pod`) cannot be configured, or ""."""
     namespace = pod["metadata"]["namespace"]
-    for kind, ref, key in _wanted(spec):
+    for kind, ref, key in _wanted(spec, assumed=assumed):
         if ref.get("optional"):
             continue
         name = ref.get("name") or ""
@@ -35,13 +39,15 @@ def missing_environment(view: ClusterView, pod: Obj, spec: Obj) -> str:
     return ""
 
 
-def _wanted(spec: Obj) -> Iterator[tuple[str, Obj, str]]:
+def _wanted(spec: Obj, *, assumed: bool) -> Iterator[tuple[str, Obj, str]]:
     """(kind, reference, key or "" for the whole object) in the order a kubelet reads them."""
-    for source in spec.get("envFrom") or ():
+    for source in () if assumed else spec.get("envFrom") or ():
         for _, whole, kind in _REFS:
             if whole in source:
                 yield kind, source[whole], ""
     for variable in spec.get("env") or ():
+        if assumed and variable.get("name") != BARRIER_ENV:
+            continue
         source = variable.get("valueFrom") or {}
         for one, _, kind in _REFS:
             if one in source:
@@ -68,12 +74,13 @@ def missing_volume(view: ClusterView, pod: Obj) -> str:
     return ""
 
 
-def needs_objects(spec: Obj) -> bool:
+def needs_objects(spec: Obj, *, assumed: bool = False) -> bool:
     """Return whether containers of a pod spec wait for a ConfigMap or Secret."""
-    if any("configMap" in volume or "secret" in volume for volume in spec.get("volumes") or ()):
+    volumes = () if assumed else spec.get("volumes") or ()
+    if any("configMap" in volume or "secret" in volume for volume in volumes):
         return True
     listed = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
-    return any(True for container in listed for _ in _wanted(container))
+    return any(True for container in listed for _ in _wanted(container, assumed=assumed))
 
 
 def reads_metadata(spec: Obj) -> bool:

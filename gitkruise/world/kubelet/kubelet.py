@@ -66,19 +66,28 @@ SETTLE_MAX: Final = 100  # decisions for one pod at one instant
 
 
 class Kubelet:
-    """All nodes of one World. `run` does what is due at `now` and says when to call again."""
+    """All nodes of one World. `run` does what is due at `now` and says when to call again.
+
+    With `assumed`, the ConfigMaps and Secrets that pods read count as present.
+    """
 
     def __init__(
-        self, profile: Profile = GENERAL, *, events: bool = True, report: Report | None = None
+        self,
+        profile: Profile = GENERAL,
+        *,
+        events: bool = True,
+        report: Report | None = None,
+        assumed: bool = False,
     ) -> None:
         self.profile = profile
         self.events = events
+        self._assumed = assumed
         self._seen: int | None = None
         self._runs: dict[str, PodWorker] = {}
         self._timers = Timers()
         self._backoff = ObjectBackoff(report)
         self._dirty: dict[str, None] = {}  # uids of pods to look at
-        self._shared_states = SharedStates(profile, shared=not events)
+        self._shared_states = SharedStates(profile, shared=not events, assumed=assumed)
         self._settled: set[str] = set()  # uids of pods that matched their spec at the start
         self._ips: set[str] = set()
         self._hosts: dict[str, tuple[ObjectKey, Obj | None, str]] = {}  # by node: read, address
@@ -242,7 +251,7 @@ class Kubelet:
         events: list[Event] | None = [] if self.events else None
         ctx = StageContext(
             view=world, pod=pod, now=now, profile=self.profile, events=events,
-            present=pulled_ahead(world, pod),
+            present=pulled_ahead(world, pod), assumed=self._assumed,
         )  # fmt: skip
         before = self._resumed(run, ctx)
         try:
@@ -285,7 +294,8 @@ class Kubelet:
                 break  # another decision would be the same
 
     def _act(self, state: WorkerState, ctx: StageContext) -> None:
-        if not state.runtime.containers and (problem := missing_volume(ctx.view, ctx.pod)):
+        known = ctx.assumed or state.runtime.containers
+        if not known and (problem := missing_volume(ctx.view, ctx.pod)):
             if not state.lacks:
                 ctx.say("FailedMount", problem, type_=WARNING)
             state.lacks = True

@@ -97,7 +97,8 @@ class WorkerState:
 class StageContext(NamedTuple):
     """Inputs of a stage, and the list that collects its events.
 
-    `present` are the pod's images that a node agent pulled ahead.
+    `present` are the pod's images that a node agent pulled ahead. With `assumed`, ConfigMaps and
+    Secrets count as present.
     """
 
     view: ClusterView
@@ -106,6 +107,7 @@ class StageContext(NamedTuple):
     profile: Profile
     events: list[Event] | None  # None: events are off
     present: frozenset[str] = frozenset()
+    assumed: bool = False
 
     def has(self, spec: Obj) -> bool:
         """Return whether a container starts without a pull."""
@@ -240,7 +242,7 @@ def _pulled(state: WorkerState, ctx: StageContext, name: str) -> None:
         return
     there = f'Container image "{image}" already present on machine'
     ctx.say("Pulled", there if ctx.has(spec) else f'Successfully pulled image "{image}"')
-    if problem := missing_environment(ctx.view, ctx.pod, spec):
+    if problem := missing_environment(ctx.view, ctx.pod, spec, assumed=ctx.assumed):
         _give_up(state, ctx, name, "CreateContainerConfigError", problem)
         ctx.say("Failed", f"Error: {problem}", type_=WARNING)
         state.lacks = True

@@ -24,7 +24,8 @@ _Key = tuple[int, int, Any, Any, bool, frozenset[str]]
 class SharedStates:
     """States and specs that pods share, and the transitions known at the present instant."""
 
-    def __init__(self, profile: Profile, *, shared: bool) -> None:
+    def __init__(self, profile: Profile, *, shared: bool, assumed: bool = False) -> None:
+        self._assumed = assumed
         self._shared = shared and not profile.jitter and not profile.chaos_rate
         self._interned: dict[tuple[Any, ...], WorkerState] = {}
         self._shapes: list[Obj] = []
@@ -48,7 +49,7 @@ class SharedStates:
         for known in self._shapes:
             if known == bare:
                 return known
-        if needs_objects(spec) or reads_metadata(spec):
+        if needs_objects(spec, assumed=self._assumed) or reads_metadata(spec):
             return None
         self._shapes = [bare, *self._shapes[: _SHAPES_MAX - 1]]
         return bare

@@ -1,7 +1,8 @@
 """Forecast of the rollouts that a set of writes causes, played on a copy of the cluster.
 
 The controllers' own planners run; this module contains no rollout logic. Delays are the profile's
-without jitter, so that pods of one wave move at the same instant.
+without jitter, so that pods of one wave move at the same instant. What the copy does not hold and
+pods wait for counts as given: ConfigMaps, Secrets, and the gates of other controllers.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from gitkruise.world.simulation.forecast_cloneset import predict_cloneset
 from gitkruise.world.simulation.forecast_deployment import predict_deployment
 from gitkruise.world.simulation.forecast_sidecarset import predict_sidecarset
 from gitkruise.world.simulation.forecast_statefulset import predict_stateful_set
+from gitkruise.world.simulation.gates import GateOpener
 from gitkruise.world.simulation.run import SimulatedRollout
 from gitkruise.world.simulation.simulation import SimulatedComponent, Simulation
 
@@ -73,8 +75,12 @@ def predict(
     gates: Gates = Gates(),
     profile: Profile = GENERAL,
     horizon: timedelta = HORIZON,
+    any_node: bool = False,
 ) -> Forecast:
-    """Play `writes` on a fork of `world`. Raises the ApiError of a rejected write."""
+    """Play `writes` on a fork of `world`; with `any_node`, its nodes are made up and take any pod.
+
+    Raises the ApiError of a rejected write.
+    """
     twin = world.fork()
     for write in writes:
         twin.handle(write, now)
@@ -85,7 +91,7 @@ def predict(
         if _request(world, key) != _request(twin, key)
     ]
     twin = twin.fork(fast_path=True)
-    simulation = _simulation(twin, now, gates, profile)
+    simulation = _simulation(twin, now, gates, profile, any_node=any_node)
     trace = simulation.run_until(now + horizon)
     return Forecast(
         rollouts=tuple(
@@ -103,18 +109,22 @@ def settle(
     *,
     gates: Gates = Gates(),
     profile: Profile = GENERAL,
+    any_node: bool = False,
 ) -> Trace:
     """Run `world` itself until it is quiet, so that a forecast starts from a finished rollout."""
-    return _simulation(world, now, gates, profile).run_until(now + HORIZON)
+    return _simulation(world, now, gates, profile, any_node=any_node).run_until(now + HORIZON)
 
 
-def _simulation(world: World, now: datetime, gates: Gates, profile: Profile) -> Simulation:
+def _simulation(
+    world: World, now: datetime, gates: Gates, profile: Profile, *, any_node: bool
+) -> Simulation:
     steady = replace(profile, jitter=0.0, chaos_rate=0.0)
-    kubelet = Kubelet(steady, events=False)
+    kubelet = Kubelet(steady, events=False, assumed=True)
     parts: list[SimulatedComponent] = [
         GarbageCollector(),
         VolumeController(),
-        Scheduler(events=False),
+        GateOpener(),
+        Scheduler(events=False, any_node=any_node),
         NodeAgents(kubelet),
         kubelet,
     ]

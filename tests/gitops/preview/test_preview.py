@@ -45,10 +45,10 @@ def pairs(draw: st.DrawFn) -> tuple[Obj, Obj]:
     )
 
 
-def preview_of(world: Any, before: Obj, after: Obj, now: Any) -> Any:
+def preview_of(world: Any, before: Obj, after: Obj, now: Any, *, live: bool) -> Any:
     target = [desired(after)]
     changes = changes_between([desired(before)], target, CATALOG)
-    played = play(world, changes, target, CATALOG, now, Gates())
+    played = play(world, changes, target, CATALOG, now, Gates(), live=live)
     assert not played.findings
     return played.forecast
 
@@ -65,7 +65,7 @@ def test_a_live_preview_names_the_pods_that_then_move(pair: tuple[Obj, Obj]) -> 
     found = asyncio.run(rollout_objects(transport, CATALOG, [SPACE], kinds=(), served=CATALOG))
     twin = live_world(found, CATALOG, Gates())
     version = lab.world.version
-    forecast = preview_of(twin, before, after, lab.now)
+    forecast = preview_of(twin, before, after, lab.now, live=True)
     assert lab.world.version == version
     lab.patch(before, {"spec": after["spec"]})
     trace = lab.run()
@@ -95,7 +95,7 @@ def test_an_offline_preview_counts_the_same(pair: tuple[Obj, Obj]) -> None:
     before, after = pair
     base = [desired(before)]
     world, now = offline_world([base], CATALOG, Gates(), START, moved={base[0].key})
-    forecast = preview_of(world, before, after, now)
+    forecast = preview_of(world, before, after, now, live=False)
     lab = Lab()
     lab.apply(before)
     lab.run()

@@ -40,7 +40,7 @@ def foreseen(
     world: Any, base: Sequence[Desired], target: Sequence[Desired], now: Any, gates: Gates
 ) -> tuple[RolloutForecast, str]:
     changes = changes_between(base, target, CATALOG)
-    played = play(world, changes, target, CATALOG, now, gates)
+    played = play(world, changes, target, CATALOG, now, gates, live=False)
     assert not played.findings
     assert played.forecast is not None
     (told,) = played.forecast.rollouts

@@ -105,10 +105,10 @@ def test_whichever_of_equal_pods_are_taken_the_promise_is_kept(
     pods = sorted(pod["metadata"]["name"] for pod in lab.pods())
     names = {pod: pods[other] for pod, other in zip(pods, others, strict=True)}
     world = stand_in(lab.world)
-    exact = preview_of(world, before, after, lab.now)
+    exact = preview_of(world, before, after, lab.now, live=True)
     told = loosened_by(exact, world, [desired(after)], {WEB})
     really = moves(
-        preview_of(renamed(lab.world, names), before, after, lab.now),
+        preview_of(renamed(lab.world, names), before, after, lab.now, live=True),
         {new: old for old, new in names.items()},
     )
     if told is None or not told.rollouts:
