@@ -79,6 +79,7 @@ class Output:
     documents: list[Document] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     _templates: dict[str, Sequence[Document]] = field(default_factory=dict)
+    _texts: dict[str, bytes] = field(default_factory=dict)
     _seen: dict[tuple[str, str], int] = field(default_factory=dict)
     _hooks: dict[str, list[Document]] = field(default_factory=dict)
 
@@ -144,7 +145,8 @@ class Output:
             written if len(written) == 1 else []
         )
         spot = same[number if number < len(same) else 0] if same else None
-        read = Elsewhere(file, lambda: self._text(file))
+        text = self._text(file)  # places are asked for when the repository is closed, too
+        read = Elsewhere(file, lambda: text)
         return read.document(
             document.obj,
             index=spot.index if spot else _NOWHERE,
@@ -161,7 +163,10 @@ class Output:
         return self._templates[file]
 
     def _text(self, file: str) -> bytes:
-        return b"" if file.endswith(".tgz") else self.chart.copied.read(file)
+        if file not in self._texts:
+            packed = file.endswith(".tgz")
+            self._texts[file] = b"" if packed else self.chart.copied.read(file)
+        return self._texts[file]
 
 
 def _notes(document: Document) -> Mapping[str, Any]:

@@ -418,3 +418,11 @@ def test_equal_content_is_rendered_once(origin: Origin, repository: Repository) 
         for commit in (origin.commit(CHART), origin.commit({"other": "x"}))
     )
     assert first.documents[0] is second.documents[0]
+
+
+def test_places_are_found_after_the_repository_is_closed(origin: Origin) -> None:
+    commit = origin.commit(CHART)
+    with Repository.open(str(origin.bare)) as closed:
+        kinds = by_kind(rendered(closed, commit, real()))
+    place = kinds["CloneSet"].place(("spec", "updateStrategy", "partition"))
+    assert str(place) == "web/templates/app.yaml:10:16"
