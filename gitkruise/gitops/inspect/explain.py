@@ -18,6 +18,7 @@ from gitkruise.model.planning.plan import HeldPod, Hold, Plan
 from gitkruise.model.planning.workload_spread import Division
 from gitkruise.model.workloads.labels import DAEMONSET, DEPLOYMENT, STATEFULSET
 from gitkruise.model.workloads.rollout_kinds import STATEFUL
+from gitkruise.planner.report.stops import is_template, next_move
 from gitkruise.planner.report.summary import keeps
 from gitkruise.printable import many
 from gitkruise.wire.primitives.names import ObjectKey, named, noun
@@ -269,13 +270,13 @@ def _next(
 
 def _moves(m: Managed, state: State, unit: UnitNews | None, shared: Sharing) -> Iterator[str]:
     """Yield the next steps for a user, or that none is needed."""
-    words = named(m.key)
     if m.rollout is not None and m.rollout.innocent and state in _MOVING:
         yield from _culprits(m.rollout, shared)
     elif state is State.STUCK or (m.failing and state in _MOVING):
         yield from _repairs(m)
     elif state is State.HELD and m.rollout is not None:
-        yield f"gitkruise promote {words}" if m.rollout.kept else "deleting the old pods"
+        move = next_move("promote", m.key, m.path)
+        yield move if m.rollout.kept else "deleting the old pods"
     elif state in {State.HELD, State.PAUSED}:
         yield _release(m, state)
     elif state is State.DRIFTED:
@@ -291,7 +292,7 @@ def _moves(m: Managed, state: State, unit: UnitNews | None, shared: Sharing) -> 
 def _release(m: Managed, state: State) -> str:
     """Return what lets the rest of a held or paused rollout go on."""
     if m.rollout is not None:
-        return f"gitkruise resume {named(m.key)}"
+        return next_move("resume", m.key, m.path)
     if state is State.PAUSED:
         return f"a commit that ends its pause{_where(m)}"
     return f"a commit that lowers its partition{_where(m)}"
@@ -311,7 +312,8 @@ def _repairs(m: Managed) -> Iterator[str]:
         return
     if not m.message.startswith("AbandonedRevisionRunning"):
         yield f"a commit that mends it{where}"
-    yield f"gitkruise rollback {named(m.key)}"
+    if not is_template(m.path):
+        yield f"gitkruise rollback {named(m.key)}"
     ordered = get(m.obj, "spec", "podManagementPolicy", default="OrderedReady") == "OrderedReady"
     if m.key.group_kind in STATEFUL and ordered and m.rollout.failing:
         pod, _ = m.rollout.failing[0]

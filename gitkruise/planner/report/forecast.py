@@ -17,17 +17,13 @@ from gitkruise.model.workloads.rollout_kinds import STATEFUL
 from gitkruise.planner.report.blast_radius import moved, pods_named
 from gitkruise.planner.report.forecast_deployment import division_note, waves_view
 from gitkruise.planner.report.forecast_sidecarset import sidecars_view
+from gitkruise.planner.report.stops import is_template, stop_of
 from gitkruise.planner.report.summary import keeps
 from gitkruise.planner.statefulset.facts import stateful_set_facts
 from gitkruise.printable import many
-from gitkruise.wire.primitives.names import GroupKind, Obj, named
+from gitkruise.wire.primitives.names import GroupKind, Obj
 
 _NAMES_SHOWN: Final = 6
-_HOLDS: Final = {
-    "PartitionReached": "⏸ hold  next: gitkruise promote {}",
-    "Paused": "▮ paused  next: gitkruise resume {}",
-    "OnDelete": "⏸ hold  the others are updated when they are deleted",
-}
 
 
 def rollout_view(
@@ -41,7 +37,7 @@ def rollout_view(
     """`p` in words. `live`: its pods have their real names. `assumed`: the base is taken for
     complete, because its state is unknown."""
     if p.sidecars is not None:
-        return sidecars_view(p, p.sidecars, live=live)
+        return sidecars_view(p, p.sidecars, change.source, live=live)
     if p.key.group_kind == DEPLOYMENT:
         return waves_view(change, p, live=live, assumed=assumed)
     alone = p.previous == "" and not p.hold
@@ -50,7 +46,7 @@ def rollout_view(
         effect=tuple(_effect(change, p, rows)),
         budget=_budget(p) if p.steps and p.previous else "",
         steps=() if alone else tuple(_steps(p, live=live)),
-        hold=_hold(p) if p.steps and not alone else (),
+        hold=stop_of(p, change.source) if p.steps and not alone else (),
         notes=tuple(_notes(change, p, assumed=assumed)),
     )
 
@@ -133,14 +129,6 @@ def _names(step: ForecastStep, p: RolloutForecast, *, live: bool) -> str:
     return pods_named(step, lambda pod: f"-{pod.removeprefix(prefix)}", most=_NAMES_SHOWN)
 
 
-def _hold(p: RolloutForecast) -> Sentence:
-    if p.hold in _HOLDS:
-        return (Span(_HOLDS[p.hold].format(named(p.key))),)
-    if not p.hold:
-        return ()
-    return Span("✗ stuck", Tone.ALARM), Span(f"  {p.message or 'pods do not become available'}")
-
-
 def _notes(change: ObjectChange, p: RolloutForecast, *, assumed: bool) -> Iterator[str]:
     """Notes on subsets, surprising effects of partitions, and budgets that hold pods back."""
     yield from division_note(p)
@@ -158,7 +146,8 @@ def _notes(change: ObjectChange, p: RolloutForecast, *, assumed: bool) -> Iterat
     over = p.updated_before - (p.replicas - p.partition)
     if p.partition and over > 0 and p.updated_before and p.previous == p.revision:
         yield f"the partition stops further updates; {many(p.updated_before)} stay on"
-        yield f"{p.revision}; gitkruise rollback brings them back"
+        back = "a commit" if is_template(change.source) else "gitkruise rollback"
+        yield f"{p.revision}; {back} brings them back"
     if assumed and change.before and _kept(change.before, change.key.group_kind):
         yield "offline, the base counts as complete; name a cluster (--sandbox, --context)"
         yield "to see the pods that its partition holds"

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final
 
 from gitkruise.model.gitops.change import ObjectChange
 from gitkruise.model.gitops.report import RolloutView, Sentence, Span, StepView, Tone
 from gitkruise.model.planning.canary import ANNOTATION, CANARIES
 from gitkruise.model.planning.forecast import CREATE, DELETE, ForecastStep, RolloutForecast
 from gitkruise.planner.report.blast_radius import moved
+from gitkruise.planner.report.stops import stop_of
 from gitkruise.printable import many
-from gitkruise.wire.primitives.names import named
 from gitkruise.wire.primitives.paths import get
-
-_HOLDS: Final = {
-    "CanaryReached": "⏸ hold  next: gitkruise promote {}",
-    "Paused": "▮ paused  next: gitkruise resume {}",
-}
 
 
 def waves_view(
@@ -26,17 +20,18 @@ def waves_view(
 ) -> RolloutView:
     """`p` in words. `live`: it starts from a cluster's pods. `assumed`: the base is taken for
     complete, because its state is unknown."""
+    stop = stop_of(p, change.source)
     return RolloutView(
         prediction=p,
-        effect=tuple(_effect(p)),
+        effect=tuple(_effect(p, stop)),
         budget=_budget(p) if moved(p, created=False).rolled else "",
         steps=tuple(map(_step, p.steps, [max(p.replicas, 1)] * len(p.steps))),
-        hold=_hold(p) if p.steps else (),
+        hold=stop if p.steps else (),
         notes=tuple(_notes(change, p, live=live, assumed=assumed)),
     )
 
 
-def _effect(p: RolloutForecast) -> Iterator[Sentence]:
+def _effect(p: RolloutForecast, stop: Sentence) -> Iterator[Sentence]:
     pods = moved(p, created=False)
     scaled = ", ".join(
         f"{many(number)} {how}"
@@ -45,7 +40,7 @@ def _effect(p: RolloutForecast) -> Iterator[Sentence]:
     )
     if not pods.rolled:
         yield (Span("no pod is replaced" + (f"; {scaled}" if scaled else "")),)
-        if not p.steps and (stop := _hold(p)):
+        if not p.steps and stop:
             yield stop
         return
     yield Span(f"{pods.rolled} of {p.replicas} pods REPLACED", Tone.ALARM), Span(" (new IP)")
@@ -72,14 +67,6 @@ def _step(step: ForecastStep, total: int) -> StepView:
     state = f"{counts.new} new, {counts.old} old" + (f", {down} unavailable" if down else "")
     done = min(counts.new, total)
     return StepView(done=done, total=total, moves=f"{words}: {state}", lasts=step.lasts)
-
-
-def _hold(p: RolloutForecast) -> Sentence:
-    if p.hold in _HOLDS:
-        return (Span(_HOLDS[p.hold].format(named(p.key))),)
-    if not p.hold:
-        return ()
-    return Span("✗ stuck", Tone.ALARM), Span(f"  {p.message or 'pods do not become available'}")
 
 
 def division_note(p: RolloutForecast) -> Iterator[str]:

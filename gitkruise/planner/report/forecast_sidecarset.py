@@ -10,35 +10,31 @@ from gitkruise.model.gitops.report import RolloutView, Sentence, Span, StepView,
 from gitkruise.model.planning.forecast import HOT, RolloutForecast, Sidecars
 from gitkruise.model.planning.trace import IN_PLACE
 from gitkruise.planner.report.blast_radius import pods_named, some
+from gitkruise.planner.report.stops import stop_of
 from gitkruise.printable import many
-from gitkruise.wire.primitives.names import named
 
 _NAMES_SHOWN: Final = 3
 _WAYS: Final = {IN_PLACE: "in place", HOT: "hot (two containers take turns)"}
-_HOLDS: Final = {
-    "PartitionReached": "⏸ hold  next: gitkruise promote {}",
-    "Paused": "▮ paused  next: gitkruise resume {}",
-    "CannotUpdateInPlace": "⏸ hold  the others follow when they are replaced",
-    "NotSelected": "⏸ hold  updateStrategy.selector leaves the others out",
-    "NotUpdate": "⏸ hold  updateStrategy.type NotUpdate: new pods only",
-}
 
 
-def sidecars_view(p: RolloutForecast, told: Sidecars, *, live: bool) -> RolloutView:
-    """`p` in words. `live`: its pods have their real names."""
+def sidecars_view(p: RolloutForecast, told: Sidecars, source: str, *, live: bool) -> RolloutView:
+    """`p` in words. `live`: its pods have their real names. `source`: `file:line` of its object."""
     stays = max(p.replicas - p.max_unavailable, 0)
     budget = f"maxUnavailable {p.max_unavailable}; {stays} of {p.replicas} pods stay up"
+    stop = stop_of(p, source)
     return RolloutView(
         prediction=p,
-        effect=tuple(_effect(p, told, live=live)),
+        effect=tuple(_effect(p, told, stop, live=live)),
         budget=budget if p.steps else "",
         steps=tuple(_steps(p, live=live)),
-        hold=_hold(p) if p.steps else (),
+        hold=stop if p.steps else (),
         notes=(_born(told),),
     )
 
 
-def _effect(p: RolloutForecast, told: Sidecars, *, live: bool) -> Iterator[Sentence]:
+def _effect(
+    p: RolloutForecast, told: Sidecars, stop: Sentence, *, live: bool
+) -> Iterator[Sentence]:
     if not p.previous:
         yield (Span("no running pod gets it: sidecars are injected when a pod is created"),)
         return
@@ -58,7 +54,7 @@ def _effect(p: RolloutForecast, told: Sidecars, *, live: bool) -> Iterator[Sente
         yield (Span(f"{told.left_out} left out by updateStrategy.selector"),)
     if p.partition:
         yield (Span(f"{p.partition} kept on {p.previous} by the partition"),)
-    if not p.steps and (stop := _hold(p)):
+    if not p.steps and stop:
         yield stop
 
 
@@ -78,14 +74,6 @@ def _steps(p: RolloutForecast, *, live: bool) -> Iterator[StepView]:
         words = ", ".join(f"{n} {how}" for how, n in sorted(counts.items()))
         names = pods_named(step, str, most=_NAMES_SHOWN) if live else words
         yield StepView(done=min(done, p.replicas), total=total, moves=names, lasts=step.lasts)
-
-
-def _hold(p: RolloutForecast) -> Sentence:
-    if p.hold in _HOLDS:
-        return (Span(_HOLDS[p.hold].format(named(p.key))),)
-    if not p.hold:
-        return ()
-    return Span("✗ stuck", Tone.ALARM), Span(f"  {p.message or 'pods do not become ready'}")
 
 
 def _born(told: Sidecars) -> str:
