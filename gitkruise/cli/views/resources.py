@@ -144,11 +144,22 @@ def _unit_state(mine: Sequence[Managed], news: UnitNews | None) -> Item:
     """Return the state of live workloads, or what only the record knows of a unit at rest."""
     state = worst(m.state for m in mine)
     message = next((m.message for m in mine if m.state is state and state not in SETTLED), "")
-    known = news is not None and (news.waits or not mine or news.state in _KNOWN_BY_GIT)
-    if news is not None and known and (state in SETTLED or news.state is State.REJECTED):
-        state, message = news.state, next(iter(news.problems), news.message)
-        message = f"waits for {news.waits}" if news.waits else message
+    if news is not None and (state in SETTLED or news.state is State.REJECTED):
+        if news.waits or not mine or news.state in _KNOWN_BY_GIT:
+            state, message = news.state, next(iter(news.problems), news.message)
+            message = f"waits for {news.waits}" if news.waits else message
+        elif _goes_on(news, mine):
+            state, message = news.state, news.message
     return {"state": str(state), "message": message}
+
+
+def _goes_on(news: UnitNews, mine: Sequence[Managed]) -> bool:
+    """Return whether a unit whose workloads are at rest is not: a commit is not sent to all of
+    its objects, or one that is no workload is not healthy."""
+    seen = {m.key for m in mine}
+    others = (o for key, o in news.objects.items() if key not in seen)
+    moving = news.pending or any(o.state not in SETTLED for o in others)
+    return news.state not in SETTLED and moving
 
 
 def events(found: Sequence[Obj], about: frozenset[str]) -> list[Item]:

@@ -16,7 +16,7 @@ from gitkruise.cli.console.style import Style, clip, shorten
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.views.promotion import progress
 from gitkruise.cli.views.resources import rollout_obj
-from gitkruise.gitops.inspect.cluster_view import WORKLOADS, Managed
+from gitkruise.gitops.inspect.cluster_view import WORKLOADS, Managed, as_recorded
 from gitkruise.gitops.inspect.explain import left_git
 from gitkruise.model.gitops.unit_state import LOOKS, SETTLED, State
 from gitkruise.printable import many, visible
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 NEEDS_YOU: Final = (State.REJECTED, State.STUCK, State.DRIFTED, State.UNKNOWN)
 WORST_FIRST: Final = (*NEEDS_YOU, *(s for s in reversed(LOOKS) if s not in NEEDS_YOU))
-_KNOWN_BY_GIT: Final = frozenset({State.DRIFTED, State.REJECTED})
 _HEADS: Final = (
     Column(name="NAMESPACE", least=9),
     Column(name="OBJECT", least=18),
@@ -77,13 +76,10 @@ def build_view(
     namespace: str,
 ) -> StatusView:
     """Join live objects with the record, whose state wins where only git can know it."""
-    recorded = {key: news for unit in units for key, news in unit.objects.items()}
-    objects = []
-    for m in live:
-        news = recorded.get(m.key)
-        if news is not None and news.state in _KNOWN_BY_GIT:
-            m = replace(m, state=news.state, message=news.message)  # noqa: PLW2901  the record wins
-        objects.append(replace(m, left_git=left_git(m, units)))
+    unit_of = {key: unit for unit in units for key in unit.objects}
+    objects = [
+        replace(as_recorded(m, unit_of.get(m.key)), left_git=left_git(m, units)) for m in live
+    ]
     seen = {m.key for m in live}
     for unit in units:
         for key, news in unit.objects.items():

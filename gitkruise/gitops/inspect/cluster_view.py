@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from gitkruise.errors import ApiError, Forbidden, NotFound
 from gitkruise.gitops.status.observer import STATE_OF
-from gitkruise.gitops.status.reader import PodsToGo
+from gitkruise.gitops.status.reader import PodsToGo, UnitNews
 from gitkruise.kube.cache.informer import Informer
 from gitkruise.kube.cache.list_watch import (
     Empty,
@@ -25,7 +25,7 @@ from gitkruise.kube.cache.store import InformerCache, StoreChange
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.record import Rollout
-from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB
 from gitkruise.model.node.recreate_request import RECREATE
 from gitkruise.model.planning.budget_matching import budgets_in
@@ -50,7 +50,16 @@ from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.planner.health.health import health
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.progress.failing_pods import failure
-from gitkruise.planner.sync.annotations import ARTIFACT, COMMIT, PATH, UNIT, UNIT_REF, annotation
+from gitkruise.planner.sync.annotations import (
+    ARTIFACT,
+    COMMIT,
+    PATH,
+    PLAN,
+    UNIT,
+    UNIT_REF,
+    annotation,
+)
+from gitkruise.planner.sync.hooks import over
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
@@ -284,7 +293,21 @@ def _runs(pod: PodFacts, images: Mapping[str, str]) -> bool:
     return found == images
 
 
+def as_recorded(m: Managed, unit: UnitNews | None) -> Managed:
+    """Return an object in the state that its unit's record gives where only that knows it: drift,
+    a rejection, or a newer commit that is not sent to the object yet."""
+    news = unit.objects.get(m.key) if unit is not None else None
+    if unit is None or news is None:
+        return m
+    ahead = unit.pending and news.state is State.WAITING and m.state in SETTLED
+    if not ahead and news.state not in {State.DRIFTED, State.REJECTED}:
+        return m
+    return replace(m, state=news.state, message=news.message)
+
+
 def _judged(obj: Obj) -> tuple[State, str]:
+    if annotation(obj, PLAN) and not get(obj, "spec", "suspend") and not over(obj):
+        return State.ROLLING, "the hook runs"
     verdict = health(obj)
     state = STATE_OF[verdict.phase]
     return state, "" if state is State.DONE else verdict.message or verdict.reason

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gitkruise.gitops.inspect.cluster_view import Managed
+from gitkruise.gitops.inspect.cluster_view import Managed, as_recorded
 from gitkruise.gitops.inspect.disruption_budgets import ALONE, Sharing, UnavailableBudget
 from gitkruise.gitops.status.reader import UnitNews
 from gitkruise.model.gitops.analysis import AnalysisRun
@@ -103,10 +103,8 @@ def explain(
 
     `unavailable` are the PodUnavailableBudgets of its pods.
     """
-    told = unit.objects.get(managed.key) if unit else None
-    state, message = managed.state, managed.message
-    if told is not None and told.state in {State.DRIFTED, State.REJECTED}:
-        state, message = told.state, told.message
+    now = as_recorded(managed, unit)
+    state, message = now.state, now.message
     if unit is not None and unit.waits and state in SETTLED:
         state, message = State.WAITING, f"waits for {unit.waits}"
     held = plan.held if plan else ()
@@ -159,6 +157,9 @@ def _of_unit(unit: UnitNews | None) -> Iterator[str]:
     elif unit.waits:
         commit = f"commit {unit.attempted.short}" if unit.attempted else "the newest commit"
         yield f"{commit} of unit {unit.unit} is not live: it waits for {unit.waits}"
+    elif unit.pending and unit.state not in SETTLED and unit.attempted is not None:
+        words = f"commit {unit.attempted.short} of unit {unit.unit} is not live yet"
+        yield f"{words}: {unit.message}" if unit.message else words
     elif unit.message.startswith("suspended"):
         yield f"unit {unit.unit} is suspended: nothing new is applied"
 
@@ -281,7 +282,7 @@ def _moves(m: Managed, state: State, unit: UnitNews | None, shared: Sharing) -> 
         yield _release(m, state)
     elif state is State.DRIFTED:
         yield "gitkruise drift shows what differs; drift.mode: correct puts it back"
-    elif state is State.WAITING and unit is not None and unit.waits:
+    elif state is State.WAITING and unit is not None and (unit.waits or unit.pending):
         yield f"what unit {unit.unit} waits for"
     elif state in _MOVING:
         yield "nothing: it goes on by itself when pods become available"

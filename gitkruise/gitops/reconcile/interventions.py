@@ -20,7 +20,7 @@ from gitkruise.kube.client.events import Recorder, Subject
 from gitkruise.model.gitops.change import Live, ObjectChange
 from gitkruise.model.planning.plan import Event
 from gitkruise.model.workloads.labels import CLONESET
-from gitkruise.planner.sync.annotations import UNIT_REF, annotation
+from gitkruise.planner.sync.annotations import PLAN, UNIT_REF, annotation
 from gitkruise.planner.sync.prune import HOLDS_DATA, holds_data
 from gitkruise.printable import listing, shown
 from gitkruise.wire.primitives.log_line import log_line
@@ -113,9 +113,12 @@ def _claim(claim: Obj) -> str:
 
 
 def report_replaced(events: Recorder, live: Obj, journal: Journal) -> None:
-    """Report an object that was deleted to be created again with a field that cannot change."""
+    """Report an object that was deleted to be created again: a hook that runs once more, or one
+    with a field that cannot change."""
     unit = _name(annotation(live, UNIT_REF))
     text = "deleted, to be created again: git changes a field that cannot change"
+    if annotation(live, PLAN):
+        text = "deleted, to be created again: a hook runs for each commit that changes its unit"
     _tell(events, unit, "Replaced", text, live, journal)
 
 

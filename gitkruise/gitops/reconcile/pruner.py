@@ -240,8 +240,8 @@ async def delete_to_replace(
     transport: Transport,
     journal: Journal,
 ) -> None:
-    """Delete `keys`, which are created again because a field of theirs cannot change. Raises
-    ApiError."""
+    """Delete `keys`, which are created again: a field of theirs cannot change, or they are hooks.
+    Raises ApiError."""
     for key in keys:
         if await delete(transport, key, seen[key].obj, live.catalog, "Foreground"):
             report_replaced(live.events, seen[key].obj, journal)

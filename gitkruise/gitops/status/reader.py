@@ -66,6 +66,12 @@ class UnitNews:
     chart: ChartRecord | None = None
 
     @property
+    def pending(self) -> bool:
+        """Return whether parts of `attempted` are not sent to the cluster yet."""
+        sent, newest = self.sent, self.attempted
+        return sent is not None and newest is not None and sent.id != newest.id
+
+    @property
     def about(self) -> GitCommit | None:
         """Return the commit that state and message are about."""
         live = self.causal or self.applied

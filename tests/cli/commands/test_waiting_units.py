@@ -11,6 +11,7 @@ from gitkruise.cli.console.style import Style
 from gitkruise.cli.views.progress import ProgressLines
 from gitkruise.cli.views.resources import units
 from gitkruise.gitops.inspect.cluster_view import Managed
+from gitkruise.gitops.status.reader import ObjectNews
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import ObjectKey
@@ -93,6 +94,30 @@ def test_a_unit_without_workloads_is_listed_from_its_record(checkout: Checkout) 
         assert (unit["state"], unit["message"][:6]) == ("Rejected", "GK1203")
     (unit,) = units([live], [], "")
     assert (unit["state"], unit["message"]) == ("Stuck", "no image")
+
+
+def test_a_unit_goes_on_while_an_object_that_is_no_workload_does(checkout: Checkout) -> None:
+    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
+    from gitkruise.gitops.status.reader import read_units  # noqa: PLC0415
+
+    checkout.commit("first", {"a.yaml": "# nothing\n"})
+    checkout.record("sandbox", unit_record(state=State.ROLLING))
+    with Repository.open(str(checkout.folder)) as repository:
+        (news,) = read_units(repository, "refs/heads/gitkruise/status/sandbox")
+    assert news.attempted is not None
+    live = _workload(CHECKOUT, State.DONE)
+    rest = replace(news, objects={}, sent=news.attempted)
+    other = ObjectNews(
+        key=CHECKOUT._replace(kind="Widget"), state=State.ROLLING, commit="", message="starts"
+    )
+    behind = replace(rest, sent=replace(news.attempted, id="1" * 40))
+    for told, state in (
+        (rest, "Done"),
+        (behind, "Rolling"),
+        (replace(rest, objects={other.key: other}), "Rolling"),
+    ):
+        (unit,) = units([live], [told], "")
+        assert unit["state"] == state
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.inspect.cluster_view import Managed
 from gitkruise.gitops.inspect.explain import explain, left_git
 from gitkruise.gitops.status.reader import read_units
+from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import ObjectKey
@@ -23,6 +24,7 @@ from tests.cli.calls import Caller
 from tests.cli.live import applied
 from tests.cli.shop import CHECKOUT, REJECTED, START, WEB, Checkout, cloneset, rollout, unit_record
 
+OLDER = GitCommit(id="1" * 40)
 LATER = START + timedelta(hours=2)
 STUCK = (
     "search-x7k2p and 1 more cannot start: image registry.example.com/search:v9 cannot be pulled"
@@ -93,6 +95,17 @@ def test_an_object_that_git_does_not_name_any_more_is_not_as_git_asks(checkout: 
     assert reason == f"unit shop/shop does not name it any more: GK2302 {kept.message}"
     unread = replace(units[0], state=State.REJECTED)
     assert not left_git(live, [unread]), "the newest commit may name it"
+
+
+def test_an_object_that_a_newer_commit_has_not_reached_waits(checkout: Checkout) -> None:
+    (unit,) = standing(checkout, rejected=False).units
+    assert unit.attempted is not None
+    waits = replace(unit.objects[CHECKOUT], state=State.WAITING, message="waits for its turn")
+    behind = replace(unit, objects={CHECKOUT: waits})
+    for sent, state in ((unit.attempted, State.HELD), (OLDER, State.WAITING)):
+        news = replace(behind, sent=sent)
+        shown = build_view(LIVE, [news], LATER, cluster="sandbox", source="x", namespace="")
+        assert [m.state for m in shown.objects if m.key == CHECKOUT] == [state]
 
 
 def test_an_artifact_is_named_instead_of_the_repository_of_the_record(checkout: Checkout) -> None:

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.names import GroupKind, Obj
 from tests.gitops.stage import MakeStage, Stage, config_map, web
+from tests.worlds import SPACE
 
 pytestmark = pytest.mark.slow
 
@@ -33,6 +34,8 @@ BEFORE, AFTER, ALARM = (
     job("before", "pre-apply"), job("after", "PostSync", key="argocd.argoproj.io/hook"),
     job("alarm", "on-failure"),
 )  # fmt: skip
+
+AGAIN: Final = "deleted, to be created again: a hook runs for each commit that changes its unit"
 
 
 def uid(stage: Stage, name: str) -> str:
@@ -62,6 +65,9 @@ def test_they_run_before_and_after_once_for_each_content(staged: MakeStage) -> N
                      "patch after"]  # fmt: skip
             assert (stage.wire.writes(), stage.state) == (again, "Done")
             assert uid(stage, "before") != ran
+            events = stage.world.objects(GroupKind("", "Event"), SPACE)
+            told = {e["message"] for e in events if e["reason"] == "Replaced"}
+            assert told == {f"unit shop/web: {AGAIN}"}
             assert stage.get("Job", "alarm", "batch") is None
             stage.wire.requests.clear()
         stage.start_over()
