@@ -33,12 +33,13 @@ from gitkruise.model.gitops.record import (
     UnitRecord,
 )
 from gitkruise.model.gitops.unit_state import SETTLED, State, worst
-from gitkruise.model.workloads.labels import SIDECARSET
+from gitkruise.model.workloads.labels import DAEMONSET, SIDECARSET
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.report.rollout_steps import begin_step, observe_step
 from gitkruise.planner.report.summary import summarize
 from gitkruise.planner.sync.annotations import COMMIT, annotation
 from gitkruise.planner.sync.diff import all_differences, owned_differences
+from gitkruise.printable import many
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 
 UNTOLD: Final = "GK3503"
@@ -240,8 +241,9 @@ class Reporter:
         if desired.key.group_kind not in ROLLOUTS:
             return
         if live is None:
-            born = desired.key.group_kind != SIDECARSET
-            text = f"created, {desired.obj['spec'].get('replicas', 1)} pods" if born else "created"
+            sized = desired.key.group_kind not in {SIDECARSET, DAEMONSET}
+            pods = f", {many(desired.obj['spec'].get('replicas', 1))}" if sized else ""
+            text = f"created{pods}"
         elif was is not None:
             text = summarize(all_differences(was, desired.obj, None), desired.obj)
         else:

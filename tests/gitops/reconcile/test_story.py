@@ -9,6 +9,7 @@ from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.git.repos import run_git
 from tests.gitops.stage import NOTES, STATUS, UNIT, MakeStage, config_map, documents, web
+from tests.worlds import cloneset, deployment
 
 
 def test_a_first_commit_is_applied_in_order_and_told(staged: MakeStage) -> None:
@@ -58,6 +59,23 @@ def test_a_partition_holds_and_the_next_commit_finishes(staged: MakeStage) -> No
     assert [p for p in phases if not p.startswith("rolling")] == [
         "done 4/4", "held 1/4", "done 4/4",
     ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_creation_counts_the_pods_that_git_asks_for(staged: MakeStage) -> None:
+    stage = staged()
+    made = deployment("agent")
+    spec = {name: value for name, value in made["spec"].items() if name != "replicas"}
+    daemons = {**made, "kind": "DaemonSet", "spec": spec}
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(cloneset("web", 1), daemons, message="first")
+            await stage.rest()
+            told = {key.kind: steps[0].change for key, steps in stage.record.steps}
+            assert told == {"CloneSet": "created, 1 pod", "DaemonSet": "created"}
+
+    stage.play(script)
 
 
 @pytest.mark.slow
