@@ -76,10 +76,13 @@ def build_view(
     namespace: str,
 ) -> StatusView:
     """Join live objects with the record, whose state wins where only git can know it."""
-    unit_of = {key: unit for unit in units for key in unit.objects}
-    objects = [
-        replace(as_recorded(m, unit_of.get(m.key)), left_git=left_git(m, units)) for m in live
-    ]
+    recorded = {key: unit for unit in units for key in unit.objects}
+    owners = {unit.unit: unit for unit in units}
+    objects = []
+    for m in live:
+        own = owners.get(m.unit)
+        known = as_recorded(m, own if own and m.key in own.objects else recorded.get(m.key))
+        objects.append(replace(known, left_git=left_git(m, units)))
     seen = {m.key for m in live}
     for unit in units:
         for key, news in unit.objects.items():

@@ -299,7 +299,8 @@ def as_recorded(m: Managed, unit: UnitNews | None) -> Managed:
     news = unit.objects.get(m.key) if unit is not None else None
     if unit is None or news is None:
         return m
-    ahead = unit.pending and news.state is State.WAITING and m.state in SETTLED
+    reaches = unit.pending and unit.unit == m.unit
+    ahead = reaches and news.state is State.WAITING and m.state in SETTLED
     if not ahead and news.state not in {State.DRIFTED, State.REJECTED}:
         return m
     return replace(m, state=news.state, message=news.message)
