@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Protocol, TypeAlias
 
 from gitkruise.errors import Finding, InvalidManifests, SourcePlace
 from gitkruise.git.manifests.wildmatch import Matcher, lines_of, patterns_of
-from gitkruise.git.repository.repository import Repository
+from gitkruise.git.plumbing.trees import FILE, TreeEntry
 from gitkruise.printable import shown
 
 IGNORE_FILES: Final = (".gitkruiseignore", ".sourceignore")
@@ -19,6 +20,43 @@ _Layer: TypeAlias = "tuple[str, Matcher]"  # a folder and the patterns written t
 _OWN: Final = "ignore of the GitSource"
 
 
+class Files(Protocol):
+    """Ignore files by path: a Repository, or a folder."""
+
+    def find(self, commit: str, path: str) -> TreeEntry | None:
+        """The entry at a path of a commit."""
+        ...
+
+    def sizes(self, blobs: Sequence[str]) -> Mapping[str, int]:
+        """The sizes of files by id."""
+        ...
+
+    def read_blob(self, blob: str) -> bytes:
+        """The content of a file."""
+        ...
+
+
+class FolderFiles:
+    """The files of a folder that is no commit; their ids are paths."""
+
+    def __init__(self, top: Path) -> None:
+        self._top = top
+
+    def find(self, _commit: str, path: str) -> TreeEntry | None:
+        """The regular file at a path, or None."""
+        file = self._top / path
+        found = file.is_file() and not file.is_symlink()
+        return TreeEntry(path, FILE, path) if found else None
+
+    def sizes(self, blobs: Sequence[str]) -> Mapping[str, int]:
+        """The sizes of files by path."""
+        return {blob: (self._top / blob).stat().st_size for blob in blobs}
+
+    def read_blob(self, blob: str) -> bytes:
+        """The content of a file."""
+        return (self._top / blob).read_bytes()
+
+
 class Ignored:
     """Judges paths of one commit; folders end in a slash.
 
@@ -26,9 +64,7 @@ class Ignored:
     matching line of each; `lines`, which start at the repository's root, have the last word.
     """
 
-    def __init__(
-        self, repository: Repository, commit: str, path: str, lines: Sequence[str]
-    ) -> None:
+    def __init__(self, repository: Files, commit: str, path: str, lines: Sequence[str]) -> None:
         self._repository, self._commit, self._path = repository, commit, path
         self._lines = tuple(lines)
         own = [line.encode("utf-8", "surrogatepass") for line in lines]

@@ -172,6 +172,36 @@ def test_files_for_kustomize_and_helm_alone_are_left_out(gk: Caller) -> None:
     assert (ended.code, ended.err) == (0, "1 object: no problem\n")
 
 
+VALUES = {
+    "gitkruise.yaml": "apiVersion: gitkruise.io/v1alpha1\nkind: Unit\nmetadata: {name: web}\n"
+    "spec:\n  sourceRef: {name: src}\n  path: chart\n"
+    "  render: {kind: helm, helm: {valuesFiles: [envs/web.yaml]}}\n",
+    "envs/web.yaml": "replicas: 3\n",
+    "envs/.gitkruiseignore": "draft*\n",
+    "envs/draft.yaml": "just: text\n",
+    "envs/flags.yaml": CONFIG_MAP,
+}
+
+
+@pytest.mark.parametrize("folder", [".", "envs"])
+def test_values_of_units_and_ignored_files_are_left_out(gk: Caller, folder: str) -> None:
+    (gk.folder / ".git").mkdir()
+    (gk.folder / "envs").mkdir()
+    for file, text in VALUES.items():
+        (gk.folder / file).write_text(text)
+    ended = gk("validate", folder)
+    assert (ended.code, ended.err) == (0, "1 object: no problem\n")
+
+
+def test_a_link_in_a_folder_is_refused_as_by_a_plan(gk: Caller) -> None:
+    (gk.folder / "flags.yaml").write_text(CONFIG_MAP)
+    (gk.folder / "link.yaml").symlink_to("flags.yaml")
+    assert gk("validate", "link.yaml").code == 0
+    ended = gk("validate")
+    assert ended.code == 1
+    assert "error[GK3011]: link.yaml: a symbolic link; commit the file itself" in ended.out
+
+
 def test_a_file_named_twice_is_read_once(gk: Caller) -> None:
     (gk.folder / "a.yaml").write_text(CONFIG_MAP)
     assert gk("validate", "a.yaml", "a.yaml", ".").code == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from gitkruise.cli.console.findings import findings_list, findings_text, github_
 from gitkruise.cli.console.output import say, say_json, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import existing, read_named
-from gitkruise.errors import Finding
+from gitkruise.errors import Finding, SourcePlace
 from gitkruise.printable import many
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SUFFIXES = {".yaml", ".yml", ".json"}
 KUSTOMIZATIONS = {"kustomization.yaml", "kustomization.yml", "Kustomization"}
 _CHART = "Chart.yaml"
+_CONFIG = "gitkruise.yaml"
 _NOT_RESOURCES = (
     "patches", "patchesStrategicMerge", "patchesJson6902", "replacements", "transformers",
     "generators", "configurations", "components", "validators",
@@ -62,7 +63,8 @@ def validate(
       gitkruise validate -o github
 
     Files that only kustomize or helm reads (kustomizations, their patches and generator inputs,
-    charts) are skipped; `gitkruise plan` validates the rendered objects.
+    charts, values of units) and those that ignore files of a folder match are skipped;
+    `gitkruise plan` validates the rendered objects.
     """
     from gitkruise.gitops.build.validate import check_documents  # noqa: PLC0415  imports the schemas
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
@@ -90,10 +92,15 @@ def _read(paths: Sequence[Path]) -> tuple[list[Document], list[Finding]]:
     findings: list[Finding] = []
     files = sorted(set(_files(paths)))
     inputs = _kustomize_inputs(files)
-    for file in files:
-        if file.resolve() in inputs or _in_chart(file.resolve().parent):
+    read = {
+        file: _link(file) if file.is_symlink() and file not in paths else _parsed(file)
+        for file in files
+        if file.resolve() not in inputs and not _in_chart(file.resolve().parent)
+    }
+    values = _values_files(read)
+    for file, parsed in read.items():
+        if file.resolve() in values:
             continue
-        parsed = _parsed(file)
         findings += parsed.findings
         for document in parsed.documents:
             if get(document.obj, "apiVersion") == API_VERSION:
@@ -105,7 +112,19 @@ def _read(paths: Sequence[Path]) -> tuple[list[Document], list[Finding]]:
     return documents, findings
 
 
-# Both modules below import git and subprocesses, which most manifests do not need.
+# All of the modules below import git and subprocesses, which most manifests do not need.
+
+
+def _link(file: Path) -> Parsed:
+    """Return the finding that a plan has on a link; one that the user names is followed."""
+    from gitkruise.git.parsing.documents import Parsed  # noqa: PLC0415  start-up budget
+    from gitkruise.git.plumbing.trees import SYMLINK, TreeEntry, entry_trouble  # noqa: PLC0415
+
+    trouble = entry_trouble(TreeEntry(file.as_posix(), SYMLINK, ""))
+    assert trouble is not None
+    code, why = trouble
+    places = (SourcePlace(file=str(file)),)
+    return Parsed((), (Finding(code=code, message=f"{file}: {why}", places=places),))
 
 
 def _no_object(document: Document) -> Finding:
@@ -140,6 +159,29 @@ def _kustomize_inputs(files: Sequence[Path]) -> set[Path]:
         for document in _parsed(file).documents:
             inputs |= {(file.parent / name).resolve() for name in _named(document.obj)}
     return inputs
+
+
+def _values_files(read: Mapping[Path, Parsed]) -> set[Path]:
+    """Return the files of values that units of these files, or of their checkouts, name."""
+    from gitkruise.wire.primitives.paths import get  # noqa: PLC0415  start-up budget
+
+    found = dict(read)
+    for top in {_top(file.resolve().parent) for file in read}:
+        config = top / _CONFIG
+        if config.is_file():
+            found.setdefault(config, _parsed(config))
+    return {
+        (_top(file.resolve().parent) / name).resolve()
+        for file, parsed in found.items()
+        for document in parsed.documents
+        for name in _texts(_listed(get(document.obj, "spec", "render", "helm"), "valuesFiles"))
+    }
+
+
+@functools.cache
+def _top(folder: Path) -> Path:
+    """Return the folder of the checkout, or `folder` outside of one."""
+    return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
 
 
 @functools.cache
@@ -178,15 +220,28 @@ def _own(document: Document) -> list[Finding]:
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
-    """Yield manifest files, except hidden ones and those in hidden folders."""
+    """Yield manifest files, except hidden ones, those in hidden folders and those that ignore
+    files leave out."""
     for path in paths:
         if not path.is_dir():
             yield path
             continue
+        ignored = _ignored(path)
         for file in sorted(path.rglob("*")):
             hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
-            if file.is_file() and file.suffix.lower() in SUFFIXES and not hidden:
+            manifest = file.is_file() and file.suffix.lower() in SUFFIXES
+            if manifest and not hidden and not ignored(file):
                 yield file
+
+
+def _ignored(path: Path) -> Callable[[Path], bool]:
+    """Return whether ignore files leave a file below `path` out."""
+    from gitkruise.git.manifests.ignore import FolderFiles, Ignored  # noqa: PLC0415  start-up budget
+
+    here = path.resolve()
+    top = _top(here)
+    rules = Ignored(FolderFiles(top), "", "", ())
+    return lambda file: (here / file.relative_to(path)).relative_to(top).as_posix() in rules
 
 
 def _print(findings: Sequence[Finding], output: str, *, objects: int) -> None:
