@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
-from gitkruise.errors import DiagnosticError, InvalidManifests, NotFound
+from gitkruise.errors import DiagnosticError, Forbidden, InvalidManifests, NotFound
 from gitkruise.git.manifests.reader import ParseCache
 from gitkruise.git.push.worktree import addresses
 from gitkruise.git.repository.repository import Repository
@@ -26,6 +27,7 @@ from gitkruise.gitops.reconcile.drift_correction import ignore_rules
 from gitkruise.gitops.source.ancestry import newest_of
 from gitkruise.gitops.status.observer import drift_records
 from gitkruise.gitops.status.reader import read_units, status_branches
+from gitkruise.kube.client.discovery import served_catalog
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import CONFIG_FILE, Config, Unit
@@ -68,6 +70,7 @@ async def compare(
     annotations of its objects, otherwise HEAD.
     Raises InvalidManifests, SourceFailed, ClusterFailed and ApiError.
     """
+    access = ClusterAccess(transport, await _served(transport, catalog), charts)
     with Repository.open(path) as repository:
         head = repository.named(revision or "HEAD")
         ref = status_branches(repository).get(cluster)
@@ -82,7 +85,6 @@ async def compare(
             config = await cluster_config(transport, catalog, here, cluster)
         for unit in (config or config_at(repository, head)).units.values():
             commit = head if revision else applied.get(unit.id, head)
-            access = ClusterAccess(transport, catalog, charts)
             fixed = _with_chart(unit, live_charts.get(unit.id))
             try:
                 records, wanted = await _of_unit(
@@ -94,6 +96,14 @@ async def compare(
             found += records
             compared.update(d.key for d in wanted)
         return DriftComparison(found, frozenset(compared), tuple(unread))
+
+
+async def _served(transport: Transport, catalog: Catalog) -> Catalog:
+    """Return the kinds of the cluster; without the right to read its definitions those known
+    here. Raises ApiError."""
+    with suppress(Forbidden):
+        return await served_catalog(transport, catalog)
+    return catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +165,8 @@ def differences(
 ) -> list[DriftRecord]:
     """Return the fields of a unit's live objects that differ from git, by object and field.
 
-    `sized` are the workloads whose size an autoscaler sets: that is no drift.
+    An object of a kind that is not in `catalog` was not read. `sized` are the workloads whose
+    size an autoscaler sets: that is no drift.
     """
     rules = dict.fromkeys(live, ignore_rules(unit.spec.drift))
     same = changes_between(wanted, wanted, catalog)
@@ -163,7 +174,7 @@ def differences(
     gone = [
         DriftRecord(key=d.key, field="(object)", git=THERE, live=GONE)
         for d in wanted
-        if d.key not in live
+        if d.key not in live and catalog.by_kind(d.key.group, d.version, d.key.kind) is not None
     ]
     records = [r for r in drift_records(drifted) if not _theirs(r, sized)]
     return sorted([*records, *gone], key=lambda r: (r.key, r.field))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gitkruise.kube.client.discovery import CRDS
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.cli.calls import Caller
 from tests.cli.commands.test_why import ask
-from tests.cli.live import applied
+from tests.cli.live import applied, send
 from tests.cli.shop import Checkout, cloneset
 
 TWO_UNITS = """\
@@ -49,6 +53,45 @@ def test_a_unit_that_cannot_be_read_hides_no_drift_of_others(
     assert f"error[{finding['code']}]" in text.err
     assert "broken/c.yaml" in text.err
     assert ("nothing differs from git in 1 object of other units" in text.out) == (not live)
+
+
+SIZED = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {
+    "type": "integer"}}}}}  # fmt: skip
+DEFINITION: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "names": {"kind": "Widget", "plural": "widgets"},
+        "scope": "Namespaced",
+        "versions": [
+            {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": SIZED}}
+        ],
+    },
+}
+WIDGETS = ResourceRef("example.com", "v1", "widgets")
+
+
+def widget(size: int) -> dict[str, Any]:
+    meta = {"name": "one", "namespace": "default"}
+    spec = {"size": size}
+    return {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": meta, "spec": spec}
+
+
+@pytest.mark.slow
+def test_objects_of_custom_kinds_are_compared(
+    gk: Caller, checkout: Checkout, cluster: Path
+) -> None:
+    files = {"good/crd.json": json.dumps(DEFINITION), "good/w.json": json.dumps(widget(3))}
+    checkout.commit("one", {"gitkruise.yaml": TWO_UNITS.rpartition("---")[0], **files})
+    live = ApiRequest(verb="create", resource=WIDGETS, namespace="default", body=widget(4))
+    send(cluster, ApiRequest(verb="create", resource=CRDS, body=DEFINITION), live)
+    words = ("drift", "widget/one", "-o", "json", "--repo", str(checkout.folder))
+    found = gk(*words, "-n", "default", "--kubeconfig", str(cluster)).obj["items"]
+    send(cluster, ApiRequest(verb="delete", resource=CRDS, name="widgets.example.com"))
+    told = [(item["field"], item["git"], item["live"]) for item in found]
+    assert told == [("spec.size", "3", "4")]
 
 
 @pytest.mark.slow
