@@ -128,7 +128,7 @@ def _nothing(view: StatusView) -> str:
     where = f"namespace {view.namespace} of " * bool(view.namespace) + f"cluster {view.cluster}"
     if view.left_out:
         return f"no object in {where} is in such a state, {view.left_out} in others"
-    return f"gitkruise manages no object in {where}"
+    return f"gitkruise manages no workload in {where}"
 
 
 def _reason(m: Managed, why: str, line: str, style: Style) -> Iterator[str]:

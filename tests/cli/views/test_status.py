@@ -155,8 +155,8 @@ def test_end_to_end(gk: Caller, checkout: Checkout, cluster: Path) -> None:
 
 
 EMPTY = [
-    ("", [], frozenset(), "gitkruise manages no object in cluster sandbox"),
-    ("web", [], frozenset(), "gitkruise manages no object in namespace web of cluster sandbox"),
+    ("", [], frozenset(), "gitkruise manages no workload in cluster sandbox"),
+    ("web", [], frozenset(), "gitkruise manages no workload in namespace web of cluster sandbox"),
     ("", LIVE, {State.REJECTED}, "no object in cluster sandbox is in such a state, 3 in others"),
 ]
 
