@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -67,7 +68,9 @@ def shown(value: Any) -> str:
     """A value for a sentence; long ones are cut, and nothing in it steers a terminal."""
     if value is MISSING or value is None:
         return "unset"
-    return printable.shown(str(value).lower() if isinstance(value, bool) else str(value), 60)
+    plain = not isinstance(value, (bool, dict, list))
+    text = str(value) if plain else json.dumps(value, ensure_ascii=False, default=str)
+    return printable.shown(text, 60)
 
 
 def keeps(partition: str, replicas: int, kept: int) -> str:
