@@ -18,6 +18,7 @@ _TYPES: Final = {
 }
 _VERSION: Final = b"{version}"
 _STATIC: Final = "static"
+_PROPOSED: Final = frozenset({"pr", "branch"})  # [NAMESPACE/OWNER/] and a number or a name
 _PLACES: Final = frozenset({"/", "/commits", "/drift", "/events", "/nodes"})
 
 
@@ -48,10 +49,12 @@ class Pages:
 
 
 def is_page(path: str) -> bool:
-    """Return whether a path is one of a page: a place, or /NOUN/[NAMESPACE/]NAME."""
+    """Return whether a path is one of a page: a place, /NOUN/[NAMESPACE/]NAME, or that of a pull
+    request or branch."""
     first, *rest = path.removeprefix("/").split("/")
     noun = first.isalpha() and first != _STATIC
-    return path in _PLACES or (noun and len(rest) in {1, 2} and all(rest))
+    parts = {1, 3} if first in _PROPOSED else {1, 2}
+    return path in _PLACES or (noun and len(rest) in parts and all(rest))
 
 
 def load_pages(folder: Path = FOLDER) -> Pages:

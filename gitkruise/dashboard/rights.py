@@ -46,6 +46,9 @@ ALL: Final[Needs] = frozenset({EVERYTHING})
 # What a page's head may say to a viewer who does not see everything, apart from its units.
 _HEAD_KEYS: Final = ("cluster", "repository", "stale", "problem", "problemSince")
 _RECORDS: Final = frozenset({"commits", "commit", "drift"})
+_FREE: Final = frozenset(
+    {"cluster", "fleet", "events", "session", "commits", "proposed", "drift", "machines"}
+)
 _SECRET: Final = GroupKind("", "Secret")
 K = TypeVar("K")
 V = TypeVar("V")
@@ -68,9 +71,13 @@ class Rules:
         """Return what all rows of a topic need; those of `fleet`, `events` and of records have
         their own, and plans and forecasts are made for their viewer."""
         match topic.split("/"):
-            case ["cluster"] | ["fleet"] | ["events"] | ["session"] | ["stream", *_]:
+            case [first] if first in _FREE:
                 return FREE
-            case ["commits"] | ["drift"] | ["machines"] | ["commit" | "plan" | "diff", _]:
+            case (
+                ["stream", *_]
+                | ["commit" | "plan" | "diff", _]
+                | ["commit" | "plan" | "diff", "pr" | "branch", *_]
+            ):
                 return FREE
             case ["pods" | "past", noun, *space, _] | ["forecast", _, noun, *space, _] if (
                 len(space) <= 1
@@ -108,7 +115,7 @@ class Rules:
             return ALL
         if subject.key is not None:
             return self.of_object(subject.key)
-        return frozenset({_unit_need(subject.name)})
+        return _unit_needs(subject.name)
 
     def _object(self, noun: str, namespace: str) -> Needs:
         """An object is shown with counts and failures of its pods, so it needs both."""
@@ -173,13 +180,17 @@ class Sieve:
             return found
         found = _Sorted(rows)
         first = topic.partition("/")[0]
-        if first in _RECORDS:
+        if first == "proposed":
+            for name, row in rows.items():
+                needs = FREE.union(*map(_unit_needs, msgspec.json.decode(row)["units"]))
+                found.groups.setdefault(needs, {})[name] = row
+        elif first in _RECORDS:
             self._read_records(found, first)
         else:
             for name, row in rows.items():
                 if name == HEAD and topic == "fleet":
                     found.read[HEAD] = head = msgspec.json.decode(row)
-                    found.parts = {u: frozenset({_unit_need(u)}) for u in _units(head)}
+                    found.parts = {u: _unit_needs(u) for u in _units(head)}
                 else:
                     needs = self.rules.of_row(topic, name)
                     found.groups.setdefault(needs, {})[name] = row
@@ -219,6 +230,10 @@ def _fleet_head(head: Mapping[str, Any], units: Set[str]) -> dict[str, Any]:
 
 def _units(head: Mapping[str, list[Mapping[str, str]]]) -> Iterable[str]:
     return (unit["unit"] for unit in head.get("units", ()))
+
+
+def _unit_needs(unit: str) -> Needs:
+    return frozenset({_unit_need(unit)})
 
 
 def _unit_need(unit: str) -> Need:

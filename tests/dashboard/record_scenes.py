@@ -39,6 +39,26 @@ def commits(**more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def proposed(text: str = "cart: newer image") -> dict[str, Any]:
+    """Two open pull requests of a forge, and the place of branches."""
+    about = {"into": "main", "units": ["shop/shop"]}
+    pulls = {
+        f"pr/shop/forge/{number}": {
+            **about, "owner": "shop/forge", "number": number, "title": text, "head": COMMIT,
+            "branch": f"topic-{number}",
+        }
+        for number in (41, 42)
+    }  # fmt: skip
+    return {**pulls, "branch/shop/src": {**about, "owner": "shop/src"}}
+
+
+def proposal(text: str = "cart: newer image", **more: Any) -> dict[str, Any]:
+    return {
+        "id": COMMIT, "name": "pull request 42", "subject": text, "into": "main", "base": OLDER,
+        "url": "https://forge.example/shop/pull/42", "live": True, **more,
+    }  # fmt: skip
+
+
 def record(text: str = "held by partition 60%") -> dict[str, Any]:
     """The record of one commit; `text` is that of others."""
     return {
@@ -85,7 +105,7 @@ def plan(text: str = "4 of 10 pods in place") -> dict[str, Any]:
     span = {"text": text, "tone": "plain"}
     alarm = {"text": "nothing that cannot be taken back", "tone": "alarm"}
     return {
-        "compared": "8ab13d0 → 4f2c9e1", "subject": "cart v2", "source": "offline",
+        "compared": "8ab13d0 → 4f2c9e1", "subject": "cart v2", "source": "offline", "live": False,
         "blast": [alarm, span], "moreEntries": 0, "nothing": "", "summary": f"1 changed {text}",
         "command": "gitkruise plan 4f2c9e1", "planned": "2026-11-25T10:06:00Z",
         "findings": [finding(text, "GK1301", "warning")],

@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.dashboard.browser import Dashboard, enter
 from tests.dashboard.record_scenes import (
+    OLDER,
     commits,
     compared,
     diff,
@@ -19,6 +20,8 @@ from tests.dashboard.record_scenes import (
     machines,
     nodes,
     plan,
+    proposal,
+    proposed,
     record,
     sidecars,
 )
@@ -27,7 +30,8 @@ from tests.dashboard.scenes import COMMIT, event, fleet, pods, rollout, row
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 ONE = f"/commit/{COMMIT}"
 MESH = "/sidecarset/mesh"
-PAGES = ["/commits", ONE, "/drift", "/nodes", MESH]
+PULL = "/pr/shop/forge/42"
+PAGES = ["/commits", ONE, PULL, "/drift", "/nodes", MESH]
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>alert(1)</script>"
 
 
@@ -38,11 +42,13 @@ def write(dashboard: Dashboard, text: str | None = None) -> None:
     dashboard.write(**{
         "fleet": fleet(row("cart", "Held")), "commits": commits(**lanes),
         f"commit/{COMMIT}": record(*words), "drift": drift(*words), "nodes": nodes(*words),
-        f"pods{MESH}": sidecars(*words),
+        f"pods{MESH}": sidecars(*words), "proposed": proposed(*words),
     })  # fmt: skip
     dashboard.table.answers = {
         f"commit/{COMMIT}": in_git(*words), f"plan/{COMMIT}": plan(*words),
         f"diff/{COMMIT}": diff(*words), "drift": compared(*words), "machines": machines(*words),
+        f"commit{PULL}": proposal(*words), f"plan{PULL}": {**plan(*words), "live": True},
+        f"diff{PULL}": diff(*words),
     }  # fmt: skip
 
 
@@ -50,11 +56,12 @@ def test_the_history_has_a_lane_for_each_unit_and_leads_to_a_commit(
     page: Page, dashboard: Dashboard
 ) -> None:
     write(dashboard)
+    dashboard.write(proposed={})
     enter(page, dashboard, "/commits")
     lines = page.locator("tbody [data-row]")
     expect(lines).to_have_count(2)
     expect(lines.nth(0)).to_contain_text("cart v2")
-    heads = page.locator("thead th")
+    heads = page.locator(".commits thead th")
     assert heads.all_inner_texts()[3:] == ["prod shop/shop", "sandbox shop/shop"]
     expect(lines.nth(0).locator("td").nth(2)).to_contain_text("Rolling")
     expect(lines.nth(0).locator("td").nth(3)).to_contain_text("Held4/4applied")
@@ -66,6 +73,56 @@ def test_the_history_has_a_lane_for_each_unit_and_leads_to_a_commit(
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("Commit 8ab13d0")
+
+
+def test_an_open_pull_request_leads_to_the_plan_of_its_merge(
+    page: Page, dashboard: Dashboard
+) -> None:
+    write(dashboard)
+    enter(page, dashboard, "/commits")
+    pulls = page.get_by_role("region", name="Open pull requests into followed branches")
+    expect(pulls.locator("tbody tr")).to_have_count(2)
+    expect(pulls.locator("tbody tr").first).to_contain_text("#42cart: newer imagemaintopic-42")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(dashboard.base + PULL)
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Pull request 42cart: newer image")
+    expect(page.get_by_text("4f2c9e1 merged into main at 8ab13d0")).to_be_visible()
+    expect(page.get_by_text("from git alone")).to_have_count(0)
+    expect(page.get_by_role("link", name="on its forge")).to_have_attribute(
+        "href", "https://forge.example/shop/pull/42"
+    )
+    expect(page.locator("article.entry").first).to_contain_text("~ CloneSet shop/cart")
+    page.keyboard.press("d")
+    expect(page.locator(".diff .added")).to_have_text("+image: v2\n")
+    newer = proposed()
+    newer[PULL[1:]]["head"] = OLDER
+    dashboard.write(proposed=newer)
+    expect(page.get_by_text("8ab13d0 was pushed meanwhile: plan again")).to_be_visible()
+    dashboard.table.answers[f"commit{PULL}"] = proposal(id=OLDER)
+    page.get_by_role("button", name="Plan again").click()
+    expect(page.get_by_text("8ab13d0 merged into main")).to_be_visible()
+    expect(page.get_by_text("was pushed meanwhile")).to_be_hidden()
+    dashboard.write(proposed={})
+    expect(page.get_by_text("it is not open any more")).to_be_visible()
+
+
+def test_a_branch_is_planned_by_its_name(page: Page, dashboard: Dashboard) -> None:
+    write(dashboard)
+    branch = "branch/shop/src/team/new%20image"
+    dashboard.table.answers[f"plan/{branch.replace('%20', ' ')}"] = plan()
+    enter(page, dashboard, "/commits")
+    page.get_by_label("Branch", exact=True).fill("team/new image")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{dashboard.base}/branch/shop/src/team%2Fnew%20image")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Branch team/new image")
+    expect(page.locator("article.entry").first).to_contain_text("~ CloneSet shop/cart")
+    dashboard.write(proposed={kind: {"owner": "", "into": "", "units": []}
+                              for kind in ("pr", "branch")})  # fmt: skip
+    page.goto(dashboard.base + "/commits")
+    page.get_by_label("Branch, or number of a pull request").fill("#42")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(dashboard.base + "/pr/42")
 
 
 def test_a_commit_has_its_record_and_its_plan(page: Page, dashboard: Dashboard) -> None:

@@ -30,7 +30,7 @@ from tests.dashboard.table import Table
 
 BANKS = "c0ffee1" + "0" * 33
 RECORD = f"commit/{COMMIT}"
-TOPICS = ("commits", RECORD, f"commit/{BANKS}", "drift")
+TOPICS = ("commits", RECORD, f"commit/{BANKS}", "drift", "proposed")
 # What only those who may read the namespace bank, or another cluster, may learn.
 FOREIGN = (b"bank", b"ledger", b"Bo L", b"prod", b"vault")
 
@@ -73,6 +73,12 @@ def records() -> Table:
         **bank, "": {**head, "id": BANKS, "subject": "ledger v7", "author": "Bo L"},
         "unit/sandbox shop/shop": {**unit, "named": ["applied"]},
     }  # fmt: skip
+    pull = {"owner": "shop/forge", "into": "main"}
+    table.topics["proposed"] = {
+        "pr/shop/forge/1": {**pull, "number": 1, "title": "cart", "units": ["shop/shop"]},
+        "pr/shop/forge/2": {**pull, "title": "ledger", "units": ["bank/bank", "shop/shop"]},
+        "branch/": {"owner": "", "into": "", "units": []},
+    }
     item = drift_item()
     object_ = item["object"]
     table.topics["drift"] = {
@@ -113,6 +119,15 @@ def test_a_viewer_sees_the_lanes_of_their_units() -> None:
         assert head["hidden"] == f"1 commit and 2 units are not shown: {REASON}"
         assert list(rows) == [COMMIT, BANKS]
         assert (rows[COMMIT]["subject"], rows[COMMIT]["author"]) == ("cart v2", "Dana K")
+
+    play(body)
+
+
+def test_a_pull_request_is_listed_for_those_who_may_list_all_its_units() -> None:
+    async def body(gate: ClusterGate, _: Reviewing, __: ManualClock) -> None:
+        assert set(await seen(gate, JANE, "proposed")) == {"pr/shop/forge/1", "branch/"}
+        assert set(await seen(gate, STRANGER, "proposed")) == {"branch/"}
+        assert len(await seen(gate, ROOT, "proposed")) == 3
 
     play(body)
 

@@ -2,66 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitkruise.errors import Finding, InvalidManifests
-from gitkruise.gitops.preview.inputs import PlanSide, config_at, read_base, read_side
+from gitkruise.git.repository.merge import merged
+from gitkruise.gitops.preview.inputs import (
+    PlanSide,
+    config_at,
+    followed_branch,
+    read_base,
+    read_side,
+)
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.printable import visible
 
 if TYPE_CHECKING:
     from gitkruise.git.repository.repository import Repository
-    from gitkruise.model.gitops.change import ObjectChange
+    from gitkruise.gitops.build.untrusted import PagePart
+    from gitkruise.gitops.notify.pull_request_plan import ProposedCommit
+    from gitkruise.gitops.workers.frames import PlanPage
     from gitkruise.model.gitops.config import Config
-    from gitkruise.model.gitops.report import PlanReport
     from gitkruise.wire.catalog.catalog import Catalog
-    from gitkruise.wire.primitives.names import ObjectKey
 
 
-def plan_of_commit(
-    path: str, commit: str, given: Config | None, shown: Set[ObjectKey] | None = None
-) -> PlanReport:
-    """Return the plan of a commit against its first parent, as `plan COMMIT --offline` prints it.
+def page_of_commit(path: str, commit: str, given: Config | None, asked: PagePart) -> PlanPage:
+    """Return the plan of a commit against its first parent, as `plan COMMIT --offline` prints it,
+    or its diff.
 
-    `given` is a configuration that is not in the repository. With `shown` the plan is about those
-    objects only. Blocking. Raises InvalidManifests and
+    `given` is a configuration that is not in the repository. Blocking. Raises InvalidManifests and
     SourceFailed.
     """
-    from gitkruise.gitops.preview.preview import offline_preview  # noqa: PLC0415  imports the model
-    from gitkruise.gitops.preview.report import report_of  # noqa: PLC0415  imports the model
-    from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
+    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
 
-    base, target = _sides_of_commit(path, commit, given)
-    preview = offline_preview(base, target, load_catalog(), Gates())
-    return report_of(preview, base, target, shown=shown)
+    with Repository.open(path) as repository:
+        parents = repository.commit(commit).parents
+        return page_between(repository, (parents[0] if parents else "", commit), given, asked)
 
 
-def changes_of_commit(path: str, commit: str, given: Config | None) -> Sequence[ObjectChange]:
-    """Return the changes of objects between a commit and its first parent, by git alone.
+def page_between(
+    repository: Repository, ends: tuple[str, str], given: Config | None, asked: PagePart
+) -> PlanPage:
+    """Return the plan between two commits, as `plan --offline` prints it, or their diff.
 
     Blocking. Raises InvalidManifests and SourceFailed.
     """
-    from gitkruise.gitops.preview.changes import changes_between  # noqa: PLC0415  the model
-    from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
-
-    base, target = _sides_of_commit(path, commit, given)
-    return changes_between(base.objects if base else (), target.objects, load_catalog())
-
-
-def _sides_of_commit(
-    path: str, commit: str, given: Config | None
-) -> tuple[PlanSide | None, PlanSide]:
     from gitkruise.cli.context.charts import kept_charts  # noqa: PLC0415  only for plans
-    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
+    from gitkruise.gitops.preview.changes import changes_between  # noqa: PLC0415  the model
+    from gitkruise.gitops.preview.preview import offline_preview  # noqa: PLC0415  the model
+    from gitkruise.gitops.preview.report import report_of  # noqa: PLC0415  the model
+    from gitkruise.gitops.workers.jobs import diff_of, page_of  # noqa: PLC0415  the model
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
     kept_charts()
+    config, catalog, gates = given or config_at(repository, ends[1]), load_catalog(), Gates()
+    base, target = read_sides(repository, ends, config, catalog, gates, given=given)
+    if asked.diff:
+        before = base.objects if base else ()
+        return diff_of(changes_between(before, target.objects, catalog), asked.shown)
+    preview = offline_preview(base, target, catalog, gates)
+    return page_of(report_of(preview, base, target, shown=asked.shown))
+
+
+def fetched_head(path: str, kind: str, place: str) -> str:
+    """Fetch and return the head of a branch, or of a pull request (`pr`) by its number.
+
+    Blocking. Raises SourceFailed.
+    """
+    from gitkruise.cli.console.environment import read_environment  # noqa: PLC0415
+    from gitkruise.git.plumbing.refs import full_ref  # noqa: PLC0415
+    from gitkruise.git.push.user_push import Publisher  # noqa: PLC0415
+    from gitkruise.gitops.forges.provider import MERGE_REQUEST_REF, PULL_REF  # noqa: PLC0415
+
+    numbered = [ref.format(place) for ref in (PULL_REF, MERGE_REQUEST_REF)]
+    refs = numbered if kind == "pr" else [full_ref(f"refs/heads/{place}")]
+    return Publisher(Path(path), read_environment().variables).head_of(refs)
+
+
+def proposed_commit(path: str, name: str, head: str, given: Config | None) -> ProposedCommit:
+    """Return what a fetched head proposes: its merge into the branch that `plan` without arguments
+    would take. Blocking. Raises SourceFailed, InvalidManifests."""
+    import asyncio  # noqa: PLC0415  slow to import, and not needed by `plan`
+
+    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
+    from gitkruise.gitops.notify.pull_request_plan import ProposedCommit  # noqa: PLC0415  the model
+
     with Repository.open(path) as repository:
-        parents = repository.commit(commit).parents
-        config = given or config_at(repository, commit)
-        ends = (parents[0] if parents else "", commit)
-        return read_sides(repository, ends, config, load_catalog(), Gates(), given=given)
+        into, base = followed_branch(repository, given or config_at(repository, head), head)
+        title = repository.commit(head).subject
+
+    def planned(part: PagePart) -> PlanPage:
+        with Repository.open(path) as repository:
+            ends = (base, merged(repository, base, head)) if into else (base, head)
+            return page_between(repository, ends, given, part)
+
+    async def page(part: PagePart) -> PlanPage:
+        return await asyncio.to_thread(planned, part)
+
+    return ProposedCommit(
+        name=visible(name), title=visible(title), url="", into=into, base=base, head=head,
+        live=False, page=page,
+    )  # fmt: skip
 
 
 def read_sides(

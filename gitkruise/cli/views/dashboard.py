@@ -44,11 +44,13 @@ class ClusterSource:
     ask: Ask
     answers: FindOut
     refresh: Callable[[], None] = lambda: None
+    proposed: Callable[[], Rows] = dict  # pull requests, and where branches are
     units: list[UnitNews] = field(default_factory=list)
     journal: Journal = field(default_factory=lambda: Journal({}))
     stale: list[str] = field(default_factory=list)
     problem: str = ""
     problem_since: datetime | None = None
+    _proposed: Rows = field(default_factory=dict)  # as last noticed
 
     @property
     def changed(self) -> asyncio.Event:
@@ -75,7 +77,12 @@ class ClusterSource:
         return await self.answers(about, viewer)
 
     def look(self) -> None:
-        """Notice whether the cluster can be followed; a difference is a change."""
+        """Notice whether the cluster can be followed, and what is proposed; a difference is a
+        change."""
+        proposed = self.proposed()
+        if proposed != self._proposed:
+            self._proposed = proposed
+            self.changed.set()
         found = self.survey.problem
         if bool(found) != bool(self.problem):
             self.problem_since = self.clock.now() if found else None
@@ -146,6 +153,7 @@ _TOPICS: Final[Mapping[str, Callable[[ClusterSource], Rows]]] = {
     "cluster": lambda source: {HEAD: source.head()},
     "fleet": lambda source: dict(source.fleet()),
     "events": lambda source: source.event_rows(),
+    "proposed": lambda source: source.proposed(),
     "commits": lambda source: source.journal.rows(source.stale),
     "drift": lambda source: source.journal.drift(source.stale),
     "nodes": lambda source: node_rows(source.workloads()),

@@ -7,6 +7,7 @@ import { DriftPage } from "./drift.js";
 import { EventsPage } from "./events.js";
 import { FleetPage } from "./fleet.js";
 import { NodesPage } from "./nodes.js";
+import { ProposedPage } from "./proposed.js";
 import { entered, leave, look, signInForm } from "./session.js";
 import { clock, span } from "./words.js";
 import { WorkloadPage } from "./workload.js";
@@ -28,7 +29,7 @@ const KEYS = [
   ["/", "filter"],
   ["p", "pods as a grid or as a table"],
   ["n", "next failing pod of the grid"],
-  ["d", "effects or diff of a commit"],
+  ["d", "effects or diff of a plan"],
   ["u", "up to the fleet"],
   ["t", "theme: system, light, dark"],
   ["?", "these keys"],
@@ -142,6 +143,7 @@ class App {
     const place = PLACES.find(([path]) => path === location.pathname);
     if (place) this.page = new place[2]();
     else if (first === "commit") this.page = new CommitPage(rest.at(-1));
+    else if (first === "pr" || first === "branch") this.page = new ProposedPage(first, rest);
     else this.page = new WorkloadPage(first, rest.length > 1 ? rest[0] : "", rest.at(-1));
     this.show();
     for (const link of this.links)

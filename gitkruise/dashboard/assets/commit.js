@@ -1,8 +1,8 @@
 // One commit: what the status branches record of it, and its plan.
-import { command, commitLink, el, fill, keep, makeLine, say, showNotes, table, tabs } from "./dom.js";
+import { commitLink, el, fill, keep, makeLine, say, showNotes, table } from "./dom.js";
 import { showState } from "./fleet.js";
-import { diffView, planView } from "./plan.js";
-import { moment, unanswered, written } from "./words.js";
+import { ask, PlanSection } from "./plan.js";
+import { moment, written } from "./words.js";
 
 export class CommitPage {
   constructor(id) {
@@ -21,9 +21,7 @@ export class CommitPage {
     this.units = table("Units that name this commit", ["Unit", "Named as", "State", "Since", "Message"], "units");
     this.steps = table("Rollouts of this commit", ["Object", "Unit", "State", "Change", "Asked", "Result", "Began"], "steps");
     this.interventions = table("Interventions while it was the newest commit", ["Time", "Object", "Reason", "Message"], "interventions");
-    this.plan = el("div", {}, el("p", { role: "status" }, "Planning …"));
-    this.diff = el("div", {}, el("p", { role: "status" }, "Comparing …"));
-    this.tabs = tabs("Plan", [["Effects", this.plan], ["Diff", this.diff]], (n) => n === 1 && this.compare());
+    this.plan = new PlanSection(id, `gitkruise plan ${id.slice(0, 7)}`);
     this.parts = [
       part("Units", this.units.root),
       part("Rollouts", this.steps.root),
@@ -38,33 +36,15 @@ export class CommitPage {
       this.message,
       this.notes,
       el("section", { class: "record" }, el("h2", {}, "Record"), this.summary, ...this.parts),
-      el("section", { class: "plan" }, el("h2", {}, "Plan"), this.tabs.list, this.plan, this.diff),
+      this.plan.root,
     );
-    this.ask("commit", (found) => this.showCommit(found), (why) => say(this.facts, `Not known in the repository: ${why}`));
-    this.ask("plan", (found) => fill(this.plan, planView(found)), (why) => this.unplanned(why));
-  }
-
-  async ask(question, show, fail) {
-    const reply = await fetch(`/api/v1/${question}/${encodeURIComponent(this.id)}`).catch(() => null);
-    if (reply?.ok) show(await reply.json());
-    else fail(await unanswered(reply, "the dashboard reads no repository, or this is no commit id"));
-  }
-
-  /** Ask for the diff when its tab is opened first. */
-  compare() {
-    if (this.compared) return;
-    this.compared = true;
-    this.ask("diff", (found) => fill(this.diff, diffView(found)), (why) => fill(this.diff, [el("p", { class: "note" }, `No diff: ${why}`)]));
+    ask("commit", id, (found) => this.showCommit(found), (why) => say(this.facts, `Not known in the repository: ${why}`));
   }
 
   press(key) {
     if (key !== "d") return false;
-    this.tabs.next();
+    this.plan.tabs.next();
     return true;
-  }
-
-  unplanned(why) {
-    fill(this.plan, [el("p", { class: "note" }, `No plan: ${why}`), command(`gitkruise plan ${this.id.slice(0, 7)}`)]);
   }
 
   showCommit(found) {

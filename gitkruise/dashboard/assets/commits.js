@@ -2,6 +2,7 @@
 import { el, fill, keep, say, showCommit, showNotes, table } from "./dom.js";
 import { FilteredPage } from "./filtered.js";
 import { showState } from "./fleet.js";
+import { ProposedList } from "./proposed.js";
 import { moment, plural, written } from "./words.js";
 
 const SHOWN = 100;
@@ -10,6 +11,8 @@ export class CommitsPage extends FilteredPage {
   constructor() {
     super("Commits", "commits", "Filter commits", "commit, subject, author or unit");
     this.shown = SHOWN;
+    this.topics.push("proposed");
+    this.proposed = new ProposedList();
     this.notes = el("div", { class: "notes" });
     this.summary = el("p", { class: "summary", role: "status" }, "Reading the status branches …");
     this.table = table("Commits and their outcome in each unit", ["Commit", "When", "Author"], "commits");
@@ -18,12 +21,18 @@ export class CommitsPage extends FilteredPage {
       "div",
       { class: "page" },
       el("h1", {}, "Commits"),
+      this.proposed.root,
       this.notes,
       el("div", { class: "tools" }, this.filter),
       this.summary,
       this.table.root,
       this.more,
     );
+  }
+
+  take(topic, rows) {
+    if (topic === "proposed") this.proposed.show(rows);
+    else super.take(topic, rows);
   }
 
   showMore() {

@@ -1,11 +1,54 @@
 // A plan: what a commit changes, which pods it moves in which steps, and what holds it.
-import { command, el, table } from "./dom.js";
-import { moment, plural } from "./words.js";
+import { command, el, fill, table, tabs } from "./dom.js";
+import { moment, plural, unanswered } from "./words.js";
+
+const NO_ANSWER = "the dashboard reads no repository, or there is nothing of that name";
+
+/** Ask about a commit, or what a pull request or a branch proposes: `show` takes the answer, `fail` why there is none. */
+export async function ask(question, id, show, fail) {
+  const path = id.split("/").map(encodeURIComponent).join("/");
+  const reply = await fetch(`/api/v1/${question}/${path}`).catch(() => null);
+  if (reply?.ok) show(await reply.json());
+  else fail(await unanswered(reply, NO_ANSWER));
+}
+
+/** The section of a page with the plan of `id`, and its diff once it is asked for. */
+export class PlanSection {
+  constructor(id, otherwise) {
+    this.id = id;
+    this.otherwise = otherwise; // the command that plans it
+    this.plan = el("div");
+    this.diff = el("div");
+    this.tabs = tabs("Plan", [["Effects", this.plan], ["Diff", this.diff]], (n) => n === 1 && this.compare());
+    this.root = el("section", { class: "plan" }, el("h2", {}, "Plan"), this.tabs.list, this.plan, this.diff);
+    this.start();
+  }
+
+  /** Plan it, also once more. */
+  start() {
+    this.compared = false;
+    fill(this.plan, [el("p", { role: "status" }, "Planning …")]);
+    fill(this.diff, [el("p", { role: "status" }, "Comparing …")]);
+    ask("plan", this.id, (found) => fill(this.plan, planView(found)), (why) => this.unplanned(why));
+    if (!this.diff.hidden) this.compare();
+  }
+
+  unplanned(why) {
+    fill(this.plan, [el("p", { class: "note" }, `No plan: ${why}`), this.otherwise ? command(this.otherwise) : null]);
+  }
+
+  /** Ask for the diff when its tab is opened first. */
+  compare() {
+    if (this.compared) return;
+    this.compared = true;
+    ask("diff", this.id, (found) => fill(this.diff, diffView(found)), (why) => fill(this.diff, [el("p", { class: "note" }, `No diff: ${why}`)]));
+  }
+}
 
 /** Return the nodes of a plan, in the sentences of `gitkruise plan`. */
 export function planView(plan) {
   return [
-    el("p", { class: "facts" }, `${plan.compared} · ${plan.source} · planned ${moment(plan.planned)} by this dashboard from git alone, whatever the cluster has now`),
+    el("p", { class: "facts" }, `${plan.compared} · ${plan.source} · planned ${moment(plan.planned)} by this dashboard${plan.live ? "" : " from git alone, whatever the cluster has now"}`),
     plan.hidden ? el("p", { class: "note" }, plan.hidden) : null,
     ...changes(plan),
     command(plan.command),

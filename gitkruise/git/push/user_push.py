@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gitkruise.errors import BranchNotReady, Finding, RefMissing, SourceFailed
-from gitkruise.git.plumbing.errors import RefMoved, push_refused, remote_failure
+from gitkruise.git.plumbing.errors import RefMoved, push_refused, ref_missing, remote_failure
 from gitkruise.git.plumbing.process import Result
 from gitkruise.git.plumbing.refs import full_ref
 from gitkruise.git.plumbing.safe_config import LIST, inert, settings
@@ -177,6 +177,30 @@ class Publisher:
         for remote, failure in failures.items():
             if not written or f"refs/remotes/{remote}" in written:
                 raise failure
+
+    def head_of(self, refs: Sequence[str]) -> str:
+        """Fetch the first of some refs that the remote has, and return its commit.
+
+        No ref of this repository changes. One without a remote is read itself. Raises GK3201,
+        GK31xx.
+        """
+        remote = self._remote("")
+        where = self._settings.get(f"remote.{remote}.url", "") if remote else str(self.folder)
+        listed = ["ls-remote", "--upload-pack=git-upload-pack", "--quiet", "--end-of-options"]
+        result = self._git([*listed, remote or where, *refs])
+        if result.status:
+            raise _remote_failed(remote or where, result)
+        lines = map(str.split, result.output.decode("utf-8", "replace").splitlines())
+        found = {name: commit for commit, name in lines}
+        ref = next((ref for ref in refs if ref in found), "")
+        if not ref:
+            raise ref_missing(where, " or ".join(refs), [])
+        if remote:
+            only = ["--no-write-fetch-head", "--refmap="]
+            fetched = self._git([*_FETCH[:-1], *only, _FETCH[-1], remote, ref])
+            if fetched.status:
+                raise _remote_failed(remote, fetched)
+        return found[ref]
 
     def identity(self) -> str:
         """Author of commits made here, as `Name <address>`; "" when git does not know."""

@@ -13,12 +13,12 @@ from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 
 if TYPE_CHECKING:  # results of work that imports this interface
     from gitkruise.gitops.preview.cluster_facts import ClusterFacts
     from gitkruise.gitops.preview.inputs import PlanSide
-    from gitkruise.gitops.workers.frames import PlanText
+    from gitkruise.gitops.workers.frames import PlanPage, PlanText
 
 BuiltUnit: TypeAlias = "tuple[Builder, str, str]"  # a unit's reader, its live commit and content
 Asked: TypeAlias = "tuple[tuple[str, ...], Obj]"  # expressions, and the object they are about
@@ -35,6 +35,29 @@ class CheckResult:
     number: int
     why: str = ""
     costly: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PagePart:
+    """A plan, or the `diff` of its manifests; about the objects `shown` only, or about all."""
+
+    diff: bool = False
+    shown: frozenset[ObjectKey] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRequest:
+    """A part of the plan from the commit `base` ("" for none) to `head`.
+
+    With `facts` it starts from the live objects. `stranger`: the author of `head` may not push to
+    the repository.
+    """
+
+    base: str
+    head: str
+    part: PagePart
+    facts: ClusterFacts | None = None
+    stranger: bool = False
 
 
 class Workers(Protocol):
@@ -75,4 +98,11 @@ class Workers(Protocol):
     ) -> PlanText:  # fmt: skip
         """Return the plan of a pull request from the live state; without `facts`, that of a pull
         request by a stranger. Raises SourceFailed, InvalidManifests."""
+        ...
+
+    async def page(
+        self, repository: Repository, config: Config, catalog: Catalog, gates: Gates,
+        asked: PageRequest,
+    ) -> PlanPage:  # fmt: skip
+        """Return a plan or a diff as a page shows it. Raises SourceFailed, InvalidManifests."""
         ...

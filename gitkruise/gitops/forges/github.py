@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from gitkruise.gitops.forges.http import JsonClient
-from gitkruise.gitops.forges.provider import pages, read_all
+from gitkruise.gitops.forges.provider import PULL_REF, pages, read_all
 from gitkruise.model.gitops.notifications import Comment, CommitStatusItem, DeploymentItem, Pull
 
 
@@ -149,7 +149,7 @@ class GitHubClient:
         await self._caller.send("PATCH", path, {"body": body})
 
     def ref_of(self, number: int) -> str:
-        return f"refs/pull/{number}/head"
+        return PULL_REF.format(number)
 
     def _pages(self, path: str) -> AsyncIterator[list[Any]]:
         return pages(self._caller, path, size_name=self._dialect.size_name, size=self._dialect.size)

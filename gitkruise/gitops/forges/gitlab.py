@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 from gitkruise.errors import BadRequest
 from gitkruise.gitops.forges.http import JsonClient
-from gitkruise.gitops.forges.provider import pages, read_all
+from gitkruise.gitops.forges.provider import MERGE_REQUEST_REF, pages, read_all
 from gitkruise.model.gitops.notifications import (
     Comment,
     CommitStatusItem,
@@ -130,7 +130,7 @@ class GitLab:
         await self._caller.send("PUT", f"{self._notes(number)}/{comment}", {"body": body})
 
     def ref_of(self, number: int) -> str:
-        return f"refs/merge-requests/{number}/head"
+        return MERGE_REQUEST_REF.format(number)
 
     def _notes(self, number: int) -> str:
         return f"{self._project}/merge_requests/{number}/notes"

@@ -10,6 +10,9 @@ from gitkruise.gitops.forges.http import JsonClient
 from gitkruise.model.gitops.notifications import Comment, CommitStatusItem, DeploymentItem, Pull
 
 PAGES_MAX: Final = 50
+# Where forges keep the head of a pull or merge request.
+PULL_REF: Final = "refs/pull/{}/head"
+MERGE_REQUEST_REF: Final = "refs/merge-requests/{}/head"
 _FIELDS: Final = (KeyError, TypeError, ValueError, AttributeError)
 
 

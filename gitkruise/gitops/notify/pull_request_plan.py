@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -12,9 +13,9 @@ import msgspec
 from gitkruise.errors import CRASHED, Crashed, Finding, InvalidManifests
 from gitkruise.git.repository.merge import Unmergeable, merged
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.build.untrusted import Workers
+from gitkruise.gitops.build.untrusted import PagePart, PageRequest, Workers
 from gitkruise.gitops.cluster.live_cache import LiveView
-from gitkruise.gitops.preview.cluster_facts import cluster_facts
+from gitkruise.gitops.preview.cluster_facts import ClusterFacts, cluster_facts
 from gitkruise.gitops.preview.inputs import followers
 from gitkruise.gitops.preview.render_markdown import fenced
 from gitkruise.gitops.workers import frames
@@ -24,6 +25,7 @@ from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.notifications import Pull, PullRequestReport
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.printable import visible
 
 _FINDINGS: Final = 10
 _BROUGHT_MAX: Final = 1_000
@@ -35,6 +37,23 @@ class PullRequestForecast:
 
     story: PullRequestReport
     summary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposedCommit:
+    """The head of a pull request or a branch, and the branch `into` which it may be merged.
+
+    `base` is the tip of that one. `page` plans the merge, from the live objects where `live`.
+    """
+
+    name: str
+    title: str
+    url: str
+    into: str
+    base: str
+    head: str
+    live: bool
+    page: Callable[[PagePart], Awaitable[frames.PlanPage]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +90,31 @@ class PullRequestPlanner:
         story = msgspec.structs.replace(story, plan=found.plan, touches=found.moved)
         return PullRequestForecast(story, found.summary)
 
+    async def proposed(self, pull: Pull, ref: str) -> ProposedCommit:
+        """Return what `pull` proposes, whose head the remote has under `ref`.
+
+        The page is of the same plan: about live objects unless its author is a stranger. Raises
+        SourceFailed.
+        """
+        base = await asyncio.to_thread(self._fetch, pull, ref)
+        name = f"pull request {pull.number}" if pull.number else f"branch {pull.branch}"
+        return ProposedCommit(
+            name=visible(name), title=visible(pull.title), url=pull.url, into=self.branch,
+            base=base, head=pull.head, live=not pull.foreign,
+            page=partial(self._page, pull, base),
+        )  # fmt: skip
+
+    async def _page(self, pull: Pull, base: str, part: PagePart) -> frames.PlanPage:
+        merge = await asyncio.to_thread(merged, self.repository, base, pull.head)
+        apart = pull.foreign or part.diff
+        asked = PageRequest(
+            base=base, head=merge, part=part, stranger=pull.foreign,
+            facts=None if apart else await self._facts(base, merge),
+        )  # fmt: skip
+        return await self.workers.page(
+            self.repository, self.config, self.live.catalog, self.gates, asked
+        )
+
     async def outdated(self, story: PullRequestReport) -> bool:
         """Return whether the branch has other commits than those that a story was planned on.
 
@@ -87,18 +131,24 @@ class PullRequestPlanner:
 
     async def _live(self, base: str, merge: str) -> frames.PlanText:
         """Return the plan against the live objects."""
+        facts = await self._facts(base, merge)
+        return await self.workers.plan_text(
+            self.repository, self.config, self.live.catalog, self.gates, facts,
+            base=base, head=merge,
+        )  # fmt: skip
+
+    async def _facts(self, base: str, merge: str) -> ClusterFacts:
+        """Return the live state that the plan starts from. Raises InvalidManifests."""
         rules = (self.config, self.live.catalog, self.gates)
         before = await self.workers.side(self.repository, base, *rules, base=True)
         after = await self.workers.side(self.repository, merge, *rules)
-        wrong = errors_of(after.findings)
-        if wrong:
-            return frames.PlanText(findings=wrong)
+        if wrong := errors_of(after.findings):
+            raise InvalidManifests(*wrong)
         units = await asyncio.to_thread(followers, self.repository, self.config, merge)
-        facts = await cluster_facts(
+        return await cluster_facts(
             before, replace(after, followed_by=units), self.live.catalog,
             transport=self.live.transport, now=self.clock.now(), cluster=self.cluster,
         )  # fmt: skip
-        return await self.workers.plan_text(self.repository, *rules, facts, base=base, head=merge)
 
     def brought(self, story: PullRequestReport, merged_as: str) -> tuple[str, ...]:
         """The commits that a merge brought to the branch. Blocking. Raises SourceFailed."""

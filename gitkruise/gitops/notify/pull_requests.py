@@ -11,12 +11,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gitkruise.errors import ApiError, Crashed, DiagnosticError
+from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding, UsageProblem
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.forges.provider import ForgeRepository
 from gitkruise.gitops.notify.channel import Channel
 from gitkruise.gitops.notify.outbox import OutboxEntry
 from gitkruise.gitops.notify.pull_request_plan import (
+    ProposedCommit,
     PullRequestForecast,
     PullRequestPlanner,
     unplannable,
@@ -64,7 +65,9 @@ class PullRequestLoop:
         self.problem = ""  # why the newest pull requests are not known
         self._forge, self._channel, self._clock = forge, channel, clock
         self._cluster, self._rules = cluster, rules
-        self._planners = planners
+        self.planners = planners  # by branch
+        self.sink = channel.name.rpartition("/")[0]
+        self.open: Mapping[int, Pull] = {}  # by number, as of the last look
         self._stories: dict[int, PullRequestReport] | None = None
         self._latest: dict[str, UnitRecord] = {}
         self._news: dict[str, UnitRecord] = {}  # of `_latest`, not looked at yet
@@ -124,7 +127,8 @@ class PullRequestLoop:
         One that fails does not keep the others waiting; its error is raised when all had a turn.
         """
         stories = await self._known()
-        pulls = [p for p in await self._forge.open_pulls() if p.base in self._planners]
+        pulls = [p for p in await self._forge.open_pulls() if p.base in self.planners]
+        self.open = {pull.number: pull for pull in pulls}
         failed: list[ApiError | DiagnosticError] = []
         for pull in pulls:
             try:
@@ -165,7 +169,7 @@ class PullRequestLoop:
             self._parked.pop(pull.number, None)
 
     async def _see(self, pull: Pull, before: PullRequestReport | None) -> None:
-        planner = self._planners[pull.base]
+        planner = self.planners[pull.base]
         if before is not None and (before.state, before.head) == ("open", pull.head):
             if not (before.newer or before.crashed or await planner.outdated(before)):
                 return
@@ -189,7 +193,7 @@ class PullRequestLoop:
             return  # it asks for another branch now
         commits: tuple[str, ...] = ()
         if pull.state == "merged":
-            planner = self._planners.get(story.branch)
+            planner = self.planners.get(story.branch)
             if planner is None:
                 return
             commits = await asyncio.to_thread(planner.brought, story, pull.merged_as)
@@ -199,6 +203,16 @@ class PullRequestLoop:
         await self._publish(ended)
         if ended.state == "merged":
             await self._add(ended, self._latest.values())
+
+    async def proposed(self, number: int) -> ProposedCommit:
+        """Return what an open pull request proposes. The forge is not asked.
+
+        Raises SourceFailed, UsageProblem GK7092 for one that is not open.
+        """
+        pull = self.open.get(number)
+        if pull is None:
+            raise _not_open(number, (await self._known()).get(number), list(self.planners))
+        return await self.planners[pull.base].proposed(pull, self._forge.ref_of(number))
 
     # Outcomes -------------------------------------------------------------------------------
 
@@ -245,6 +259,22 @@ class PullRequestLoop:
             stories.pop(number, None)
         stories[story.number] = story
         self._channel.posted()
+
+
+def _not_open(
+    number: int, story: PullRequestReport | None, branches: Sequence[str]
+) -> UsageProblem:
+    commit = story.merged_as if story is not None else ""
+    merged = f" and was merged as {commit}" if commit else ""
+    into = ", ".join(branches)
+    look = "open /commits, which lists the pull requests that have a plan"
+    notes = (
+        ("why", f"open ones into {into} have a plan, as of the last look at the forge"),
+        ("unchanged", "nothing was planned, and a plan applies nothing"),
+        ("next", f"open /commit/{commit}" if commit else look),
+    )
+    message = f"pull request {number} is not open{merged}"
+    return UsageProblem(Finding(code="GK7092", message=message, notes=notes))
 
 
 def _gist(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str, bool]]:

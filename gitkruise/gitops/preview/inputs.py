@@ -147,12 +147,21 @@ def default_range(repository: Repository, config: Config, head: str) -> tuple[st
     besides. Where each contains it already it is the last commit against its parent. Raises
     SourceFailed GK3212 when git cannot merge them.
     """
+    branch, tip = followed_branch(repository, config, head)
+    return tip, merged(repository, tip, head) if branch else head
+
+
+def followed_branch(repository: Repository, config: Config, head: str) -> tuple[str, str]:
+    """(name, tip) of the first followed branch that lacks `head`, `main` before others.
+
+    ("", the parent of `head` or "") where each contains it already.
+    """
     for branch in sorted(units_by_branch(config, DEFAULT_BRANCH), key=DEFAULT_BRANCH.__ne__):
         for followed in _tips(repository, branch):
             if not repository.is_ancestor(head, followed):
-                return followed, merged(repository, followed, head)
+                return branch, followed
     parents = repository.commit(head).parents
-    return (parents[0] if parents else "", head)
+    return "", parents[0] if parents else ""
 
 
 def followers(repository: Repository, config: Config, commit: str) -> frozenset[str]:

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gitkruise.errors import (
     ClusterFailed,
     DiagnosticError,
     Finding,
-    InvalidManifests,
     SourceFailed,
+    UsageProblem,
 )
 from gitkruise.git.plumbing.errors import ref_missing
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import ActionVerb
 from gitkruise.gitops.actions.target import ObjectQuery
+from gitkruise.gitops.build.untrusted import PagePart, PageRequest
 from gitkruise.gitops.inspect.drift import DriftComparison, differences
-from gitkruise.gitops.preview.changes import changes_between
-from gitkruise.gitops.preview.inputs import PlanSide
-from gitkruise.gitops.preview.preview import offline_preview
-from gitkruise.gitops.preview.report import report_of
+from gitkruise.gitops.notify.pull_request_plan import ProposedCommit, PullRequestPlanner
+from gitkruise.gitops.notify.pull_requests import PullRequestLoop
 from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.runtime.foreseen_edits import EditForecasts, ForeseenEdit
 from gitkruise.gitops.runtime.supervisor import Supervisor
 from gitkruise.gitops.source.follower import SourceFollower
-from gitkruise.gitops.workers.jobs import errors_of
+from gitkruise.gitops.workers.frames import PlanPage
 from gitkruise.kube.system.clock import Clock
-from gitkruise.model.gitops.change import Desired, ObjectChange
+from gitkruise.model.gitops.change import Desired
+from gitkruise.model.gitops.notifications import Pull
 from gitkruise.model.gitops.record import DriftRecord
-from gitkruise.model.gitops.report import PlanReport
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 
@@ -60,41 +59,59 @@ class RunningFleet:
         """
         return await asyncio.to_thread(self._followed, id_)
 
-    async def plan(self, commit: FollowedCommit, shown: Set[ObjectKey] | None = None) -> PlanReport:
-        """Return the plan of a commit against its first parent, from git alone; with `shown`, of
-        those objects only.
+    async def page(self, commit: FollowedCommit, part: PagePart) -> PlanPage:
+        """Return the plan or the diff of a commit against its first parent, from git alone.
 
-        The workers read both. Raises InvalidManifests and SourceFailed.
+        The workers make it. Raises InvalidManifests and SourceFailed.
         """
-        base, target = await self._sides(commit)
-        catalog, gates = self.fleet.live.catalog, self.gates
-
-        def foretell() -> PlanReport:
-            preview = offline_preview(base, target, catalog, gates)
-            return report_of(preview, base, target, shown=shown)
-
-        return await asyncio.to_thread(foretell)
-
-    async def changes(self, commit: FollowedCommit) -> Sequence[ObjectChange]:
-        """Return the changes of objects between a commit and its first parent, by git alone.
-
-        Raises InvalidManifests and SourceFailed.
-        """
-        base, target = await self._sides(commit)
-        before = base.objects if base else ()
-        return await asyncio.to_thread(
-            changes_between, before, target.objects, self.fleet.live.catalog
-        )
-
-    async def _sides(self, commit: FollowedCommit) -> tuple[PlanSide | None, PlanSide]:
+        parents = (await asyncio.to_thread(commit.repository.commit, commit.id)).parents
+        asked = PageRequest(base=parents[0] if parents else "", head=commit.id, part=part)
         rules = (self.fleet.units_of(commit.source), self.fleet.live.catalog, self.gates)
-        repository, workers = commit.repository, self.fleet.workers
-        parents = (await asyncio.to_thread(repository.commit, commit.id)).parents
-        target = await workers.side(repository, commit.id, *rules)
-        if wrong := errors_of(target.findings):
-            raise InvalidManifests(*wrong)
-        base = await workers.side(repository, parents[0], *rules, base=True) if parents else None
-        return base, target
+        return await self.fleet.workers.page(commit.repository, *rules, asked)
+
+    @property
+    def pulls(self) -> Mapping[str, PullRequestLoop]:
+        """Return those that follow the pull requests of a forge, by Sink."""
+        followed = self.fleet.notifications.pulls.values()
+        return {loop.sink: loop for loops in followed for loop in loops}
+
+    @property
+    def branches(self) -> Mapping[str, PullRequestPlanner]:
+        """Return by source what plans the merge of a branch into the one that it follows."""
+        return {
+            name: self._planner(name, follower)
+            for name, follower in self.fleet.followers.items()
+            if follower.source.spec.ref.branch
+        }
+
+    def _planner(self, source: str, follower: SourceFollower) -> PullRequestPlanner:
+        fleet = self.fleet
+        return PullRequestPlanner(
+            repository=follower.repository, branch=follower.source.spec.ref.branch,
+            config=fleet.units_of(source), live=fleet.live, cluster=fleet.cluster,
+            gates=self.gates, clock=self.clock, workers=fleet.workers,
+        )  # fmt: skip
+
+    async def pull(self, sink: str, number: int) -> ProposedCommit:
+        """Return what an open pull request of the forge of a Sink proposes.
+
+        Raises SourceFailed, UsageProblem GK7092."""
+        if sink not in self.pulls:
+            raise _unplanned(f"Sink {sink} follows no pull requests", "Sink", sorted(self.pulls))
+        return await self.pulls[sink].proposed(number)
+
+    async def branch(self, source: str, name: str) -> ProposedCommit:
+        """Return what a branch of the repository of a source proposes.
+
+        Raises SourceFailed, UsageProblem GK7092."""
+        planner = self.branches.get(source)
+        if planner is None:
+            known = sorted(self.branches)
+            raise _unplanned(f"source {source} follows no branch here", "source", known)
+        ref = f"refs/heads/{name}"
+        head = await asyncio.to_thread(planner.repository.fetch, ref)
+        pull = Pull(number=0, state="open", head=head, base=planner.branch, branch=name)
+        return await planner.proposed(pull, ref)
 
     async def foreseen(
         self, verb: ActionVerb, query: ObjectQuery, partition: str = ""
@@ -150,6 +167,16 @@ class RunningFleet:
                 return FollowedCommit(name, follower.repository, full)
         urls = ", ".join(follower.repository.url for _, follower in followers)
         raise ref_missing(urls, id_, [])
+
+
+def _unplanned(message: str, what: str, known: Sequence[str]) -> UsageProblem:
+    there = ", ".join(known) or "none"
+    notes = (
+        ("known", f"{there}: each {what} that has plans of what may be merged"),
+        ("unchanged", "nothing was planned, and a plan applies nothing"),
+        ("next", "open /commits, which lists them"),
+    )
+    return UsageProblem(Finding(code="GK7092", message=message, notes=notes))
 
 
 def _in_history(follower: SourceFollower, id_: str) -> str:

@@ -121,6 +121,14 @@ class PlanText(msgspec.Struct, frozen=True, array_like=True, tag="foretold"):
     findings: tuple[Finding, ...] = ()
 
 
+class PlanPage(msgspec.Struct, frozen=True, array_like=True, tag="page"):
+    """A plan or a diff as a page shows it. `keys` are the objects of a plan."""
+
+    document: dict[str, Any]
+    keys: tuple[ObjectKey, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
 class BuiltSide(msgspec.Struct, frozen=True, array_like=True, tag="side"):
     """The end of a unit's objects, which are the parts before, and its findings."""
 
@@ -176,6 +184,7 @@ Frame: TypeAlias = (
     | UnchangedUnits
     | ExpressionResults
     | PlanText
+    | PlanPage
     | BuiltSide
     | Read
     | Raised

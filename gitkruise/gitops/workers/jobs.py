@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from gitkruise.errors import Finding, InvalidManifests
 from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.untrusted import PageRequest
 from gitkruise.gitops.workers import frames
 from gitkruise.kube.system.cel import BadCelExpression, TooCostly, holds, judged
-from gitkruise.model.gitops.change import ChangeKind
+from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.model.gitops.config import Config
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.notify.comment import PLAN_MAX
 from gitkruise.wire.catalog.catalog import Catalog
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 
 if TYPE_CHECKING:
     from gitkruise.gitops.preview.cluster_facts import ClusterFacts
+    from gitkruise.gitops.preview.inputs import PlanSide
+    from gitkruise.gitops.preview.preview import Preview
+    from gitkruise.model.gitops.report import PlanReport
 
 _NAMES: Final[Mapping[str, Obj]] = {"metadata": {}, "spec": {}, "status": {}, "data": {}}
 
@@ -50,39 +54,107 @@ def plan_text(
 ) -> frames.PlanText:  # fmt: skip
     """Plan a pull request from its base ("" for none) to its head, from the live objects; without
     facts of the cluster, which no stranger sees, from git alone. Raises SourceFailed."""
-    from gitkruise.gitops.preview.inputs import read_base, read_side  # noqa: PLC0415  as above
-    from gitkruise.gitops.preview.preview import (  # noqa: PLC0415  as above
+    from gitkruise.gitops.preview.render_markdown import plan_markdown  # noqa: PLC0415  seldom needed
+    from gitkruise.planner.report.report_text import summary  # noqa: PLC0415  as above
+
+    try:
+        found = _foreseen(repository, config, catalog, gates, facts, base=base, head=head)
+    except InvalidManifests as error:
+        return frames.PlanText(findings=error.findings)
+    wrong = errors_of(found.preview.unplayed)
+    if wrong:
+        return frames.PlanText(findings=wrong)
+    report = found.report(facts)
+    own = (c for c in found.preview.changes if not c.drift and not c.pending)
+    moved = any(c.kind is not ChangeKind.UNCHANGED for c in own)
+    plan = plan_markdown(report, limit=PLAN_MAX)
+    return frames.PlanText(plan=plan, moved=moved, summary=summary(report))
+
+
+def page(
+    repository: Repository, config: Config, catalog: Catalog, gates: Gates, asked: PageRequest
+) -> frames.PlanPage:
+    """Return the plan of `plan_text` for a page; rollouts that cannot be played are findings of it.
+
+    A diff is of manifests, by git alone. Raises SourceFailed, InvalidManifests.
+    """
+    rules, base, head = (repository, config, catalog, gates), asked.base, asked.head
+    if not asked.part.diff:
+        return page_of(
+            _foreseen(*rules, asked.facts, base=base, head=head).report(
+                asked.facts, asked.part.shown
+            )
+        )
+    from gitkruise.gitops.preview.changes import changes_between  # noqa: PLC0415  seldom needed
+
+    before, after = _sides(*rules, base=base, head=head)
+    changes = changes_between(before.objects if before else (), after.objects, catalog)
+    return diff_of(changes, asked.part.shown)
+
+
+def diff_of(
+    changes: Iterable[ObjectChange], shown: Set[ObjectKey] | None = None
+) -> frames.PlanPage:
+    """Return manifests that differ as a page shows them; with `shown`, of those objects only."""
+    from gitkruise.gitops.preview.render_page import diff_document  # noqa: PLC0415  seldom needed
+
+    mine = [change for change in changes if shown is None or change.key in shown]
+    return frames.PlanPage(diff_document(mine))
+
+
+def page_of(report: PlanReport) -> frames.PlanPage:
+    """Return a report as a page shows it."""
+    from gitkruise.gitops.preview.render_page import plan_document  # noqa: PLC0415  seldom needed
+
+    keys = tuple(key for entry in report.entries for key in entry.keys)
+    return frames.PlanPage(plan_document(report), keys, report.findings)
+
+
+class _Foreseen(NamedTuple):
+    """A plan that was made, and the two commits that it is between."""
+
+    preview: Preview
+    before: PlanSide | None
+    after: PlanSide
+
+    def report(self, facts: ClusterFacts | None, shown: Set[ObjectKey] | None = None) -> PlanReport:
+        from gitkruise.gitops.preview.report import report_of  # noqa: PLC0415  seldom needed
+
+        cluster = facts.cluster if facts else ""
+        return report_of(self.preview, self.before, self.after, cluster=cluster, shown=shown)
+
+
+def _foreseen(
+    repository: Repository, config: Config, catalog: Catalog, gates: Gates,
+    facts: ClusterFacts | None, *, base: str, head: str,
+) -> _Foreseen:  # fmt: skip
+    from gitkruise.gitops.preview.preview import (  # noqa: PLC0415  seldom needed
         live_changes,
         live_outcome,
         offline_preview,
         sent_sides,
     )
-    from gitkruise.gitops.preview.render_markdown import plan_markdown  # noqa: PLC0415  seldom needed
-    from gitkruise.gitops.preview.report import report_of  # noqa: PLC0415  as above
-    from gitkruise.planner.report.report_text import summary  # noqa: PLC0415  as above
+
+    before, after = _sides(repository, config, catalog, gates, base=base, head=head)
+    if facts is None:
+        return _Foreseen(offline_preview(before, after, catalog, gates), before, after)
+    before, after = sent_sides(before, after, catalog, facts)
+    owned = live_changes(before, after, catalog, gates, facts)
+    return _Foreseen(live_outcome(owned, after, catalog, gates, facts), before, after)
+
+
+def _sides(
+    repository: Repository, config: Config, catalog: Catalog, gates: Gates, *, base: str, head: str
+) -> tuple[PlanSide | None, PlanSide]:
+    """Read both commits. Raises InvalidManifests where the second is invalid."""
+    from gitkruise.gitops.preview.inputs import read_base, read_side  # noqa: PLC0415  as above
 
     rules = (config, catalog, gates)
-    try:
-        before = read_base(repository, base, config, *rules) if base else None
-        after = read_side(repository, head, *rules)
-    except InvalidManifests as error:
-        return frames.PlanText(findings=error.findings)
-    wrong = errors_of(after.findings)
-    if not wrong:
-        if facts is None:
-            preview = offline_preview(before, after, catalog, gates)
-        else:
-            before, after = sent_sides(before, after, catalog, facts)
-            owned = live_changes(before, after, catalog, gates, facts)
-            preview = live_outcome(owned, after, catalog, gates, facts)
-        wrong = errors_of(preview.unplayed)
-        if not wrong:
-            report = report_of(preview, before, after, cluster=facts.cluster if facts else "")
-            own = (c for c in preview.changes if not c.drift and not c.pending)
-            moved = any(c.kind is not ChangeKind.UNCHANGED for c in own)
-            plan = plan_markdown(report, limit=PLAN_MAX)
-            return frames.PlanText(plan=plan, moved=moved, summary=summary(report))
-    return frames.PlanText(findings=wrong)
+    before = read_base(repository, base, config, *rules) if base else None
+    after = read_side(repository, head, *rules)
+    if wrong := errors_of(after.findings):
+        raise InvalidManifests(*wrong)
+    return before, after
 
 
 def errors_of(findings: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -29,10 +29,11 @@ from gitkruise.git.repository.repository import IMPORTED, Repository
 from gitkruise.gitops.build.base_mirrors import BaseMirrors
 from gitkruise.gitops.build.builder import Builder, BuildRequest
 from gitkruise.gitops.build.post_build import NOTHING, PostBuildInputs
+from gitkruise.gitops.build.untrusted import PageRequest
 from gitkruise.gitops.charts.cache import ChartCache
 from gitkruise.gitops.preview.inputs import live_units, read_units
 from gitkruise.gitops.workers import frames
-from gitkruise.gitops.workers.jobs import first_true, plan_text
+from gitkruise.gitops.workers.jobs import first_true, page, plan_text
 from gitkruise.kube.client.discovery import served_by
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.change import Desired
@@ -135,6 +136,16 @@ class PlanTextJob(Job):
     config: Config
     gates: Gates
     facts: ClusterFacts | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageJob(Job):
+    """Make the page of a plan or a diff."""
+
+    place: Place
+    config: Config
+    gates: Gates
+    asked: PageRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,6 +324,11 @@ def _plan_text(desk: WorkerMemory, job: PlanTextJob) -> None:
     desk.wire.send(plan)
 
 
+def _page(desk: WorkerMemory, job: PageJob) -> None:
+    repository, _ = desk.repository(job.place)
+    desk.wire.send(page(repository, job.config, desk.catalog, job.gates, job.asked))
+
+
 def _side(desk: WorkerMemory, job: SideJob) -> None:
     repository, _ = desk.repository(job.place)
     read = live_units if job.base else read_units
@@ -330,6 +346,7 @@ _JOBS: Final[Mapping[type[Job], Any]] = {
     SiftJob: _sift,
     HealthJob: _judge,
     PlanTextJob: _plan_text,
+    PageJob: _page,
     SideJob: _side,
 }
 

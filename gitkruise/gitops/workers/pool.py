@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -14,12 +15,12 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.base_mirrors import BASES, BaseMirrors
 from gitkruise.gitops.build.builder import Builder, BuildRequest, BuildResult
 from gitkruise.gitops.build.post_build import PostBuildInputs
-from gitkruise.gitops.build.untrusted import Asked, BuiltUnit, CheckResult
+from gitkruise.gitops.build.untrusted import Asked, BuiltUnit, CheckResult, PageRequest
 from gitkruise.gitops.charts.cache import CHARTS
 from gitkruise.gitops.preview.inputs import PlanSide, base_side, read_base, read_side, side_of
 from gitkruise.gitops.workers import frames
-from gitkruise.gitops.workers.jobs import first_true, plan_text
-from gitkruise.gitops.workers.main import HealthJob, PlanTextJob, SideJob, SiftJob
+from gitkruise.gitops.workers.jobs import first_true, page, plan_text
+from gitkruise.gitops.workers.main import HealthJob, PageJob, PlanTextJob, SideJob, SiftJob
 from gitkruise.gitops.workers.process import (
     HEALTH,
     STRANGER,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from gitkruise.gitops.preview.cluster_facts import ClusterFacts
 
 _T = TypeVar("_T")
+_F = TypeVar("_F", frames.PlanText, frames.PlanPage)
 _READING_MAX: Final = 4  # processes that read
 
 
@@ -88,6 +90,12 @@ class InProcess:
         return await asyncio.to_thread(
             plan_text, repository, config, catalog, gates, facts, base=base, head=head
         )
+
+    async def page(
+        self, repository: Repository, config: Config, catalog: Catalog, gates: Gates,
+        asked: PageRequest,
+    ) -> frames.PlanPage:  # fmt: skip
+        return await asyncio.to_thread(page, repository, config, catalog, gates, asked)
 
 
 class WorkerPool:
@@ -222,19 +230,25 @@ class WorkerPool:
         self, repository: Repository, config: Config, catalog: Catalog, gates: Gates,
         facts: ClusterFacts | None = None, *, base: str, head: str,
     ) -> frames.PlanText:  # fmt: skip
-        def exchange(process: WorkerProcess) -> frames.PlanText:
-            job = PlanTextJob(
-                cpu_s=process.budget.cpu_s, place=place(repository), base=base, head=head,
-                config=_units(config), gates=gates, facts=facts,
-            )  # fmt: skip
-            units = config.units.values()
-            for frame in process.exchange(with_kinds(job, process, catalog), repository, units):
-                if isinstance(frame, frames.PlanText):
-                    return frame
-            raise WorkerEnded("", "it did not answer")
-
         seat = self._stranger if facts is None else self._seat(repository)
-        return await self._planned(seat, exchange, "the pull request")
+        job = PlanTextJob(
+            cpu_s=seat.process.budget.cpu_s, place=place(repository), base=base, head=head,
+            config=_units(config), gates=gates, facts=facts,
+        )  # fmt: skip
+        planned = partial(_one_frame, job, catalog, repository, frames.PlanText)
+        return await self._planned(seat, planned, "the pull request")
+
+    async def page(
+        self, repository: Repository, config: Config, catalog: Catalog, gates: Gates,
+        asked: PageRequest,
+    ) -> frames.PlanPage:  # fmt: skip
+        seat = self._stranger if asked.stranger else self._seat(repository)
+        job = PageJob(
+            cpu_s=seat.process.budget.cpu_s, place=place(repository), config=_units(config),
+            gates=gates, asked=asked,
+        )  # fmt: skip
+        planned = partial(_one_frame, job, catalog, repository, frames.PlanPage)
+        return await self._planned(seat, planned, f"commit {asked.head[:7]}")
 
     # Running them ---------------------------------------------------------------------------
 
@@ -249,6 +263,18 @@ class WorkerPool:
     def _seat(self, repository: Repository) -> WorkerSlot:
         number = self._places.setdefault(repository.git_dir, len(self._places))
         return self._reading[number % len(self._reading)]
+
+
+def _one_frame(
+    job: PlanTextJob | PageJob, catalog: Catalog, repository: Repository, kind: type[_F],
+    process: WorkerProcess,
+) -> _F:  # fmt: skip
+    """Return the answer to a job that is one frame of a kind."""
+    units = job.config.units.values()
+    for frame in process.exchange(with_kinds(job, process, catalog), repository, units):
+        if isinstance(frame, kind):
+            return frame
+    raise WorkerEnded("", "it did not answer")
 
 
 def _units(config: Config) -> Config:

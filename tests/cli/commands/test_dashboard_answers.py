@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from gitkruise.cli.commands.inspect.dashboard_answers import Answers, LocalRepository
+from gitkruise.cli.commands.inspect.dashboard_answers import Answers
+from gitkruise.cli.commands.inspect.dashboard_sources import LocalRepository
 from gitkruise.cli.context.cluster import ChosenCluster
 from gitkruise.dashboard.gate import Machine
 from gitkruise.errors import DiagnosticError
@@ -153,7 +154,53 @@ def test_a_unit_that_cannot_be_read_hides_no_drift_of_others(
     assert finding["places"][0]["file"] == "broken/c.yaml"
 
 
+def test_a_pull_request_is_fetched_from_the_remote_of_a_clone(
+    checkout: Checkout, cluster: Path, tmp_path: Path
+) -> None:
+    """The refs of the clone stay as they are."""
+    base = checkout.commit("before", {"c.yaml": cloneset("v1")})
+    remote = str(tmp_path / "remote.git")
+    run_git(tmp_path, "clone", "--quiet", "--bare", str(checkout.folder), remote)
+    run_git(checkout.folder, "remote", "add", "origin", remote)
+    work = tmp_path / "work"
+    run_git(tmp_path, "clone", "--quiet", remote, str(work))
+    (work / "c.yaml").write_text(cloneset("v2"))
+    author = ("-c", "user.name=a", "-c", "user.email=a@b")
+    run_git(work, *author, "commit", "--quiet", "-am", "newer image")
+    head = run_git(work, "rev-parse", "HEAD")
+    run_git(work, "push", "--quiet", "origin", "HEAD:refs/pull/7/head", "HEAD:refs/heads/topic")
+    before = run_git(checkout.folder, "for-each-ref")
+
+    async def body(answers: Answers) -> Any:
+        asked = [f"{q}/{place}" for place in ("pr/7", "branch/topic") for q in ("commit", "plan")]
+        return [await answers.find_out(about, Machine()) for about in asked]
+
+    told, plan, branch, same = ask(cluster, str(checkout.folder), body)
+    assert (told["name"], told["subject"]) == ("pull request 7", "newer image")
+    assert (told["id"], told["base"], told["into"]) == (head, base, "main")
+    assert [entry["name"] for entry in plan["entries"]] == ["~ CloneSet shop/checkout"]
+    assert plan["command"] == f"gitkruise plan {base[:7]}...{head[:7]}"
+    assert (branch["name"], same["entries"]) == ("branch topic", plan["entries"])
+    assert run_git(checkout.folder, "for-each-ref") == before
+    assert not (checkout.folder / ".git" / "FETCH_HEAD").exists()
+
+
+@pytest.mark.parametrize("about", ["pr/8", "branch/none", "branch/-x"])
+def test_a_head_that_the_remote_does_not_have_is_an_error(
+    checkout: Checkout, cluster: Path, about: str
+) -> None:
+    checkout.commit("before", {"c.yaml": cloneset("v1")})
+
+    async def body(answers: Answers) -> Any:
+        return await answers.find_out(f"plan/{about}", Machine())
+
+    with pytest.raises(DiagnosticError, match="GK3201"):
+        ask(cluster, str(checkout.folder), body)
+
+
 NONE = [
+    "plan/pr/x",
+    "plan/pr/",
     "plan/HEAD",
     "plan/--all",
     "plan/",

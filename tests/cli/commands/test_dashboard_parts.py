@@ -12,11 +12,8 @@ from typing import Any
 import pytest
 
 from gitkruise.cli.commands.inspect.dashboard import _resource
-from gitkruise.cli.commands.inspect.dashboard_answers import (
-    Answers,
-    LocalRepository,
-    RunningSources,
-)
+from gitkruise.cli.commands.inspect.dashboard_answers import Answers
+from gitkruise.cli.commands.inspect.dashboard_sources import LocalRepository, RunningSources
 from gitkruise.cli.context.cluster import ChosenCluster
 from gitkruise.dashboard.gate import Viewer
 from gitkruise.dashboard.record_rights import REASON
@@ -30,6 +27,7 @@ from gitkruise.kube.system.package_data import load_catalog
 from tests.cli.commands.test_drift import TWO_UNITS
 from tests.cli.shop import Checkout, cloneset
 from tests.dashboard.cluster import CLONESETS, JANE, ROOT, STRANGER, Reviewing
+from tests.git.repos import run_git
 
 FOREIGN = ("bank", "ledger", "hunter2", "vault", "broken")
 
@@ -114,6 +112,27 @@ def test_a_plan_has_the_objects_that_its_viewer_may_list(checkout: Checkout, clu
     assert len(plan["entries"]) == 3
     assert "for the bank, too" in found["message"]
     assert "hidden" not in plan
+
+
+def test_the_merge_of_a_branch_has_the_objects_that_its_viewer_may_list(
+    checkout: Checkout, cluster: Path
+) -> None:
+    """Its title is shown to those who see something that it changes."""
+    mixed, bank = history(checkout)
+    run_git(checkout.folder, "branch", "topic", mixed)
+    run_git(checkout.folder, "branch", "ledgers", bank)
+    run_git(checkout.folder, "reset", "--quiet", "--hard", "HEAD~2")
+    found, plan, diff = ask(cluster, checkout.folder, lambda a, v: asked_all(a, v, "branch/topic"))
+    assert (found["name"], found["subject"]) == ("branch topic", "cart v2")
+    assert [entry["name"] for entry in plan["entries"]] == ["~ CloneSet shop/checkout"]
+    assert found["hidden"] == plan["hidden"] == f"2 objects are not shown: {REASON}"
+    assert len(diff["entries"]) == 1
+    text = json.dumps([found, plan, diff])
+    assert [word for word in FOREIGN if word in text] == []
+    answers = ask(
+        cluster, checkout.folder, lambda a, v: asked_all(a, v, "branch/ledgers"), STRANGER
+    )
+    assert [word for word in FOREIGN if word in json.dumps(answers).replace("ledgers", "")] == []
 
 
 @pytest.mark.parametrize("token", [JANE, STRANGER])

@@ -335,9 +335,9 @@ def test_a_pull_request(staged: MakeStage, tmp_path: Path) -> None:
         async with desk.open():
             await desk.push(web(), message="first")
             await stage.rest()
-            teller = desk.pulls._planners["main"]
+            teller = desk.pulls.planners["main"]
             faulty = Faulty(teller, "plan")
-            vars(desk.pulls)["_planners"] = {"main": faulty}
+            vars(desk.pulls)["planners"] = {"main": faulty}
             head = desk.branch(1, web("app:v2"), repo=2)
             await stage.rest(100)
             assert "GK9000" in desk.comment(1)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from gitkruise.app import RunningController, controller
-from gitkruise.cli.commands.inspect.dashboard_answers import Answers, RunningSources
+from gitkruise.cli.commands.inspect.dashboard_answers import Answers
+from gitkruise.cli.commands.inspect.dashboard_sources import RunningSources
 from gitkruise.cli.context.cluster import ChosenCluster
 from gitkruise.dashboard.gate import Machine
 from gitkruise.errors import DiagnosticError
@@ -118,6 +119,65 @@ def test_commits_that_no_source_follows_are_not_read(
         return str(refused.value)
 
     assert other in ask(stage, tmp_path, body)
+
+
+def test_a_branch_is_planned_as_its_merge_into_the_followed_one(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    stage = staged()
+    pushed(stage, one=documents(web("app:v1")), two=documents(config_map("b", x="1")))
+    run_git(stage.origin.work, "checkout", "--quiet", "--detach", "main")
+    stage.origin.commit({"one/app.yaml": documents(web("app:v2"))}, "new", branch="team/v2")
+    run_git(stage.origin.work, "checkout", "--quiet", "main")
+    tip = pushed(stage, two=documents(config_map("b", x="2")))
+
+    async def body(answers: Answers, _: RunningController) -> Any:
+        about = "branch/shop/src/team/v2"
+        return [
+            await answers.find_out(f"{q}/{about}", Machine()) for q in ("commit", "plan", "diff")
+        ]
+
+    told, plan, diff = ask(stage, tmp_path, body)
+    head = run_git(stage.origin.bare, "rev-parse", "team/v2")
+    assert (told["name"], told["into"], told["base"]) == ("branch team/v2", "main", tip)
+    assert told["id"] == head
+    assert [entry["name"] for entry in plan["entries"]] == ["~ CloneSet shop/web"]
+    assert plan["source"] == "live objects of cluster test"
+    assert plan["command"] == f"gitkruise plan {tip[:7]}...{head[:7]}"
+    assert [entry["name"] for entry in diff["entries"]] == ["~ CloneSet shop/web"]
+
+
+@pytest.mark.parametrize(("about", "code"), [
+    ("branch/shop/src/other", "GK3201"), ("branch/shop/none/main", "GK7092"),
+    ("pr/shop/none/7", "GK7092"), ("branch/shop/src/-x", "GK3201"),
+    ("branch/shop/src/../x", "GK3201"),
+])  # fmt: skip
+def test_a_branch_or_pull_request_that_is_not_there_is_an_error(
+    staged: MakeStage, tmp_path: Path, about: str, code: str
+) -> None:
+    stage = staged()
+    pushed(stage, one=documents(config_map("a", x="1")), two=documents(config_map("b", x="1")))
+
+    async def body(answers: Answers, _: RunningController) -> Any:
+        with pytest.raises(DiagnosticError) as refused:
+            await answers.find_out(f"plan/{about}", Machine())
+        return refused.value
+
+    error = ask(stage, tmp_path, body)
+    assert error.findings[0].code == code, str(error)
+
+
+@pytest.mark.parametrize("about", ["pr/shop/src/0", "pr/shop/7", "pr/7", "branch/shop", "pr/"])
+def test_places_of_other_forms_have_no_answer(
+    staged: MakeStage, tmp_path: Path, about: str
+) -> None:
+    stage = staged()
+    pushed(stage, one=documents(config_map("a", x="1")), two=documents(config_map("b", x="1")))
+
+    async def body(answers: Answers, _: RunningController) -> Any:
+        return await answers.find_out(f"plan/{about}", Machine())
+
+    assert ask(stage, tmp_path, body) is None
 
 
 def test_a_plan_of_an_invalid_commit_says_why(staged: MakeStage, tmp_path: Path) -> None:

@@ -264,8 +264,8 @@ def _resource(catalog: Catalog, kind: GroupKind) -> ResourceRef | None:
 
 
 def _source(chosen: ChosenCluster, options: PagesOptions) -> ClusterSource:
-    from gitkruise.cli.commands.inspect.dashboard_answers import (  # noqa: PLC0415
-        Answers,
+    from gitkruise.cli.commands.inspect.dashboard_answers import Answers  # noqa: PLC0415
+    from gitkruise.cli.commands.inspect.dashboard_sources import (  # noqa: PLC0415
         LocalRepository,
         RunningSources,
     )
@@ -299,6 +299,8 @@ def _source(chosen: ChosenCluster, options: PagesOptions) -> ClusterSource:
         read_from = RunningSources(lambda: heard.fleet)
     answers = Answers(chosen, read_from).find_out
     source = ClusterSource(survey, chosen.clock, chosen.name, name, explained, answers)
+    if read_from is not None:
+        source.proposed = read_from.listed
     if heard is not None:
 
         def take() -> None:

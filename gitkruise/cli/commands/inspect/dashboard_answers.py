@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from gitkruise.cli.context.cluster import ClusterChoice
-from gitkruise.cli.context.local_repository import named_commit
+from gitkruise.cli.commands.inspect.dashboard_sources import (
+    AnswerSource,
+    AskedEdit,
+    FollowsNothing,
+)
+from gitkruise.cli.console.findings import finding_obj
 from gitkruise.cli.context.next_commands import carrying
+from gitkruise.dashboard.rights import bounded
 from gitkruise.errors import (
     ApiError,
     Finding,
@@ -21,19 +26,16 @@ from gitkruise.errors import (
     NothingToDo,
     UsageProblem,
 )
+from gitkruise.gitops.build.untrusted import PagePart
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.times import format_time
 
 if TYPE_CHECKING:
     from gitkruise.cli.context.cluster import ChosenCluster
     from gitkruise.dashboard.gate import Viewer
-    from gitkruise.git.repository.repository import Repository
-    from gitkruise.gitops.inspect.drift import DriftComparison
-    from gitkruise.gitops.runtime.fleet_questions import RunningFleet
+    from gitkruise.gitops.notify.pull_request_plan import ProposedCommit
     from gitkruise.gitops.runtime.foreseen_edits import ForeseenEdit
-    from gitkruise.model.gitops.change import ObjectChange
-    from gitkruise.model.gitops.config import Config
-    from gitkruise.model.gitops.report import PlanReport
+    from gitkruise.gitops.workers.frames import PlanPage
     from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 
 log: Final = logging.getLogger(__name__)
@@ -41,58 +43,12 @@ _VERBS: Final = frozenset({"promote", "hold", "pause", "resume", "rollback"})
 _GATED: Final = frozenset({"promote", "hold"})  # that set a partition
 _PARTITION: Final = re.compile(r"partition=([0-9]{1,9}%?)")
 _OF_OBJECT: Final = frozenset({"GK7041", "GK7042"})  # refusals
+_PROPOSED: Final = ("pr/", "branch/")
+_PROPOSED_S: Final = 15.0
+# What a commit says of its content, and is withheld from those who do not see that.
+_BODY: Final[Mapping[str, Any]] = {"message": "", "approvals": []}
+_TITLE: Final[Mapping[str, Any]] = {"subject": "", "author": "", "url": ""}
 _PLANS: Final = 16  # that are kept: the plan of a commit against its parent stays the same
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedEdit:
-    """An edit of git whose effects a page asks for; `partition` "" is the default of the verb."""
-
-    verb: str
-    noun: str
-    namespace: str
-    name: str
-    partition: str = ""
-
-    @property
-    def command(self) -> str:
-        """Return the command that makes it."""
-        space = f" -n {self.namespace}" if self.namespace else ""
-        gate = f" --partition {self.partition}" if self.partition else ""
-        return f"gitkruise {self.verb} {self.noun}/{self.name}{space}{gate}"
-
-
-class FollowsNothing(UsageProblem):
-    """GK7067: the controller of this process does not lead. Its text names no object."""
-
-
-class AnswerSource(Protocol):
-    """Commits and live objects, as answers read them. Its methods raise GitkruiseError."""
-
-    async def commit(self, id_: str) -> Mapping[str, Any]:
-        """Return a commit as git has it, with the approvals that it brings."""
-        ...
-
-    async def full(self, id_: str) -> str:
-        """Return the full id of a commit. Raises SourceFailed GK3201."""
-        ...
-
-    async def report(self, full: str, shown: Set[ObjectKey] | None = None) -> PlanReport:
-        """Return the plan of a commit against its first parent, from git alone; with `shown`, of
-        those objects only."""
-        ...
-
-    async def changes(self, full: str) -> Sequence[ObjectChange]:
-        """Return the changes of objects between a commit and its first parent, by git alone."""
-        ...
-
-    async def drift(self) -> DriftComparison:
-        """Compare live objects with git now; a unit that cannot be read hides no other."""
-        ...
-
-    async def foreseen(self, edit: AskedEdit) -> ForeseenEdit:
-        """Return the edit that a command would make, and its preview. Raises NothingToDo."""
-        ...
 
 
 class _KeptPlan(NamedTuple):
@@ -100,6 +56,14 @@ class _KeptPlan(NamedTuple):
 
     document: Mapping[str, Any]
     keys: frozenset[ObjectKey]
+
+
+class _Planned(NamedTuple):
+    """A commit that has a plan. `name` stays the same for as long as the plan does."""
+
+    name: str
+    command: str
+    page: Callable[[PagePart], Awaitable[PlanPage]]
 
 
 @dataclass(slots=True)
@@ -111,11 +75,12 @@ class Answers:
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
     # By commit, and by what of it is shown; None is everything.
     _plans: dict[tuple[str, frozenset[ObjectKey] | None], _KeptPlan] = field(default_factory=dict)
+    _found: dict[str, tuple[ProposedCommit, float]] = field(default_factory=dict)  # until when
 
     async def find_out(self, about: str, viewer: Viewer) -> Mapping[str, Any] | None:
         """Answer `commit/ID`, `plan/ID`, `diff/ID`, `drift`, `machines`, or a forecast by its verb
         and object: `forecast/VERB/NOUN/[NAMESPACE/]NAME`, with `?partition=30%` for one that the
-        verb sets.
+        verb sets. `pr/…` and `branch/…` are ids, too: see AnswerSource.proposed.
 
         None for another question, and for one about git without a repository. Raises
         GitkruiseError: GK7091 instead of a reason that could name what the viewer may not see.
@@ -129,10 +94,13 @@ class Answers:
             return await self._forecast(self.source, viewer, *rest.split("/"))
         from gitkruise.cli.views.history import COMMIT_ID  # noqa: PLC0415  imports the model
 
-        asked = question in {"commit", "plan", "diff"} and COMMIT_ID.fullmatch(rest)
+        known = COMMIT_ID.fullmatch(rest) or rest.startswith(_PROPOSED)
+        asked = question in {"commit", "plan", "diff"} and known
         return await self._of_git(self.source, about, viewer) if asked or about == "drift" else None
 
-    async def _of_git(self, source: AnswerSource, about: str, viewer: Viewer) -> Mapping[str, Any]:
+    async def _of_git(
+        self, source: AnswerSource, about: str, viewer: Viewer
+    ) -> Mapping[str, Any] | None:
         question, _, id_ = about.partition("/")
         everything = await viewer.everything()
         try:
@@ -148,45 +116,74 @@ class Answers:
             log.warning(log_line("dashboard-answer-withheld", object=about, error=error))
             raise _withheld(about) from error
 
-    async def _whole(self, source: AnswerSource, question: str, id_: str) -> Mapping[str, Any]:
-        if question == "commit":
+    async def _whole(
+        self, source: AnswerSource, question: str, id_: str
+    ) -> Mapping[str, Any] | None:
+        if question == "commit" and not id_.startswith(_PROPOSED):
             return await source.commit(id_)
-        full = await source.full(id_)
+        planned = await self._planned(source, id_)
+        if planned is None:
+            return None
+        if question == "commit":
+            return _proposal(self._found[id_][0])
         if question == "diff":
-            return await _diff(source, full)
-        return (await self._plan(source, full)).document
+            return (await planned.page(PagePart(diff=True))).document
+        return (await self._plan(planned)).document
 
     async def _part(
         self, source: AnswerSource, question: str, id_: str, viewer: Viewer
-    ) -> Mapping[str, Any]:
+    ) -> Mapping[str, Any] | None:
         """A commit, its plan or its diff for a viewer of some objects that it changes."""
-        full = await source.full(id_)
-        keys = (await self._plan(source, full)).keys
+        planned = await self._planned(source, id_)
+        if planned is None:
+            return None
+        keys = (await self._plan(planned)).keys
         shown = await viewer.shown(keys)
         hidden = len(keys) - len(shown)
         if question == "commit":
-            return _commit_part(await source.commit(full), shown=len(shown), hidden=hidden)
+            proposed = id_.startswith(_PROPOSED)
+            found = _proposal(self._found[id_][0]) if proposed else await source.commit(id_)
+            return _commit_part(found, shown=len(shown), hidden=hidden)
         if question == "diff":
-            return await _diff(source, full, shown)
-        plan = (await self._plan(source, full, shown)).document
+            return (await planned.page(PagePart(diff=True, shown=shown))).document
+        plan = (await self._plan(planned, shown)).document
         return _plan_part(plan, shown=len(shown), hidden=hidden)
 
-    async def _plan(
-        self, source: AnswerSource, full: str, shown: frozenset[ObjectKey] | None = None
-    ) -> _KeptPlan:
-        from gitkruise.cli.views.plan_page import plan_document  # noqa: PLC0415  the model
-        from gitkruise.dashboard.rights import bounded  # noqa: PLC0415  imports msgspec
+    async def _planned(self, source: AnswerSource, id_: str) -> _Planned | None:
+        """Return the commit of an id; None for a pull request or a branch that cannot be.
 
-        if (full, shown) not in self._plans:
-            report = await source.report(full, shown)
+        A head is asked for again after _PROPOSED_S, however many viewers ask.
+        """
+        if not id_.startswith(_PROPOSED):
+            full = await source.full(id_)
+            return _Planned(full, f"gitkruise plan {full[:7]}", partial(source.page, full))
+        now = self.chosen.clock.monotonic()
+        known, until = self._found.get(id_, (None, now))
+        if known is None or now >= until:
+            kind, _, place = id_.partition("/")
+            known = await source.proposed(kind, place)
+            if known is None:
+                return None
+            self._found.pop(id_, None)
+            until = now + _PROPOSED_S
+            bounded(self._found, _PLANS)[id_] = known, until
+        command = f"gitkruise plan {known.base[:7]}...{known.head[:7]}"
+        flags = self.chosen.flags if known.live else ""
+        return _Planned(f"{id_} {until}", carrying(command, flags), known.page)
+
+    async def _plan(
+        self, planned: _Planned, shown: frozenset[ObjectKey] | None = None
+    ) -> _KeptPlan:
+        key = planned.name, shown
+        if key not in self._plans:
+            found = await planned.page(PagePart(shown=shown))
             document = {
-                **plan_document(report),
-                "command": f"gitkruise plan {full[:7]}",
+                **_document(found),
+                "command": planned.command,
                 "planned": format_time(self.chosen.clock.now()),
             }
-            keys = frozenset(key for entry in report.entries for key in entry.keys)
-            bounded(self._plans, _PLANS)[full, shown] = _KeptPlan(document, keys)
-        return self._plans[full, shown]
+            bounded(self._plans, _PLANS)[key] = _KeptPlan(document, frozenset(found.keys))
+        return self._plans[key]
 
     async def _drift(
         self, source: AnswerSource, viewer: Viewer, *, everything: bool
@@ -275,136 +272,12 @@ def asked_edit(verb: str, *place: str) -> AskedEdit | None:
     return AskedEdit(verb=verb, noun=noun, namespace="".join(space), name=name, partition=partition)
 
 
-@dataclass(frozen=True, slots=True)
-class LocalRepository:
-    """A repository of this machine, and a cluster that is asked each time.
-
-    `config_path` is a configuration that is not in it; `choice` how commands find the cluster.
-    """
-
-    chosen: ChosenCluster
-    path: str
-    config_path: Path | None
-    choice: ClusterChoice = field(default_factory=ClusterChoice)
-
-    async def commit(self, id_: str) -> Mapping[str, Any]:
-        return await asyncio.to_thread(self._commit, id_)
-
-    async def full(self, id_: str) -> str:
-        return await asyncio.to_thread(named_commit, self.path, id_)
-
-    async def report(self, full: str, shown: Set[ObjectKey] | None = None) -> PlanReport:
-        from gitkruise.cli.context.commit_plan import plan_of_commit  # noqa: PLC0415  the model
-
-        given = await self._config(full)
-        return await asyncio.to_thread(plan_of_commit, self.path, full, given, shown)
-
-    async def changes(self, full: str) -> Sequence[ObjectChange]:
-        from gitkruise.cli.context.commit_plan import changes_of_commit  # noqa: PLC0415  the model
-
-        return await asyncio.to_thread(changes_of_commit, self.path, full, await self._config(full))
-
-    async def drift(self) -> DriftComparison:
-        from gitkruise.cli.context.charts import chart_fetcher  # noqa: PLC0415
-        from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
-        from gitkruise.gitops.inspect.drift import compare  # noqa: PLC0415  imports the model
-        from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
-
-        given = load_config(self.config_path) if self.config_path else None
-        return await compare(
-            self.path, "", given, load_catalog(),
-            transport=self.chosen.transport, charts=chart_fetcher(self.chosen.clock),
-            cluster=self.chosen.name,
-        )  # fmt: skip
-
-    async def foreseen(self, edit: AskedEdit) -> ForeseenEdit:
-        from gitkruise.cli.context.commit_action import ActionOptions, foreseen  # noqa: PLC0415
-
-        options = ActionOptions(
-            verb=edit.verb, object_name=f"{edit.noun}/{edit.name}", namespace=edit.namespace,
-            unit="", repo=self.path, config_path=self.config_path, cluster=self.choice,
-            dry_run=True, partition=edit.partition,
-        )  # fmt: skip
-        return await asyncio.to_thread(foreseen, options)
-
-    def _commit(self, id_: str) -> dict[str, Any]:
-        from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
-
-        full = named_commit(self.path, id_)
-        with Repository.open(self.path) as repository:
-            return commit_document(repository, full)
-
-    async def _config(self, commit: str) -> Config | None:
-        """Return the units that are not in the repository: of a file, or of the cluster."""
-        from gitkruise.cli.context.cluster import units_following  # noqa: PLC0415
-        from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
-        from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
-        from gitkruise.model.gitops.config import CONFIG_FILE  # noqa: PLC0415  start-up budget
-
-        if self.config_path is not None:
-            return load_config(self.config_path)
-        with Repository.open(self.path) as repository:
-            if repository.find(commit, CONFIG_FILE) is not None:
-                return None
-            return await units_following(self.chosen, repository)
-
-
-@dataclass(frozen=True, slots=True)
-class RunningSources:
-    """Sources that the controller of this process follows; `fleet` gives it while it leads."""
-
-    fleet: Callable[[], RunningFleet | None]
-
-    async def commit(self, id_: str) -> Mapping[str, Any]:
-        found = await self._leading().followed(id_)
-        return await asyncio.to_thread(commit_document, found.repository, found.id)
-
-    async def full(self, id_: str) -> str:
-        return (await self._leading().followed(id_)).id
-
-    async def report(self, full: str, shown: Set[ObjectKey] | None = None) -> PlanReport:
-        fleet = self._leading()
-        return await fleet.plan(await fleet.followed(full), shown)
-
-    async def changes(self, full: str) -> Sequence[ObjectChange]:
-        fleet = self._leading()
-        return await fleet.changes(await fleet.followed(full))
-
-    async def drift(self) -> DriftComparison:
-        return await self._leading().drift()
-
-    async def foreseen(self, edit: AskedEdit) -> ForeseenEdit:
-        from gitkruise.cli.context.commit_action import query_of  # noqa: PLC0415  the model
-        from gitkruise.gitops.actions.actions import ActionVerb  # noqa: PLC0415  the model
-
-        query = query_of(edit.verb, f"{edit.noun}/{edit.name}", edit.namespace)
-        return await self._leading().foreseen(ActionVerb(edit.verb), query, edit.partition)
-
-    def _leading(self) -> RunningFleet:
-        fleet = self.fleet()
-        if fleet is None:
-            raise FollowsNothing(
-                Finding(
-                    code="GK7067",
-                    message="this process follows no repository now",
-                    notes=(
-                        ("why", "it starts, or waits until the process that leads is gone"),
-                        ("next", "try again, or open the dashboard of the process that leads"),
-                    ),
-                )
-            )
-        return fleet
-
-
-async def _diff(
-    source: AnswerSource, full: str, shown: Set[ObjectKey] | None = None
-) -> Mapping[str, Any]:
-    """Manifests of the changed objects, of those `shown` only, as diffs."""
-    from gitkruise.cli.views.plan_page import diff_document  # noqa: PLC0415  the model
-
-    changes = await source.changes(full)
-    mine = [change for change in changes if shown is None or change.key in shown]
-    return await asyncio.to_thread(diff_document, mine)
+def _proposal(found: ProposedCommit) -> dict[str, Any]:
+    """Head of the page of a pull request or a branch."""
+    return {
+        "id": found.head, "name": found.name, "subject": found.title, "url": found.url,
+        "into": found.into, "base": found.base, "live": found.live,
+    }  # fmt: skip
 
 
 def _commit_part(found: Mapping[str, Any], *, shown: int, hidden: int) -> Mapping[str, Any]:
@@ -415,11 +288,10 @@ def _commit_part(found: Mapping[str, Any], *, shown: int, hidden: int) -> Mappin
     """
     from gitkruise.dashboard.record_rights import left_out  # noqa: PLC0415  imports the names
 
-    content: dict[str, Any] = {}
-    if hidden or not shown:
-        content = {"message": "", "approvals": []}
+    withheld = _BODY if hidden or not shown else {}
     if not shown:
-        content |= {"subject": "", "author": ""}
+        withheld = {**withheld, **_TITLE}
+    content = {name: empty for name, empty in withheld.items() if name in found}
     return {**found, **content, "hidden": left_out({"object": hidden})}
 
 
@@ -437,16 +309,21 @@ async def _foreseen(seen: ForeseenEdit, viewer: Viewer | None) -> dict[str, Any]
 
     The edit reaches one object, so its changed lines are about that; those around them may not be.
     """
-    from gitkruise.cli.views.plan_page import plan_document  # noqa: PLC0415  the model
+    from gitkruise.gitops.workers.jobs import page_of  # noqa: PLC0415  the model
 
-    whole = seen.report()
+    whole = page_of(seen.report())
     if viewer is None:
-        return {"diff": list(seen.diff), "plan": plan_document(whole)}
-    keys = frozenset(key for entry in whole.entries for key in entry.keys)
+        return {"diff": list(seen.diff), "plan": _document(whole)}
+    keys = frozenset(whole.keys)
     shown = await viewer.shown(keys)
-    part = plan_document(seen.report(shown))
+    part = _document(page_of(seen.report(shown)))
     plan = _plan_part(part, shown=len(shown), hidden=len(keys) - len(shown))
     return {"diff": list(seen.changed_lines), "plan": plan}
+
+
+def _document(page: PlanPage) -> dict[str, Any]:
+    """A plan with its findings."""
+    return {**page.document, "findings": [finding_obj(finding) for finding in page.findings]}
 
 
 def _about_the_object(error: GitkruiseError) -> bool:
@@ -460,26 +337,3 @@ def _withheld(about: str) -> UsageProblem:
         ("next", "ask someone who may list every resource of the cluster"),
     )
     return UsageProblem(Finding(code="GK7091", message=f"{about}: no answer", notes=notes))
-
-
-def commit_document(repository: Repository, full: str) -> dict[str, Any]:
-    """Return a commit as git has it, with the approvals that it brings. Blocking."""
-    from gitkruise.gitops.reconcile.approval import approvals  # noqa: PLC0415  imports the model
-
-    found = repository.commit(full)
-    parents = found.parents
-    return {
-        "id": full,
-        "subject": found.subject,
-        "author": found.author,
-        "time": format_time(found.time) if found.time else "",
-        "parents": list(parents),
-        "message": _message(repository, full),
-        "approvals": sorted(approvals(repository, full, parents[0] if parents else "")),
-    }
-
-
-def _message(repository: Repository, commit: str) -> str:
-    from gitkruise.printable import visible_lines  # noqa: PLC0415
-
-    return visible_lines(repository.message(commit))

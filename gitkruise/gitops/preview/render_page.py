@@ -7,7 +7,6 @@ from difflib import unified_diff
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from gitkruise.cli.console.findings import finding_obj
 from gitkruise.gitops.install.installer import manifest_text
 from gitkruise.gitops.preview.report import SECRET_KEY
 from gitkruise.model.gitops.change import ChangeKind
@@ -38,18 +37,21 @@ LINES_MAX: Final = 1_000  # of one object
 
 
 def plan_document(report: PlanReport) -> dict[str, Any]:
-    """Return heading, irreversible effects, objects and totals; what is cut is counted."""
+    """Return heading, irreversible effects, objects and totals; what is cut is counted.
+
+    Findings are the caller's to add.
+    """
     entries = report.entries[:ENTRIES_MAX]
     return {
         "compared": compared(report),
         "subject": subject_of(report),
         "source": looked_at(report),
+        "live": report.live,
         "blast": _spans(report.blast),
         "entries": [_entry(entry, report) for entry in entries],
         "moreEntries": len(report.entries) - len(entries),
         "nothing": "" if entries else nothing(report),
         "summary": summary(report),
-        "findings": [finding_obj(finding) for finding in report.findings],
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gitkruise.cli.views.plan_page import ENTRIES_MAX, LINES_MAX, diff_document
+from gitkruise.gitops.preview.render_page import ENTRIES_MAX, LINES_MAX, diff_document
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.wire.primitives.names import Obj, key_of
 
