@@ -72,7 +72,11 @@ async def drive(
                     live.catalog, clock, ControllerOptions(gates=gates, drives=shard.drives),
                     live.share_workloads(),
                 )  # fmt: skip
-                await workloads.run()
+                live.others = (workloads,)
+                try:
+                    await workloads.run()
+                finally:
+                    live.others = ()
         except* (ClusterFailed, ApiError) as lost:
             log.warning(log_line("controllers-stopped", error=lost.exceptions[0]))
         await clock.sleep(1.0)

@@ -83,6 +83,10 @@ class Controllers:
         self.runners = [Runner(w, tools, workers=options.workers) for w in workloads]
         self._repairer = Repairer(self.store, transport, clock, self.recorder, options.drives)
 
+    def informer_of(self, feed: Feed) -> Informer | None:
+        """Return the informer that shows every object of `feed`, and perhaps others; or None."""
+        return next((one for one in self.informers if one.shows(feed)), None)
+
     @property
     def idle(self) -> bool:
         """No round runs or is due now."""

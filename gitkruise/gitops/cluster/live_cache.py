@@ -13,6 +13,7 @@ from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.kube.cache.informer import Informer
 from gitkruise.kube.cache.layered import LayeredCache
 from gitkruise.kube.cache.list_watch import Feed
+from gitkruise.kube.cache.shared import FollowedCache
 from gitkruise.kube.cache.store import InformerCache, StoreChange
 from gitkruise.kube.cache.subscriptions import Subscriptions
 from gitkruise.kube.client.discovery import listed, served_catalog
@@ -68,6 +69,7 @@ class LiveView:
         self._informers: dict[tuple[GroupKind, str], Informer] = {}
         self._new: asyncio.Queue[Informer] = asyncio.Queue()
         self._watches: dict[Informer, asyncio.Task[None]] = {}
+        self.others: tuple[FollowedCache, ...] = ()  # that controllers of this process follow
 
     def _hear(self, change: StoreChange) -> None:
         seen = change.after or change.before
@@ -260,6 +262,11 @@ class LiveView:
         """Return the informer that shows the objects of `feed`: that of all namespaces, if any."""
         whole = self._informers.get((feed.group_kind, ""))
         return whole or self._informers.get((feed.group_kind, feed.namespace))
+
+    def informer_of(self, feed: Feed) -> Informer | None:
+        """Return the informer that shows every object of `feed`, and perhaps others; or None."""
+        whole = self._informers.get((feed.group_kind, ""))
+        return whole if whole is not None and whole.shows(feed) else None
 
     def _current(self, informer: Informer) -> Informer:
         """Return the informer that replaced `informer`, or itself."""

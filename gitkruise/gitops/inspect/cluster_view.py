@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from gitkruise.errors import ApiError, Forbidden, NotFound
 from gitkruise.gitops.status.observer import STATE_OF
 from gitkruise.gitops.status.reader import PodsToGo, UnitNews
-from gitkruise.kube.cache.informer import Informer
+from gitkruise.kube.cache.layered import OverlaidCache
 from gitkruise.kube.cache.list_watch import (
     Empty,
     Feed,
@@ -21,7 +21,8 @@ from gitkruise.kube.cache.list_watch import (
     step,
     wanted,
 )
-from gitkruise.kube.cache.store import InformerCache, StoreChange
+from gitkruise.kube.cache.shared import FollowedCache, SharedFeeds
+from gitkruise.kube.cache.store import StoreChange
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.record import Rollout
@@ -138,15 +139,15 @@ class Survey:
         self.namespace = namespace
         self.changed = asyncio.Event()
         self._transport = transport
-        self._store = InformerCache()
-        self._informers: tuple[Informer, ...] = ()
+        self._store = OverlaidCache()
+        self._marked = marked
         rolling = [ROLLOUTS[gk] for gk in self.kinds if gk in ROLLOUTS]
         along = (POD, *sorted({kind.kept_in for kind in rolling})) if rolling else ()
         heeded = [k for k, by in _HEEDED.items() if by.intersection(self.kinds)]
         if not rolling and _SELECTING.intersection(self.kinds):
             along = (POD,)
         everywhere = along if any(kind.everywhere for kind in rolling) else ()
-        self._feeds = [
+        feeds = [
             Feed(
                 ref=kind.ref,
                 kind=kind.kind,
@@ -156,15 +157,16 @@ class Survey:
             for gk in (*self.kinds, *along, *heeded)
             if (kind := catalog.stored(gk)) is not None
         ]
+        self._followed = SharedFeeds(feeds, transport, self._store, self._note)
 
     async def look(self) -> None:
         """List everything once. Raises ApiError."""
         async with asyncio.TaskGroup() as tasks:
-            for feed in self._feeds:
+            for feed in self._followed.feeds:
                 tasks.create_task(self._list(feed))
 
     async def _list(self, feed: Feed) -> None:
-        self._store.follow(feed)
+        self._followed.own.follow(feed)
         state: WatchState = Empty()
         while not isinstance(state, Watching):
             try:
@@ -175,21 +177,21 @@ class Survey:
                 raise
             state, events = step(state, ListPage(reply.body), feed)
             for event in events:
-                self._store.apply(feed, event)
+                self._followed.own.apply(feed, event)
 
     async def follow(self, clock: Clock) -> None:
         """Keep up with the cluster and set `changed`, until cancelled."""
-        self._store.subscribe(self._note)
-        feeds = self._feeds
-        self._informers = tuple(Informer(f, self._transport, self._store, clock) for f in feeds)
-        async with asyncio.TaskGroup() as tasks:
-            for informer in self._informers:
-                tasks.create_task(informer.run())
+        await self._followed.run(clock)
+
+    def share(self, caches: Sequence[FollowedCache]) -> None:
+        """Read what this process follows for another purpose in its caches; watch only the rest."""
+        self._followed.share(caches)
 
     @property
     def problem(self) -> str:
         """Return the error that holds up what is followed; "" while all of it is up to date."""
-        held_up = ((i.error, i.feed.group_kind) for i in self._informers if i.error)
+        known = self._followed.informers()
+        held_up = ((one.error, feed.group_kind) for feed, one in known if one.error)
         return next((str(error) for error, kind in held_up if not _dispensable(error, kind)), "")
 
     def _note(self, _: StoreChange) -> None:
@@ -201,9 +203,15 @@ class Survey:
             self._managed(key, obj, now)
             for gk in self.kinds
             for seen in self._store.all_seen(gk)
-            if name in {"", (key := seen.key).name} and (obj := seen.read())
+            if name in {"", (key := seen.key).name} and self._wants(obj := seen.read(), gk)
         ]
         return sorted(found, key=lambda m: (m.key.namespace, m.key.kind, m.key.name))
+
+    def _wants(self, obj: Obj, kind: GroupKind) -> bool:
+        """Return whether an object is asked for: a shared cache may have others."""
+        return (
+            not self._marked or kind == EVENT or UNIT in get(obj, "metadata", "labels", default={})
+        )
 
     def selected(self, m: Managed) -> tuple[PodFacts, ...]:
         """The pods that a workload of Kubernetes selects."""

@@ -26,6 +26,7 @@ from gitkruise.gitops.runtime.foreseen_edits import EditForecasts, ForeseenEdit
 from gitkruise.gitops.runtime.supervisor import Supervisor
 from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.workers.frames import PlanPage
+from gitkruise.kube.cache.shared import FollowedCache
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.notifications import Pull
@@ -112,6 +113,11 @@ class RunningFleet:
         head = await asyncio.to_thread(planner.repository.fetch, ref)
         pull = Pull(number=0, state="open", head=head, base=planner.branch, branch=name)
         return await planner.proposed(pull, ref)
+
+    @property
+    def caches(self) -> Sequence[FollowedCache]:
+        """Return the caches that this process follows."""
+        return (self.fleet.live, *self.fleet.live.others)
 
     async def foreseen(
         self, verb: ActionVerb, query: ObjectQuery, partition: str = ""

@@ -64,6 +64,13 @@ class Informer:
         """Return the resource that is asked for, in its version."""
         return self._asked.ref
 
+    def shows(self, feed: Feed) -> bool:
+        """Return whether every object of `feed` is among those of this informer."""
+        mine = self.feed
+        whole = not (mine.namespace or mine.field_selector or mine.name_ends)
+        selected = mine.label_selector in {"", feed.label_selector}
+        return whole and selected and self.ref == feed.ref
+
     def use(self, ref: ResourceRef) -> None:
         """Ask for another version of the same kind; what is known stays known."""
         self._asked = replace(self.feed, ref=ref)

@@ -11,7 +11,37 @@ from gitkruise.model.workloads.pod_groups import PodGroups
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 
 
-class LayeredCache(InformerCache):
+class OverlaidCache(InformerCache):
+    """An InformerCache that reads the kinds `others` in the caches where they are kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others: dict[GroupKind, InformerCache] = {}
+
+    def seen(self, key: ObjectKey) -> CachedObject | None:
+        other = self.others.get(key.group_kind)
+        return super().seen(key) if other is None else other.seen(key)
+
+    def all_seen(self, group_kind: GroupKind, namespace: str = "") -> list[CachedObject]:
+        other = self.others.get(group_kind)
+        if other is None:
+            return super().all_seen(group_kind, namespace)
+        return other.all_seen(group_kind, namespace)
+
+    def owned_by(
+        self, uid: str, group_kind: GroupKind, namespace: str
+    ) -> Mapping[str, CachedObject]:
+        other = self.others.get(group_kind)
+        if other is None:
+            return super().owned_by(uid, group_kind, namespace)
+        return other.owned_by(uid, group_kind, namespace)
+
+    def pods_of(self, uid: str, namespace: str) -> PodGroups:
+        other = self.others.get(POD)
+        return super().pods_of(uid, namespace) if other is None else other.pods_of(uid, namespace)
+
+
+class LayeredCache(OverlaidCache):
     """An InformerCache whose objects of the kinds `shared` are in the cache `below`.
 
     The owner of `below` keeps them up to date; what is written through this cache is read in both.
@@ -21,26 +51,7 @@ class LayeredCache(InformerCache):
     def __init__(self, below: InformerCache, shared: frozenset[GroupKind]) -> None:
         super().__init__()
         self._below, self.shared = below, shared
-
-    def seen(self, key: ObjectKey) -> CachedObject | None:
-        return self._below.seen(key) if key.group_kind in self.shared else super().seen(key)
-
-    def all_seen(self, group_kind: GroupKind, namespace: str = "") -> list[CachedObject]:
-        if group_kind in self.shared:
-            return self._below.all_seen(group_kind, namespace)
-        return super().all_seen(group_kind, namespace)
-
-    def owned_by(
-        self, uid: str, group_kind: GroupKind, namespace: str
-    ) -> Mapping[str, CachedObject]:
-        if group_kind in self.shared:
-            return self._below.owned_by(uid, group_kind, namespace)
-        return super().owned_by(uid, group_kind, namespace)
-
-    def pods_of(self, uid: str, namespace: str) -> PodGroups:
-        if POD in self.shared:
-            return self._below.pods_of(uid, namespace)
-        return super().pods_of(uid, namespace)
+        self.others = dict.fromkeys(shared, below)
 
     def key_of_uid(self, uid: str) -> ObjectKey | None:
         key = super().key_of_uid(uid) or self._below.key_of_uid(uid)

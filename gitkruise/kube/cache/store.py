@@ -167,6 +167,12 @@ class InformerCache:
         for known in (self._synced, self._horizon, self._listing):
             known.pop(feed, None)
 
+    def forget(self, feed: Feed) -> None:
+        """End a feed and drop its objects, without news to subscribers: they are read elsewhere."""
+        self.unfollow(feed)
+        for seen in self.all_seen(feed.group_kind, feed.namespace):
+            self._index(seen, None)
+
     def synced(self, kinds: frozenset[GroupKind]) -> bool:
         """Every one of `kinds` is followed and has been listed completely at least once."""
         feeds = [feed for feed in self._synced if feed.group_kind in kinds]

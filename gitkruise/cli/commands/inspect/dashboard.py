@@ -212,7 +212,7 @@ async def _served(
     ):
         following = [
             tasks.create_task(source.survey.follow(clock)),
-            tasks.create_task(_look(source)),
+            tasks.create_task(_look(source, options.heard)),
         ]
         if options.heard is None:
             following.append(tasks.create_task(_read_records(source, options.repository[1])))
@@ -315,9 +315,11 @@ def _source(chosen: ChosenCluster, options: PagesOptions) -> ClusterSource:
     return source
 
 
-async def _look(source: ClusterSource) -> None:
-    """Notice every second whether the cluster can be followed."""
+async def _look(source: ClusterSource, heard: HeardRecords | None) -> None:
+    """Notice every second whether the cluster can be followed, and what the process follows."""
     while True:
+        fleet = heard.fleet if heard is not None else None
+        source.survey.share(fleet.caches if fleet is not None else ())
         source.look()
         await asyncio.sleep(_LOOK_S)
 
