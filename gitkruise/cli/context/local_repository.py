@@ -226,13 +226,14 @@ def cluster_records(
                 found[cluster] = before
             if before is None or before.tip != tip:
                 try:
-                    found[cluster] = _cluster_record(repository, cluster, ref, tip)
+                    found[cluster] = cluster_record(repository, cluster, ref, tip)
                 except SourceFailed as error:
                     warnings += [f"warning: {f.code}: {f.message}" for f in error.findings]
     return found, warnings
 
 
-def _cluster_record(repository: Repository, cluster: str, ref: str, tip: str) -> ClusterRecord:
+def cluster_record(repository: Repository, cluster: str, ref: str, tip: str) -> ClusterRecord:
+    """Return everything on the status branch of a cluster. Raises SourceFailed."""
     from gitkruise.gitops.status.reader import interventions, read_steps, read_units  # noqa: PLC0415
 
     return ClusterRecord(

@@ -47,6 +47,7 @@ class ClusterSource:
     proposed: Callable[[], Rows] = dict  # pull requests, and where branches are
     units: list[UnitNews] = field(default_factory=list)
     journal: Journal = field(default_factory=lambda: Journal({}))
+    holders: Mapping[str, str] = field(default_factory=dict)  # of units of other shards, by unit
     stale: list[str] = field(default_factory=list)
     problem: str = ""
     problem_since: datetime | None = None
@@ -101,7 +102,11 @@ class ClusterSource:
         for m, item in zip(view.objects, told["items"], strict=True):
             if m.key.kind != "Event":
                 yield _path(m.key), {**item, "noun": noun(m.key.group_kind)}
-        yield HEAD, {**self.head(), "units": told["units"]}
+        yield HEAD, {**self.head(), "units": [self._unit(one) for one in told["units"]]}
+
+    def _unit(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        holder = self.holders.get(row["unit"])
+        return {**row, "holder": holder} if holder else row
 
     def head(self) -> Mapping[str, Any]:
         """Return what every page shows of the cluster; it costs little to read."""

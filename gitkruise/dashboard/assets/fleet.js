@@ -101,8 +101,9 @@ export class FleetPage extends FilteredPage {
       notes.push([`The cluster cannot be read since ${clock(head.problemSince)}: what you see is from then`, head.problem]);
     for (const line of head.stale.slice(0, 1)) notes.push([line, head.stale.slice(1).join(" ")]);
     for (const unit of head.units) {
-      if (unit.waits !== "") notes.push([`Unit ${unit.unit} waits for ${unit.waits}`, ""]);
-      else if (NEEDS_YOU.has(unit.state)) notes.push([`Unit ${unit.unit} is ${unit.state}`, unit.problems[0] ?? unit.message]);
+      const name = unit.holder ? `${unit.unit} (${unit.holder})` : unit.unit;
+      if (unit.waits !== "") notes.push([`Unit ${name} waits for ${unit.waits}`, ""]);
+      else if (NEEDS_YOU.has(unit.state)) notes.push([`Unit ${name} is ${unit.state}`, unit.problems[0] ?? unit.message]);
     }
     keep(this.notes, notes.map((note) => [note[0], note]), () => el("div", { class: "note" }), (box, [first, more]) =>
       fill(box, [el("strong", {}, first), more === "" ? null : el("p", {}, more)]),

@@ -147,6 +147,11 @@ class StatusBranch:
 
         return self._line.append(change, message, now)
 
+    def fetched(self) -> tuple[Repository, str]:
+        """Fetch the branch; return its repository and its newest commit. Raises SourceFailed, among
+        them RefMissing where nothing was written yet."""
+        return self._repository, self._repository.fetch(self.ref)
+
     def read(self, path: str) -> bytes | None:
         """A file of the newest commit; None when it is not there."""
         return self._blob(self._line.tip(), path)

@@ -185,7 +185,7 @@ async def _add_forge(
     forge = await open_forge(spec, sink.namespace, deps.live.transport, deps.clock, assembly.stack)
     send = partial(deliver, forge)
     channel = assembly.channel(f"{_name(sink)}/forge", send)
-    mine = _of_the_repository(spec, units, deps.config)
+    mine = of_the_repository(spec, units, deps.config)
     merges = {_source_of(u): MergeCommits(deps.repositories[_source_of(u)]) for u in mine}
     branches = {u.id: UnitBranch(merges[_source_of(u)], deps.tips[u.id]) for u in mine}
     assembly.add(
@@ -223,7 +223,7 @@ async def _add_forge(
         result.pulls.setdefault(source, []).append(pulls)
 
 
-def _of_the_repository(spec: ForgeSink, units: Sequence[Unit], config: Config) -> Sequence[Unit]:
+def of_the_repository(spec: ForgeSink, units: Sequence[Unit], config: Config) -> Sequence[Unit]:
     """Units whose source is the forge's repository by its address; all where none is so named."""
     end = "/" + spec.repo.strip("/").casefold()
     mine = [u for u in units if place_of(config.source_of(u).spec.url).casefold().endswith(end)]

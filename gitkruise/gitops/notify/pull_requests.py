@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -204,15 +204,19 @@ class PullRequestLoop:
         if ended.state == "merged":
             await self._add(ended, self._latest.values())
 
-    async def proposed(self, number: int) -> ProposedCommit:
-        """Return what an open pull request proposes. The forge is not asked.
+    async def proposed(
+        self, number: int, planner_of: Callable[[str], PullRequestPlanner] | None = None
+    ) -> ProposedCommit:
+        """Return what an open pull request proposes, by the planner of its branch. The forge is not
+        asked.
 
         Raises SourceFailed, UsageProblem GK7092 for one that is not open.
         """
         pull = self.open.get(number)
         if pull is None:
             raise _not_open(number, (await self._known()).get(number), list(self.planners))
-        return await self.planners[pull.base].proposed(pull, self._forge.ref_of(number))
+        planner = (planner_of or self.planners.__getitem__)(pull.base)
+        return await planner.proposed(pull, self._forge.ref_of(number))
 
     # Outcomes -------------------------------------------------------------------------------
 

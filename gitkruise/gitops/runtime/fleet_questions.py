@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from gitkruise.errors import (
     ClusterFailed,
@@ -18,7 +19,9 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import ActionVerb
 from gitkruise.gitops.actions.target import ObjectQuery
 from gitkruise.gitops.build.untrusted import PagePart, PageRequest
+from gitkruise.gitops.config.fingerprints import sink_of
 from gitkruise.gitops.inspect.drift import DriftComparison, differences
+from gitkruise.gitops.notify.factory import of_the_repository
 from gitkruise.gitops.notify.pull_request_plan import ProposedCommit, PullRequestPlanner
 from gitkruise.gitops.notify.pull_requests import PullRequestLoop
 from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
@@ -29,6 +32,7 @@ from gitkruise.gitops.workers.frames import PlanPage
 from gitkruise.kube.cache.shared import FollowedCache
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.change import Desired
+from gitkruise.model.gitops.config import Config, Unit
 from gitkruise.model.gitops.notifications import Pull
 from gitkruise.model.gitops.record import DriftRecord
 from gitkruise.model.workloads.feature_gates import Gates
@@ -46,11 +50,27 @@ class FollowedCommit:
 
 @dataclass(frozen=True, slots=True)
 class RunningFleet:
-    """Reads for pages of a controller: its mirrors, its workers, its watches. It pushes nothing."""
+    """Reads for pages of a controller: its mirrors, its workers, its watches. It pushes nothing.
+
+    `also` are those of other shards that this process has.
+    """
 
     fleet: Supervisor
     gates: Gates
     clock: Clock
+    also: tuple[Supervisor, ...] = ()
+
+    @property
+    def fleets(self) -> tuple[Supervisor, ...]:
+        """Return every supervisor of this process."""
+        return (self.fleet, *self.also)
+
+    @property
+    def elsewhere(self) -> Mapping[str, Unit]:
+        """Return the units of shards that this process does not have."""
+        here = frozenset[str]().union(*(one.config.units for one in self.fleets))
+        units = self.fleet.foreign.units
+        return {name: unit for name, unit in units.items() if name not in here}
 
     async def followed(self, id_: str) -> FollowedCommit:
         """Return the commit that an id, perhaps abbreviated, names in a followed history.
@@ -73,8 +93,22 @@ class RunningFleet:
     @property
     def pulls(self) -> Mapping[str, PullRequestLoop]:
         """Return those that follow the pull requests of a forge, by Sink."""
-        followed = self.fleet.notifications.pulls.values()
+        followed = (loops for one in self.fleets for loops in one.notifications.pulls.values())
         return {loop.sink: loop for loops in followed for loop in loops}
+
+    def planner_of(self, sink: str, branch: str) -> PullRequestPlanner:
+        """Return the planner of pull requests into a branch, for units of other shards, too."""
+        planner, whole = self.pulls[sink].planners[branch], self.fleet.whole
+        spec = whole.sinks[sink].spec.forge
+        if not self.fleet.foreign.units or spec is None:
+            return planner
+        told = [unit for unit in whole.units.values() if sink_of(unit) == sink]
+        units = {
+            unit.id: unit
+            for unit in of_the_repository(spec, told, whole)
+            if whole.source_of(unit).spec.ref.branch == branch
+        }
+        return replace(planner, config=Config(whole.sources, units, {}))
 
     @property
     def branches(self) -> Mapping[str, PullRequestPlanner]:
@@ -99,7 +133,7 @@ class RunningFleet:
         Raises SourceFailed, UsageProblem GK7092."""
         if sink not in self.pulls:
             raise _unplanned(f"Sink {sink} follows no pull requests", "Sink", sorted(self.pulls))
-        return await self.pulls[sink].proposed(number)
+        return await self.pulls[sink].proposed(number, partial(self.planner_of, sink))
 
     async def branch(self, source: str, name: str) -> ProposedCommit:
         """Return what a branch of the repository of a source proposes.
@@ -117,7 +151,7 @@ class RunningFleet:
     @property
     def caches(self) -> Sequence[FollowedCache]:
         """Return the caches that this process follows."""
-        return (self.fleet.live, *self.fleet.live.others)
+        return [cache for one in self.fleets for cache in (one.live, *one.live.others)]
 
     async def foreseen(
         self, verb: ActionVerb, query: ObjectQuery, partition: str = ""
@@ -128,25 +162,27 @@ class RunningFleet:
         )
 
     async def drift(self) -> DriftComparison:
-        """Compare every unit with the commit that it takes. Raises ClusterFailed while the watches
-        fail."""
-        live = self.fleet.live
+        """Compare every unit of this process with the commit that it takes.
+
+        Raises ClusterFailed while the watches fail.
+        """
         found: list[DriftRecord] = []
         compared: set[ObjectKey] = set()
-        unread: list[DiagnosticError] = []
-        for name, unit in list(self.fleet.units.items()):
-            built = unit.built
-            if built is None or built.desired is None:
-                unread.append(DiagnosticError(*self._why_unread(name)))
-                continue
-            wanted = [d for d in built.desired.objects if not d.hook]
-            found += await asyncio.to_thread(self._differences, unit, wanted)
-            compared.update(d.key for d in wanted)
-        if (silent := live.problem()) is not None:
-            raise ClusterFailed(silent)
+        unread = [DiagnosticError(_not_here(name)) for name in sorted(self.elsewhere)]
+        for fleet in self.fleets:
+            for name, unit in list(fleet.units.items()):
+                built = unit.built
+                if built is None or built.desired is None:
+                    unread.append(DiagnosticError(*self._why_unread(fleet, name)))
+                    continue
+                wanted = [d for d in built.desired.objects if not d.hook]
+                found += await asyncio.to_thread(self._differences, fleet, unit, wanted)
+                compared.update(d.key for d in wanted)
+            if (silent := fleet.live.problem()) is not None:
+                raise ClusterFailed(silent)
         return DriftComparison(found, frozenset(compared), tuple(unread))
 
-    def _why_unread(self, name: str) -> tuple[Finding, ...]:
+    def _why_unread(self, fleet: Supervisor, name: str) -> tuple[Finding, ...]:
         """Return why a unit has no commit to compare with: what its record says, or GK7090."""
         missing = Finding(
             code="GK7090",
@@ -156,10 +192,12 @@ class RunningFleet:
                 ("next", "gitkruise get units -A"),
             ),
         )
-        return self.fleet.reporters[name].record.findings or (missing,)
+        return fleet.reporters[name].record.findings or (missing,)
 
-    def _differences(self, unit: UnitReconciler, wanted: Sequence[Desired]) -> list[DriftRecord]:
-        live = self.fleet.live
+    def _differences(
+        self, fleet: Supervisor, unit: UnitReconciler, wanted: Sequence[Desired]
+    ) -> list[DriftRecord]:
+        live = fleet.live
         seen = {d.key: live.store.seen(d.key) for d in wanted}
         there: dict[ObjectKey, Obj] = {k: one.obj for k, one in seen.items() if one is not None}
         sized = live.autoscaled.targets()
@@ -173,6 +211,18 @@ class RunningFleet:
                 return FollowedCommit(name, follower.repository, full)
         urls = ", ".join(follower.repository.url for _, follower in followers)
         raise ref_missing(urls, id_, [])
+
+
+def _not_here(unit: str) -> Finding:
+    """GK7093: another replica has the shard of a unit."""
+    notes = (
+        ("why", "its shard is held by another replica, which alone knows the commit that it takes"),
+        ("unchanged", "its objects were not compared"),
+        ("next", "gitkruise drift compares every unit with git"),
+    )
+    return Finding(
+        code="GK7093", message=f"unit {unit} is not in a shard of this replica", notes=notes
+    )
 
 
 def _unplanned(message: str, what: str, known: Sequence[str]) -> UsageProblem:

@@ -38,7 +38,7 @@ class ForeignUnits:
 
     def __init__(self, around: UnitContext, reader: MakeReader, states: ShardStates | None) -> None:
         self._around, self._reader, self._states = around, reader, states
-        self._units: dict[str, Unit] = {}
+        self.units: dict[str, Unit] = {}
         self._needed: set[str] = set()  # units of other shards that own ones depend on
         self._wanted_by_others: set[str] = set()  # own units that units of other shards depend on
         self._tips: dict[str, str] = {}  # by source: the commit offered last
@@ -50,15 +50,15 @@ class ForeignUnits:
     def follow(self, whole: Mapping[str, Unit], own: Mapping[str, Unit]) -> None:
         """Know the units of `whole` that are not among `own`."""
         claims = self._around.claims
-        before = self._units
-        self._units = {name: unit for name, unit in whole.items() if name not in own}
-        self._needed = set(_awaited(own.values())) & self._units.keys()
-        self._wanted_by_others = set(_awaited(self._units.values())) & own.keys()
-        for name in before.keys() - self._units.keys():
+        before = self.units
+        self.units = {name: unit for name, unit in whole.items() if name not in own}
+        self._needed = set(_awaited(own.values())) & self.units.keys()
+        self._wanted_by_others = set(_awaited(self.units.values())) & own.keys()
+        for name in before.keys() - self.units.keys():
             self._read.pop(name, None)
             self._around.standings.leave_foreign(name)
             claims.leave(name)
-        for name, unit in self._units.items():
+        for name, unit in self.units.items():
             if before.get(name) != unit:
                 self._read.pop(name, None)
                 claims.join(name, source_of(unit), lambda: None)
@@ -70,7 +70,7 @@ class ForeignUnits:
     def offering(self, source: str, commit: str) -> None:
         """Forget what was read of `source`, whose units are about to be offered `commit`."""
         self._tips[source] = commit
-        for name in [n for n in self._read if source_of(self._units[n]) == source]:
+        for name in [n for n in self._read if source_of(self.units[n]) == source]:
             del self._read[name]
             self._around.claims.set(name, ())
         self._share()
@@ -80,7 +80,7 @@ class ForeignUnits:
         otherwise have them read."""
         late = {
             source_of(unit)
-            for name, unit in self._units.items()
+            for name, unit in self.units.items()
             if source in {"", source_of(unit)} and not self._is_read(name)
         }
         for one in late:
@@ -92,10 +92,10 @@ class ForeignUnits:
         return bool(tip) and self._read.get(name) == tip
 
     def _tip(self, name: str) -> str:
-        return self._tips.get(source_of(self._units[name]), "")
+        return self._tips.get(source_of(self.units[name]), "")
 
     def _unsettled(self, name: str) -> tuple[str, str]:
-        unit = self._units.get(name)
+        unit = self.units.get(name)
         if unit is None:
             return "", ""
         if unit.spec.suspended(self._around.clock.now()) is not None:
@@ -116,20 +116,20 @@ class ForeignUnits:
             self._wake.clear()
             self._share()
             asked, self._asked = self._asked, set()
-            due = [name for name in self._units if self._is_due(name, asked)]
+            due = [name for name in self.units if self._is_due(name, asked)]
             gate = asyncio.Semaphore(_AT_ONCE)
             async with asyncio.TaskGroup() as tasks:
                 for name in due:
                     tasks.create_task(self._guarded_read(name, gate))
 
     def _is_due(self, name: str, asked: set[str]) -> bool:
-        source, tip = source_of(self._units[name]), self._tip(name)
+        source, tip = source_of(self.units[name]), self._tip(name)
         commit, again = self._failed.get(name, ("", 0.0))
         resting = commit == tip and self._around.clock.monotonic() < again
         return bool(tip) and source in asked and not self._is_read(name) and not resting
 
     async def _guarded_read(self, name: str, gate: asyncio.Semaphore) -> None:
-        unit, tip = self._units[name], self._tip(name)
+        unit, tip = self.units[name], self._tip(name)
         async with gate:
             wanted = None
             try:
@@ -139,7 +139,7 @@ class ForeignUnits:
                 pass  # its own shard reports it; what waits for it keeps its objects
         if wanted is None:
             self._failed[name] = tip, self._around.clock.monotonic() + AGAIN_S
-        elif self._units.get(name) == unit:
+        elif self.units.get(name) == unit:
             self._failed.pop(name, None)
             self._read[name] = tip
             self._around.claims.set(name, wanted)

@@ -81,7 +81,7 @@ class EditForecasts:
         Raises NothingToDo where git asks for it already, UsageProblem GK704x where the command
         refuses, InvalidManifests, SourceFailed and ApiError.
         """
-        check_in_git(self.fleet.config, query)
+        check_in_git(self.fleet.whole, query)
         follower, state, target = await self._found(query)
         repository, tip = follower.repository, target.commit
         wish = await self._wish(verb, target, partition)

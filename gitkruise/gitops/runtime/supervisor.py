@@ -176,9 +176,14 @@ class Supervisor:
         """Return the path of each Receiver."""
         return {name: url for one in self._receivers.values() for name, url in one.urls.items()}
 
+    @property
+    def whole(self) -> Config:
+        """Return the configuration with the units of other shards."""
+        return msgspec.structs.replace(self.config, units=self.foreign.units | self.config.units)
+
     def units_of(self, source: str) -> Config:
-        """Return the configuration without the units of other sources."""
-        config = self.config
+        """Return the configuration, other shards included, without the units of other sources."""
+        config = self.whole
         units = {name: one for name, one in config.units.items() if source_of(one) == source}
         return Config(config.sources, units, config.sinks, config.receivers)
 

@@ -151,6 +151,11 @@ class Outbox:
         self.crashed: Callable[[Finding | None], None] = lambda _: None  # None when it is over
         self._containment, self._alone = containment, False  # one record at a time
 
+    @property
+    def branch(self) -> StatusBranch:
+        """Return the branch that records are written to."""
+        return self._branch
+
     def offer(self, record: UnitRecord) -> None:
         """Queue the newest record of a unit, which replaces a waiting one.
 

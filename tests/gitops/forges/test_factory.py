@@ -27,7 +27,7 @@ from gitkruise.gitops.forges.factory import open_forge, root_of
 from gitkruise.gitops.forges.github import DIALECTS, GitHubClient
 from gitkruise.gitops.forges.github_app import AppKey, AppToken
 from gitkruise.gitops.forges.http import JsonClient, JsonReply
-from gitkruise.gitops.notify.factory import _of_the_repository
+from gitkruise.gitops.notify.factory import of_the_repository
 from gitkruise.kube.system.clock import ManualClock, SystemClock
 from gitkruise.model.gitops.config import ForgeSink, Reference
 from gitkruise.model.gitops.notifications import CommitStatusItem
@@ -310,5 +310,5 @@ def test_commits_are_told_to_the_forge_that_has_them(
         meta = f"metadata: {{name: u{n}, namespace: shop}}"
         texts.append(f"{HEAD}kind: Unit\n{meta}\nspec: {{sourceRef: {{name: s{n}}}}}\n")
     config = configured(tmp_path, *texts)
-    found = _of_the_repository(forge(), list(config.units.values()), config)
+    found = of_the_repository(forge(), list(config.units.values()), config)
     assert [unit.name for unit in found] == mine

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gitkruise.cli.commands.cluster.demo_screen import DemoScreen
     from gitkruise.cli.commands.cluster.demo_sidecars import Pair
     from gitkruise.cli.commands.cluster.demo_story import Chapter, Workbench
-    from gitkruise.cli.commands.inspect.dashboard import HeardRecords
+    from gitkruise.cli.commands.inspect.dashboard_records import HeardRecords
     from gitkruise.kube.client.transport import Transport
     from gitkruise.kube.system.clock import Clock
     from gitkruise.model.gitops.record import Rollout, UnitRecord
@@ -198,7 +198,7 @@ class _Player:
             transport=transport, clock=clock, name=CLUSTER, namespace="", embedded=True,
             flags=choice.flags,
         )  # fmt: skip
-        gate, heard = MachineGate(secrets.token_urlsafe(32), clock), dashboard.HeardRecords()
+        gate, heard = MachineGate(secrets.token_urlsafe(32), clock), HeardRecords()
         self._once = gate.once
         pages = dashboard.PagesOptions(
             listen=Listen(port=0),

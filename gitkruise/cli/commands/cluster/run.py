@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gitkruise.cli.commands.inspect.dashboard import (
-    HeardRecords,
     PagesOptions,
     served_at,
     serving_pages,
     tls_options,
 )
+from gitkruise.cli.commands.inspect.dashboard_records import HeardRecords
 from gitkruise.cli.console.command import ExitCodesCommand, lease_name, log_options, logs_json
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.log_format import announce, log_to_stderr, print_events
@@ -159,11 +159,6 @@ def run(
     from gitkruise.kube.serve.addresses import parse_listen  # noqa: PLC0415  not for --help
     from gitkruise.model.workloads.feature_gates import parse_gates  # noqa: PLC0415  not for --help
 
-    if more["shards"] > 1 and more["dashboard"]:
-        raise click.UsageError(
-            "--dashboard shows the records of one process, and --shards spreads them over several: "
-            "gitkruise dashboard reads them from the status branch"
-        )
     level = logging.INFO if verbose else logging.WARNING
     log_to_stderr(level)
     environment = read_environment()
@@ -285,7 +280,15 @@ async def _controller(
         return
     from gitkruise.sharding import sharded  # noqa: PLC0415  imports aiohttp and git
 
-    async with sharded(options, transport, clock, count=count, heard=_heard_shard) as shards:
+    def heard(shard: Shard, running: RunningController | None) -> None:
+        if pages is not None and pages.heard is not None:
+            program = running.fleet if running is not None else None
+            pages.heard.hear_shard(shard, program, options.gates, clock)
+        _heard_shard(shard, running)
+
+    async with sharded(options, transport, clock, count=count, heard=heard) as shards:
+        if pages is not None and pages.heard is not None:
+            pages.heard.shards = shards
         announce(f"{count} shards are spread over the replicas", "started", shards=count)
         _announce_metrics(shards.metrics)
         yield

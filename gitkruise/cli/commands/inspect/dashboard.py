@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gitkruise.cli.commands.inspect.dashboard_records import HeardRecords
 from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.environment import Environment, read_environment
 from gitkruise.cli.console.output import say, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.local_repository import (
-    ClusterRecord,
-    Records,
     cluster_records,
     record_options,
     repository_at_hand,
@@ -33,11 +32,8 @@ if TYPE_CHECKING:
     from gitkruise.cli.context.cluster import ChosenCluster
     from gitkruise.cli.views.dashboard import ClusterSource
     from gitkruise.dashboard.gate import MachineGate
-    from gitkruise.gitops.runtime.fleet_questions import RunningFleet
-    from gitkruise.gitops.status.reader import UnitNews
     from gitkruise.kube.serve.addresses import Listen
     from gitkruise.kube.serve.tls_files import TlsFiles
-    from gitkruise.model.gitops.record import UnitRecord
     from gitkruise.wire.catalog.catalog import Catalog
     from gitkruise.wire.primitives.names import GroupKind
     from gitkruise.wire.primitives.requests import ResourceRef
@@ -126,47 +122,6 @@ async def _serve(choice: ClusterChoice, options: PagesOptions, *, opens: bool) -
             await stop.wait()
 
 
-@dataclass(slots=True)
-class HeardRecords:
-    """Records of units as a controller of this process reports them; its `fleet` while it leads."""
-
-    fleet: RunningFleet | None = None
-    units: dict[str, UnitRecord] = field(default_factory=dict)
-    changed: Callable[[], None] = lambda: None
-    fresh: bool = False  # whether they were arranged since the last one
-
-    def hear(self, record: UnitRecord) -> None:
-        self.units[record.unit] = record
-        self.fresh = False
-        self.changed()
-
-    def news(self) -> list[UnitNews]:
-        """Return the units as readers of the status branch see them."""
-        from gitkruise.gitops.status.reader import news_of  # noqa: PLC0415  start-up budget
-
-        return [news_of(record) for _, record in sorted(self.units.items())]
-
-    def records(self) -> Records:
-        """Return what explanations need of them."""
-        steps = [
-            (key, step)
-            for record in self.units.values()
-            for key, taken in record.steps
-            for step in taken
-        ]
-        steps.sort(key=lambda pair: pair[1].started, reverse=True)
-        return Records(units=tuple(self.news()), steps=tuple(steps))
-
-    def of_cluster(self, name: str) -> ClusterRecord:
-        """Return them as the status branch of a cluster has them."""
-        known, made = self.records(), [i for r in self.units.values() for i in r.interventions]
-        made.sort(key=lambda one: one.at, reverse=True)
-        return ClusterRecord(
-            cluster=name, tip="", written=None, units=known.units, steps=known.steps,
-            interventions=tuple(made),
-        )  # fmt: skip
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PagesOptions:
     """Options of a dashboard: its address, its gate, and the records that its pages show.
@@ -216,6 +171,8 @@ async def _served(
         ]
         if options.heard is None:
             following.append(tasks.create_task(_read_records(source, options.repository[1])))
+        else:
+            following.append(tasks.create_task(options.heard.read_elsewhere(chosen.name, clock)))
         try:
             yield url
         finally:
@@ -308,6 +265,7 @@ def _source(chosen: ChosenCluster, options: PagesOptions) -> ClusterSource:
                 return
             heard.fresh, mine = True, heard.of_cluster(chosen.name)
             source.units = list(mine.units)
+            source.holders, source.stale = heard.elsewhere.holders, heard.why_stale()
             source.journal = Journal({chosen.name: mine})
 
         heard.changed = source.changed.set

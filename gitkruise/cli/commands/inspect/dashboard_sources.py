@@ -192,7 +192,7 @@ class RunningSources:
         if fleet is None:
             return {}
         pulls = {
-            f"pr/{sink}/{pull.number}": _pull_row(sink, pull, loop.planners[pull.base])
+            f"pr/{sink}/{pull.number}": _pull_row(sink, pull, fleet.planner_of(sink, pull.base))
             for sink, loop in sorted(fleet.pulls.items())
             for pull in loop.open.values()
         }
@@ -230,7 +230,7 @@ class RunningSources:
                     code="GK7067",
                     message="this process follows no repository now",
                     notes=(
-                        ("why", "it starts, or waits until the process that leads is gone"),
+                        ("why", "it starts, waits for the lease, or has no shard"),
                         ("next", "try again, or open the dashboard of the process that leads"),
                     ),
                 )
