@@ -220,6 +220,19 @@ def test_seven_tabs_are_live_over_one_stream(browser: Browser, dashboard: Dashbo
     context.close()
 
 
+def test_a_unit_of_another_replica_is_named_with_it(page: Page, dashboard: Dashboard) -> None:
+    unit = {"unit": "shop/x", "state": "Held", "message": "", "problems": [], "waits": "approval"}
+    there = {**unit, "unit": "shop/y", "holder": "replica b_1, shard 2 of 4"}
+    stale = "1 unit of shards of other replicas: as recorded on the status branch"
+    dashboard.write(fleet=fleet(row("cart"), units=[unit, there], stale=[stale]))
+    enter(page, dashboard)
+    expect(page.get_by_text("Unit shop/x waits for approval")).to_be_visible()
+    expect(
+        page.get_by_text("Unit shop/y (replica b_1, shard 2 of 4) waits for approval")
+    ).to_be_visible()
+    expect(page.get_by_text(stale)).to_be_visible()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", ["/", CART, "/events"])
 def test_axe_finds_nothing(page: Page, dashboard: Dashboard, path: str, scheme: Any) -> None:
