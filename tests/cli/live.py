@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from gitkruise.errors import AlreadyExists
+from gitkruise.gitops.cluster.engine import LEASE_NAMESPACE
 from gitkruise.kube.auth.connection import from_kubeconfig
+from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.client.http import HttpTransport
 from gitkruise.kube.system.clock import SystemClock
+from gitkruise.kube.system.lease_terms import SYNC_LEASE
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 
 CLONESETS = ResourceRef("apps.kruise.io", "v1alpha1", "clonesets")
@@ -55,6 +60,31 @@ def apply(kubeconfig: Path, manifest: str, **annotations: str) -> None:
         body=body, content_type=APPLY_PATCH, params={"fieldManager": "test", "force": "true"},
     )  # fmt: skip
     send(kubeconfig, request)
+
+
+@contextmanager
+def leases(kubeconfig: Path, holders: Mapping[str, str], renewed: str) -> Iterator[None]:
+    """Leases of the controller by the end of their name, renewed now; those that `holders` gives
+    no holder were renewed last at `renewed`."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000000Z")  # noqa: TID251  the cluster's
+    requests = []
+    for end, holder in holders.items():
+        body = {
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": f"{SYNC_LEASE}{end}", "namespace": LEASE_NAMESPACE},
+            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15,
+                     "renewTime": now if holder else renewed},
+        }  # fmt: skip
+        requests.append(ApiRequest(
+            verb="patch", resource=LEASES, namespace=LEASE_NAMESPACE, name=f"{SYNC_LEASE}{end}",
+            body=body, content_type=APPLY_PATCH, params={"fieldManager": "test", "force": "true"},
+        ))  # fmt: skip
+    send(kubeconfig, *requests)
+    try:
+        yield
+    finally:
+        for request in requests:
+            send(kubeconfig, replace(request, verb="delete", body=None, params={}, content_type=""))
 
 
 def workloads(kubeconfig: Path) -> list[str]:

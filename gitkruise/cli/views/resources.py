@@ -11,6 +11,7 @@ from gitkruise.cli.console.ages import age
 from gitkruise.cli.console.environment import BOUNDLESS
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.console.tables import Column, fit_table
+from gitkruise.gitops.inspect.shard_holders import WITHOUT_SHARDS, ShardHolders
 from gitkruise.model.gitops.record import Rollout, pod_counts
 from gitkruise.model.gitops.unit_state import SETTLED, State, worst
 from gitkruise.wire.primitives.names import GroupKind, noun
@@ -114,11 +115,15 @@ def revisions(found: Sequence[Managed]) -> list[Item]:
     ]
 
 
-def units(found: Sequence[Managed], recorded: Sequence[UnitNews], scope: str) -> list[Item]:
+def units(
+    found: Sequence[Managed], recorded: Sequence[UnitNews], scope: str,
+    shards: ShardHolders = WITHOUT_SHARDS,
+) -> list[Item]:  # fmt: skip
     """Return units from the annotations of live objects, and from the status branch.
 
-    `found` are the workloads of all namespaces. With a `scope` only units of that namespace are
-    returned, and those with a workload there.
+    The state of a unit that no replica reconciles is not known. `found` are the workloads of all
+    namespaces. With a `scope` only units of that namespace are returned, and those with a workload
+    there.
     """
     news = {unit.unit: unit for unit in recorded}
     by_unit: dict[str, list[Managed]] = {name: [] for name in news}
@@ -129,7 +134,8 @@ def units(found: Sequence[Managed], recorded: Sequence[UnitNews], scope: str) ->
         {
             "namespace": unit.partition("/")[0],
             "name": unit.partition("/")[2],
-            **_unit_state(mine, news.get(unit)),
+            **_unit_state(mine, news.get(unit), shards.problem_of(unit)),
+            **shard_obj(shards, unit),
             "workloads": len(mine),
             "updated": counts.updated,
             "total": counts.total,
@@ -140,8 +146,18 @@ def units(found: Sequence[Managed], recorded: Sequence[UnitNews], scope: str) ->
     ]
 
 
-def _unit_state(mine: Sequence[Managed], news: UnitNews | None) -> Item:
+def shard_obj(shards: ShardHolders, unit: str) -> dict[str, str]:
+    """Return the shard of a unit and the replica that holds it; both "" without shards."""
+    held = shards.of(unit)
+    if held is None:
+        return {"shard": "", "replica": ""}
+    return {"shard": str(held.shard), "replica": held.replica}
+
+
+def _unit_state(mine: Sequence[Managed], news: UnitNews | None, lost: str) -> Item:
     """Return the state of live workloads, or what only the record knows of a unit at rest."""
+    if lost:
+        return {"state": str(State.UNKNOWN), "message": lost}
     state = worst(m.state for m in mine)
     message = next((m.message for m in mine if m.state is state and state not in SETTLED), "")
     if news is not None and (state in SETTLED or news.state is State.REJECTED):
@@ -292,6 +308,7 @@ VIEWS: Final = {
         _heads("NAMESPACE", _NAME, Column(name="WORKLOADS", drop=1), Column(name="NEW", drop=2),
                "STATE", Column(name="MESSAGE", least=20, prose=True)),
         _unit_cells,
+        (("SHARD", "shard"), ("REPLICA", "replica")),
     ),
 }  # fmt: skip
 

@@ -15,9 +15,10 @@ from gitkruise.cli.console.output import list_of
 from gitkruise.cli.console.style import Style, clip, shorten
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.views.promotion import progress
-from gitkruise.cli.views.resources import rollout_obj
+from gitkruise.cli.views.resources import rollout_obj, shard_obj
 from gitkruise.gitops.inspect.cluster_view import WORKLOADS, Managed, as_recorded
 from gitkruise.gitops.inspect.explain import left_git
+from gitkruise.gitops.inspect.shard_holders import WITHOUT_SHARDS, ShardHolders
 from gitkruise.model.gitops.unit_state import LOOKS, SETTLED, State
 from gitkruise.printable import many, visible
 from gitkruise.wire.primitives.names import named, short_name
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 NEEDS_YOU: Final = (State.REJECTED, State.STUCK, State.DRIFTED, State.UNKNOWN)
 WORST_FIRST: Final = (*NEEDS_YOU, *(s for s in reversed(LOOKS) if s not in NEEDS_YOU))
+_NAMED: Final = 8  # units of one shard
 _HEADS: Final = (
     Column(name="NAMESPACE", least=9),
     Column(name="OBJECT", least=18),
@@ -50,6 +52,7 @@ class StatusView:
     now: datetime
     cluster: str
     source: str  # the repository's name
+    shards: ShardHolders = WITHOUT_SHARDS
     namespace: str = ""  # whose objects these are; "" for all
     left_out: int = 0  # objects in other states than those asked for
 
@@ -74,8 +77,16 @@ def build_view(
     cluster: str,
     source: str,
     namespace: str,
+    shards: ShardHolders = WITHOUT_SHARDS,
 ) -> StatusView:
-    """Join live objects with the record, whose state wins where only git can know it."""
+    """Join live objects with the record, whose state wins where only git can know it.
+
+    The state of a unit that no replica reconciles is not known, whatever was recorded last.
+    """
+    units = [
+        replace(u, state=State.UNKNOWN, message=lost) if (lost := shards.problem_of(u.unit)) else u
+        for u in units
+    ]
     recorded = {key: unit for unit in units for key in unit.objects}
     owners = {unit.unit: unit for unit in units}
     objects = []
@@ -95,7 +106,7 @@ def build_view(
     objects.sort(key=lambda m: (m.key.namespace, m.key.kind, m.key.name))
     return StatusView(
         objects=tuple(objects), units=tuple(units), now=now, cluster=cluster, source=source,
-        namespace=namespace,
+        namespace=namespace, shards=shards,
     )  # fmt: skip
 
 
@@ -154,15 +165,34 @@ def _header(view: StatusView, style: Style) -> Iterator[str]:
         subject = shorten(commit.subject, max(room, 16))
         yield f'{style.paint(where, "bold")}  {commit.short} "{subject}"  {who}'
     yield cluster
+    yield from _shards(view, style)
     for unit in view.units:
+        if view.shards.problem_of(unit.unit):
+            continue  # named with its shard
         if unit.state in {State.REJECTED, State.UNKNOWN} or unit.problems or unit.waits:
             at = f' at {unit.attempted.short} "{unit.attempted.subject}"' if unit.attempted else ""
-            yield f"{style.state(unit.state)}  unit {unit.unit}{at}"
+            held = view.shards.of(unit.unit)
+            by = f"  shard {held.shard}, {held.replica}" if held is not None else ""
+            yield f"{style.state(unit.state)}  unit {unit.unit}{at}{by}"
             waits = (f"waits for {unit.waits}",) if unit.waits else ()
             yield from (f"  {text}" for text in (*waits, *unit.problems[:3]) or (unit.message,))
     for unit in view.units:
         if unit.chart is not None:
             yield f"unit {unit.unit}  {unit.chart}  sha256:{unit.chart.digest[:12]}"
+
+
+def _shards(view: StatusView, style: Style) -> Iterator[str]:
+    """Yield the replica that has each shard, and the units of shards that no replica has."""
+    if view.shards.unread:
+        yield f"shards: not known: {view.shards.unread}"
+    for held in view.shards.holders:
+        if not held.problem:
+            yield f"shard {held.shard}: {held.replica}"
+            continue
+        yield f"{style.state(State.UNKNOWN)}  shard {held.shard}: {held.problem}"
+        lost = [u.unit for u in view.units if view.shards.of(u.unit) is held]
+        names = ", ".join(lost[:_NAMED]) + (", …" if len(lost) > _NAMED else "")
+        yield f"  {many(len(lost), 'unit')}" + (f": {names}" if lost else "")
 
 
 def _when(commit: GitCommit) -> float:
@@ -227,8 +257,16 @@ def status_obj(view: StatusView) -> dict[str, Any]:
         }
         for m in view.objects
     ]
-    units = [unit_obj(unit) for unit in view.units]
-    return {**list_of("StatusList", items), "cluster": view.cluster, "units": units}
+    units = [{**unit_obj(u), **shard_obj(view.shards, u.unit)} for u in view.units]
+    shards = [
+        {"shard": str(held.shard), "replica": held.replica, "problem": held.problem}
+        for held in view.shards.holders
+    ]
+    return {
+        **list_of("StatusList", items), "cluster": view.cluster, "units": units,
+        **({"shards": shards} if shards else {}),
+        **({"shardsUnknown": view.shards.unread} if view.shards.unread else {}),
+    }  # fmt: skip
 
 
 def unit_obj(u: UnitNews) -> dict[str, Any]:

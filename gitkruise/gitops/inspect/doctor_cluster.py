@@ -13,11 +13,17 @@ from typing import Any, Final, NamedTuple
 from gitkruise.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
 from gitkruise.gitops.cluster.engine import kruise_is_alive
 from gitkruise.gitops.cluster.shard_leases import shards_of
+from gitkruise.gitops.inspect.shard_holders import (
+    ShardHolder,
+    is_led,
+    is_overdue,
+    lease_spec,
+    left_over,
+    read_holders,
+)
 from gitkruise.gitops.install.installer import roles
-from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.client.discovery import CRDS, listed
 from gitkruise.kube.client.transport import Transport
-from gitkruise.kube.system.lease_terms import shard_lease
 from gitkruise.model.gitops.config import GROUP, SPECS
 from gitkruise.model.gitops.unit_state import CHOSEN, State
 from gitkruise.wire.primitives.names import ACCOUNT, Obj
@@ -30,6 +36,7 @@ _WHO: Final = ResourceRef("authentication.k8s.io", "v1", "selfsubjectreviews")
 _NEEDED: Final = ("clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io")
 _ROLES: Final = ("gitkruise-engine", "gitkruise-apply", "gitkruise-units", "gitkruise-lease")
 _LOOK: Final = "run it as a user who may list gitsources, units, sinks and receivers"
+_LOOK_AT_LEASES: Final = "run it as a user who may get leases in kube-system"
 _SKEW_MAX: Final = timedelta(seconds=10)
 _AT_ONCE: Final = 8
 
@@ -113,8 +120,8 @@ async def _controller(
     transport: Transport, now: datetime, namespace: str, lease: str
 ) -> list[Check]:
     """Check the holder of the lease for CloneSets, and its clock against ours."""
-    spec = await _lease(transport, namespace, lease)
-    if not _led(spec):
+    spec = await lease_spec(transport, namespace, lease)
+    if not is_led(spec):
         next_ = "gitkruise run drives CloneSets; the embedded cluster does it by itself"
         return [warn("cluster", "controller", "the lease has no holder", next_)]
     return [_leader("controller", spec, now)]
@@ -123,36 +130,39 @@ async def _controller(
 async def _appliers(transport: Transport, now: datetime, namespace: str, lease: str) -> list[Check]:
     """Check the process that applies from git, or the replicas that share the units. None may run:
     `gitkruise sync` needs no other."""
-    spec = await _lease(transport, namespace, lease)
-    if not _led(spec):
+    spec = await lease_spec(transport, namespace, lease)
+    if not is_led(spec):
         return [good("cluster", "sync", f"no process applies now: lease {lease} is free")]
-    count = shards_of(str(spec["holderIdentity"]))
-    names = [shard_lease(lease, number) for number in range(count if count > 1 else 0)]
-    shards = [await _lease(transport, namespace, name) for name in names]
-    return [_leader("sync", spec, now), *(_shard(n, one, now) for n, one in enumerate(shards))]
+    found = await read_holders(transport, namespace, lease, now)
+    unread = [warn("cluster", "shards", f"not known: {found.unread}", _LOOK_AT_LEASES)]
+    shards = [_shard(held, now) for held in found.holders]
+    left = await _left_over(transport, now, namespace, lease, shards_of(spec["holderIdentity"]))
+    return [_leader("sync", spec, now), *shards, *(unread if found.unread else ()), *left]
 
 
-def _shard(number: int, spec: Obj, now: datetime) -> Check:
-    """Check the replica that has a shard."""
-    name = f"shard {number}"
-    if _led(spec):
-        return _leader(name, spec, now)
-    renewed = parse_time(spec.get("renewTime"))
-    since = f" since {format_time(renewed)}" if renewed is not None else ""
-    said = f"no replica holds it{since}: its units are not reconciled"
-    return bad("cluster", name, said, "kubectl logs -n gitkruise-system deployment/gitkruise")
-
-
-async def _lease(transport: Transport, namespace: str, name: str) -> Obj:
-    request = ApiRequest(verb="get", resource=LEASES, namespace=namespace, name=name)
+async def _left_over(
+    transport: Transport, now: datetime, namespace: str, lease: str, count: int
+) -> list[Check]:
+    """Name the Leases that remain of a larger number of shards: no replica takes them again."""
     try:
-        return (await transport.send(request)).body.get("spec") or {}
-    except NotFound:
-        return {}
+        names = await left_over(transport, namespace, lease, count, now)
+    except Forbidden as error:
+        said = f"of an earlier number of shards: not known: {error.message}"
+        return [warn("cluster", "leases", said, "run it as a user who may list leases there")]
+    if not names:
+        return []
+    said = f"{len(names)} remain of an earlier number of shards: {', '.join(names)}"
+    next_ = f"kubectl delete lease -n {namespace} {' '.join(names)}"
+    return [warn("cluster", "leases", said, next_)]
 
 
-def _led(spec: Obj) -> bool:
-    return bool(spec.get("holderIdentity")) and parse_time(spec.get("renewTime")) is not None
+def _shard(held: ShardHolder, now: datetime) -> Check:
+    """Check the replica that has a shard."""
+    name = f"shard {held.shard.number}"
+    if not held.problem:
+        return _leader(name, held.spec, now)
+    next_ = "kubectl logs -n gitkruise-system deployment/gitkruise"
+    return bad("cluster", name, held.problem, next_)
 
 
 def _leader(name: str, spec: Obj, now: datetime) -> Check:
@@ -160,11 +170,10 @@ def _leader(name: str, spec: Obj, now: datetime) -> Check:
     renewed = parse_time(spec["renewTime"])
     assert renewed is not None
     holder, age = spec["holderIdentity"], now - renewed
-    lasts = timedelta(seconds=int(spec.get("leaseDurationSeconds") or 0))
     if age < -_SKEW_MAX:
         said = f"{holder}'s clock is {format_duration(_whole(-age))} ahead of this one"
         return bad("cluster", "clock", said, "let both follow a time server")
-    if age > max(timedelta(minutes=1), 2 * lasts):
+    if is_overdue(spec, now):
         said = f"{holder} has not renewed its lease for {format_duration(_whole(age))}"
         return warn("cluster", name, said, "is gitkruise run alive, and its clock right?")
     began = parse_time(spec.get("acquireTime"))
@@ -228,7 +237,7 @@ async def installed_shards(transport: Transport, namespace: str, lease: str) -> 
 
     Raises ApiError.
     """
-    spec = await _lease(transport, namespace, lease)
+    spec = await lease_spec(transport, namespace, lease)
     return shards_of(str(spec.get("holderIdentity", "")))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,12 @@ from gitkruise.gitops.inspect.doctor_cluster import (
     needed_rights,
     object_checks,
 )
-from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.system.lease_terms import SYNC_LEASE
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 from tests.cli.calls import ROOT, Caller
 from tests.cli.commands.test_wait import CONFIG
 from tests.cli.console.test_exit_codes import kubeconfig
-from tests.cli.live import send
+from tests.cli.live import leases, send
 from tests.cli.shop import Checkout, cloneset, unit_record
 from tests.git.repos import ENV, make_origin, run_git
 from tests.kube.toy import Fault, Toy
@@ -100,45 +98,9 @@ def test_a_unit_that_no_controller_has_recorded_is_named(gk: Caller, sound: Chec
 
 @pytest.mark.slow
 def test_who_applies_and_since_when(gk: Caller, cluster: Path) -> None:
-    renewed = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000000Z")  # noqa: TID251  the cluster's
-    applying = {
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {"name": SYNC_LEASE, "namespace": LEASE_NAMESPACE},
-        "spec": {"holderIdentity": "box_1", "leaseDurationSeconds": 15, "renewTime": renewed,
-                 "acquireTime": "2026-01-02T03:04:05.000000Z"},
-    }  # fmt: skip
-    request = ApiRequest(
-        verb="patch", resource=LEASES, namespace=LEASE_NAMESPACE, name=SYNC_LEASE, body=applying,
-        content_type=APPLY_PATCH, params={"fieldManager": "test", "force": "true"},
-    )  # fmt: skip
-    send(cluster, request)
-    ended = gk("doctor", "cluster", "--kubeconfig", str(cluster), "-o", "json")
-    send(cluster, replace(request, verb="delete", body=None, params={}, content_type=""))
-    (said,) = [i["message"] for i in ended.obj["items"] if i["name"] == "sync"]
-    assert said.startswith("box_1 since 2026-01-02T03:04:05Z, its lease renewed ")
-
-
-@pytest.mark.slow
-def test_which_replica_has_which_shard(gk: Caller, cluster: Path) -> None:
-    renewed = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000000Z")  # noqa: TID251  the cluster's
     holders = {"": "3 shards", "-shard-0": "box_1", "-shard-1": ""}
-    requests = []
-    for end, holder in holders.items():
-        applying = {
-            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-            "metadata": {"name": f"{SYNC_LEASE}{end}", "namespace": LEASE_NAMESPACE},
-            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15,
-                     "renewTime": renewed if holder else "2026-01-02T03:04:05.000000Z"},
-        }  # fmt: skip
-        requests.append(ApiRequest(
-            verb="patch", resource=LEASES, namespace=LEASE_NAMESPACE, name=f"{SYNC_LEASE}{end}",
-            body=applying, content_type=APPLY_PATCH,
-            params={"fieldManager": "test", "force": "true"},
-        ))  # fmt: skip
-        send(cluster, requests[-1])
-    ended = gk("doctor", "cluster", "--kubeconfig", str(cluster), "-o", "json")
-    for request in requests:
-        send(cluster, replace(request, verb="delete", body=None, params={}, content_type=""))
+    with leases(cluster, holders, "2026-01-02T03:04:05.000000Z"):
+        ended = gk("doctor", "cluster", "--kubeconfig", str(cluster), "-o", "json")
     told = {i["name"]: (i["verdict"], i["message"]) for i in ended.obj["items"]}
     assert told["sync"][1].startswith("3 shards, its lease renewed ")
     assert told["shard 0"][0] == "good"
@@ -146,6 +108,26 @@ def test_which_replica_has_which_shard(gk: Caller, cluster: Path) -> None:
     lost = "its units are not reconciled"
     assert told["shard 1"] == ("bad", f"no replica holds it since 2026-01-02T03:04:05Z: {lost}")
     assert told["shard 2"] == ("bad", f"no replica holds it: {lost}")
+
+
+LEFT = [
+    ("2 shards", ["gitkruise-sync-member-2", "gitkruise-sync-shard-2"]),
+    ("box_1", ["gitkruise-sync-member-2", "gitkruise-sync-shard-1", "gitkruise-sync-shard-2"]),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("holder", "names"), LEFT, ids=[row[0] for row in LEFT])
+def test_leases_of_an_earlier_number_of_shards_are_named(
+    gk: Caller, cluster: Path, holder: str, names: list[str]
+) -> None:
+    holders = {"": holder, "-shard-0": "box_1", "-shard-1": "", "-shard-2": "", "-member-2": ""}
+    with leases(cluster, holders, "2026-01-02T03:04:05.000000Z"):
+        ended = gk("doctor", "cluster", "--kubeconfig", str(cluster), "-o", "json")
+    (told,) = (i for i in ended.obj["items"] if i["name"] == "leases")
+    listed = ", ".join(names)
+    assert told["message"] == f"{len(names)} remain of an earlier number of shards: {listed}"
+    assert told["next"] == f"kubectl delete lease -n {LEASE_NAMESPACE} {' '.join(names)}"
 
 
 def unit_object(name: str, ready: tuple[str, str, str] | None, phase: str = "") -> ApiRequest:

@@ -25,6 +25,7 @@ from gitkruise.cli.context.local_repository import (
 )
 from gitkruise.cli.context.resource_args import ResourceArg, parse_resource_arg
 from gitkruise.errors import ClusterFailed, Finding, UsageProblem
+from gitkruise.kube.system.lease_terms import SYNC_LEASE
 from gitkruise.model.workloads.labels import (
     ADVANCED_STATEFULSET,
     CLONESET,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from gitkruise.cli.views.watch_screen import Drawing
     from gitkruise.gitops.inspect.cluster_view import Managed, Survey
     from gitkruise.gitops.status.reader import UnitNews
-    from gitkruise.kube.system.clock import Clock
 
 _RECORDS_S: Final = 2.0  # between two looks at the records of units
 OUTPUTS = ("text", "wide", "name", "json", "jsonl", "yaml")
@@ -147,6 +147,7 @@ async def _get(options: GetOptions, choice: ClusterChoice) -> int:
         survey = _survey(chosen, options, scope, on_screen=_on_screen(options, environment))
         await survey.look()
         reader = _ItemReader(survey, options, scope)
+        await reader.read_shards(chosen)
         await reader.read_records(chosen.name)
         if options.watch:
             return await _watch(reader, chosen, environment)
@@ -194,8 +195,11 @@ class _ItemReader:
     """Turns the newest state of the survey into the requested items."""
 
     def __init__(self, survey: Survey, options: GetOptions, scope: str) -> None:
+        from gitkruise.gitops.inspect.shard_holders import WITHOUT_SHARDS  # noqa: PLC0415
+
         self.survey, self.options, self._scope = survey, options, scope
         self._units: list[UnitNews] = []
+        self._shards = WITHOUT_SHARDS
         self.stale: list[str] = []  # lines that give the reason why the records are not fresh
 
     async def read_records(self, cluster: str) -> None:
@@ -216,11 +220,26 @@ class _ItemReader:
         if (self._units, self.stale) != before:
             self.survey.changed.set()
 
-    async def follow_records(self, cluster: str, clock: Clock) -> None:
-        """Read the records again and again, until cancelled."""
-        while self.options.repository:
-            await clock.sleep(_RECORDS_S)
-            await self.read_records(cluster)
+    async def read_shards(self, chosen: ChosenCluster) -> None:
+        """Read which replica has which shard of the units; standard error hears why not."""
+        from gitkruise.gitops.cluster.engine import LEASE_NAMESPACE  # noqa: PLC0415
+        from gitkruise.gitops.inspect.shard_holders import read_holders  # noqa: PLC0415
+
+        if self.options.wanted.noun != "units":
+            return
+        now, before = chosen.clock.now(), self._shards
+        self._shards = await read_holders(chosen.transport, LEASE_NAMESPACE, SYNC_LEASE, now)
+        if self._shards.unread and self._shards != before:
+            tell(f"shards: not known: {self._shards.unread}")
+        if self._shards != before:
+            self.survey.changed.set()
+
+    async def follow_records(self, chosen: ChosenCluster) -> None:
+        """Read the records and the holders of shards again and again, until cancelled."""
+        while self.options.repository or self.options.wanted.noun == "units":
+            await chosen.clock.sleep(_RECORDS_S)
+            await self.read_shards(chosen)
+            await self.read_records(chosen.name)
 
     def picture(self, now: datetime) -> tuple[list[Managed], list[Item]]:
         """Return (workloads, items of the noun). Raises ClusterFailed GK4010."""
@@ -228,7 +247,8 @@ class _ItemReader:
 
         noun, name = self.options.wanted.noun, self.options.wanted.name
         if noun == "units":
-            units = resources.units(self.survey.managed(now), self._units, self._scope)
+            managed = self.survey.managed(now)
+            units = resources.units(managed, self._units, self._scope, self._shards)
             return [], self.options.filters.items(u for u in units if name in {"", u["name"]})
         found = [m for m in self.survey.managed(now, name=name) if m.key.kind != "Event"]
         if name and not found and not self.options.watch:
@@ -345,7 +365,7 @@ async def _watch(reader: _ItemReader, chosen: ChosenCluster, environment: Enviro
     if options.exit_when_done:
         until = Until(options.timeout, parse_duration(options.timeout).total_seconds())
     survey, clock = reader.survey, chosen.clock
-    follow = reader.follow_records(chosen.name, clock)
+    follow = reader.follow_records(chosen)
     if _on_screen(options, environment):
         from gitkruise.cli.console.keyboard import keyboard, on_signal  # noqa: PLC0415
         from gitkruise.cli.console.viewport import Viewport  # noqa: PLC0415

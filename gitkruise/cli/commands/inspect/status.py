@@ -23,6 +23,7 @@ from gitkruise.cli.context.local_repository import (
 )
 from gitkruise.cli.context.next_commands import lines_carrying
 from gitkruise.errors import Finding, UsageProblem
+from gitkruise.kube.system.lease_terms import SYNC_LEASE
 
 if TYPE_CHECKING:
     from gitkruise.cli.views.clusters import ClustersView
@@ -126,7 +127,9 @@ async def _survey(choice: ClusterChoice, namespace: str, source: str, path: str)
     async with connected(choice, read_environment()) as chosen:
         # Imported after the connection: without a cluster the command needs no schemas.
         from gitkruise.cli.views.status import build_view  # noqa: PLC0415  imports the model
+        from gitkruise.gitops.cluster.engine import LEASE_NAMESPACE  # noqa: PLC0415
         from gitkruise.gitops.inspect.cluster_view import WORKLOADS, Survey  # noqa: PLC0415
+        from gitkruise.gitops.inspect.shard_holders import read_holders  # noqa: PLC0415
         from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
         survey = Survey(
@@ -135,6 +138,8 @@ async def _survey(choice: ClusterChoice, namespace: str, source: str, path: str)
         await survey.look()
         now = chosen.clock.now()
         units = await asyncio.to_thread(units_at_hand, chosen.name, path) if path else []
+        shards = await read_holders(chosen.transport, LEASE_NAMESPACE, SYNC_LEASE, now)
         return build_view(
-            survey.managed(now), units, now, cluster=chosen.name, source=source, namespace=namespace
-        )
+            survey.managed(now), units, now,
+            cluster=chosen.name, source=source, namespace=namespace, shards=shards,
+        )  # fmt: skip
