@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from math import ceil
@@ -36,6 +36,7 @@ from gitkruise.wire.primitives.times import format_micro_time
 LEASES: Final = ResourceRef("coordination.k8s.io", "v1", "leases")
 WANTED: Final = "gitkruise.io/wanted-by"  # annotation: the identity that a holder makes way for
 RELEASE_WITHIN_S: Final = 2.0
+_PAUSE_S: Final = 0.1
 _READS: Final = frozenset({"get", "list", "watch"})
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class LeaseName:
     for a holder, once that one has renewed the lease.
 
     A `joint` lease is held by all replicas that share its identity. No replica releases it or makes
-    way: the others write under it.
+    way: the others write under it. What one of them renews counts for all.
     """
 
     namespace: str
@@ -93,6 +94,7 @@ class Lease:
         self._mine: Obj | None = None  # the whole Lease as we wrote it last
         self._changed_at = 0.0  # when its spec last changed, monotonic
         self._renewed_at = float("-inf")
+        self._looked_at = float("-inf")  # when the record last seen was asked for
         self.annotations: Mapping[str, str] = {}  # as they were last seen
         self._wanted_by = ""
         self._renewals = 0  # of other holders, that we have seen
@@ -194,7 +196,7 @@ class Lease:
         """
         self._notes, said = notes, ""
         self._draining = False
-        while not await self._try():
+        while not await self._try() or self._left() < 2 * self._retry_s:
             self._refuse_rival()
             if self._why() != said and (self.others or self._refused):
                 said = self._why()
@@ -226,7 +228,11 @@ class Lease:
     async def _renew(self) -> None:
         renewed = True
         while True:
-            await self._clock.sleep(self._renew_every_s if renewed else self._retry_s)
+            looked_s = (
+                self._clock.monotonic() - self._looked_at
+            )  # a slow reply is no reason to wait
+            due_s = max(self._renew_every_s - self._age(), self._retry_s - looked_s, _PAUSE_S)
+            await self._clock.sleep(due_s if renewed else self._retry_s)
             left = self._left()
             try:
                 async with self._clock.timeout(left):
@@ -241,14 +247,20 @@ class Lease:
                 raise self._lost()
 
     def _left(self) -> float:
-        return self._renew_within_s - (self._clock.monotonic() - self._renewed_at)
+        return self._renew_within_s - self._age()
+
+    def _age(self) -> float:
+        """Return the seconds since a renewal that counts for us."""
+        return self._clock.monotonic() - self._renewed_at
 
     async def _try(self) -> bool:
         """Take or renew the lease; False while another holds it or the server fails."""
-        asked_at = self._clock.monotonic()
+        asked_at: float | None = self._clock.monotonic()
         try:
             if self._mine is not None and await self._again(self._mine):
                 pass
+            elif self.name.joint:
+                asked_at = await self._join()
             elif not await self._take(await self._read()):
                 return False
         except (Conflict, AlreadyExists):
@@ -258,8 +270,32 @@ class Lease:
             log.info(log_line("lease-not-renewed", error=error))
             return False
         self._refused = ""
-        self._renewed(asked_at)
-        return True
+        if asked_at is not None:
+            self._renewed(asked_at)
+        return asked_at is not None
+
+    async def _join(self) -> float | None:
+        """Hold a joint lease, and return since when; None while others hold it. Raises ApiError.
+
+        A renewal by another replica counts from the last look that did not show it: a rival waits
+        at least as long as after a renewal of ours at that time. If all replicas wrote, most of
+        their writes would conflict.
+        """
+        for _ in range(2):  # the second time another replica wrote a moment ago
+            known, looked_at = self._record, self._looked_at
+            current = await self._read()
+            lasts = float(get(self._record, "leaseDurationSeconds", default=0))
+            if self.holder == self.name.identity and lasts >= self.name.duration_s:
+                if known is not None and known != self._record:
+                    return max(looked_at, self._renewed_at)
+                unchanged_s = self._clock.monotonic() - self._changed_at
+                early = self._left() > 2 * self._retry_s or unchanged_s < self._renew_every_s
+                if self.valid and early:  # the replica that renewed it last does so again
+                    return self._renewed_at
+            asked_at = self._clock.monotonic()
+            with suppress(Conflict, AlreadyExists):
+                return asked_at if await self._take(current) else None
+        return None
 
     async def _again(self, mine: Obj) -> bool:
         """Renew a lease that is unchanged since, by one request; False when it has to be read."""
@@ -319,20 +355,22 @@ class Lease:
     # Requests -------------------------------------------------------------------------------
 
     async def _read(self) -> Obj | None:
+        asked_at = self._clock.monotonic()
         try:
             reply = await self._transport.send(self._request("get"))
         except NotFound:
             self._record = None
             return None
-        self._seen(reply.body)
+        self._seen(reply.body, asked_at)
         return reply.body
 
-    def _seen(self, lease: Obj) -> None:
+    def _seen(self, lease: Obj, asked_at: float) -> None:
         spec = lease.get("spec") or {}
         if spec != self._record:
             known = self._record is not None
             self._record, self._changed_at = spec, self._clock.monotonic()
             self._renewals += known and self.others
+        self._looked_at = asked_at
         self.annotations = get(lease, "metadata", "annotations", default={})
         wanted = str(self.annotations.get(WANTED, ""))
         self._wanted_by = wanted if wanted != self.name.identity else ""
@@ -349,8 +387,9 @@ class Lease:
 
     async def _write(self, verb: str, lease: Obj) -> None:
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **lease}
+        asked_at = self._clock.monotonic()
         reply = await self._transport.send(self._request(verb, body))
-        self._seen(reply.body)
+        self._seen(reply.body, asked_at)
         self._changed_at = self._clock.monotonic()
         self._mine = reply.body
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from gitkruise.kube.cache.leader_election import LEASES, Lease, LeaseName
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.lease_terms import DURATION_S, RENEW_WITHIN, RETRY
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import ApiRequest
+from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
 from tests.kube.toy import Fault, Toy
 
 
@@ -278,3 +280,101 @@ def test_a_drained_lease_lets_writes_end_and_none_begin() -> None:
     clock.run(main())
     assert story[:2] == ["written at 2", "drained at 2"]
     assert len(story) == 3
+
+
+class Link:
+    """One replica's way to the server: `delay_s` to it and back, and no writes when `mute`."""
+
+    def __init__(self, toy: Toy, clock: ManualClock, delay_s: float = 0.0) -> None:
+        self._toy, self._clock, self._delay_s = toy, clock, delay_s
+        self.mute = False
+        self.sent: list[str] = []
+
+    async def send(self, request: ApiRequest) -> ApiReply:
+        self.sent.append(request.verb)
+        await self._clock.sleep(self._delay_s)
+        if self.mute and request.verb != "get":
+            raise Unavailable("down")
+        try:
+            return await self._toy.send(request)
+        finally:
+            await self._clock.sleep(self._delay_s)
+
+    def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
+        return self._toy.watch(request)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def joint(link: Link, clock: ManualClock) -> Lease:
+    name = LeaseName(namespace="ops", name="gitkruise", identity="3 shards", joint=True)
+    return Lease(name, link, clock)
+
+
+@pytest.mark.parametrize(("delay_s", "writes_max"), [(0.05, 60), (0.3, 60), (0.5, 60)])
+def test_renewals_of_a_joint_lease_do_not_defeat_each_other(
+    delay_s: float, writes_max: int
+) -> None:
+    clock, toy = ManualClock(), Toy()
+    links = [Link(toy, clock, delay_s) for _ in range(3)]
+    ones = [joint(link, clock) for link in links]
+    invalid: list[float] = []
+
+    async def keep(one: Lease) -> None:
+        async with one.held():
+            for _ in range(1000):
+                await clock.sleep(0.1)
+                invalid.extend([] if one.valid else [clock.monotonic()])
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            for one in ones:
+                group.create_task(keep(one))
+                await clock.sleep(0.2)
+
+    clock.run(main())
+    assert invalid == []
+    writes = [verb for link in links for verb in link.sent if verb != "get"]
+    assert len(writes) < writes_max, "three replicas alone would write 120 times"
+
+
+@pytest.mark.parametrize(("delay_s", "reads_only"), [(0.0, True), (0.2, False), (0.4, False)])
+def test_replicas_of_a_joint_lease_end_before_a_rival_begins(
+    delay_s: float, *, reads_only: bool
+) -> None:
+    clock, toy = ManualClock(), Toy()
+    links = [Link(toy, clock), Link(toy, clock, delay_s)]
+    ones = [joint(link, clock) for link in links]
+    began: list[float] = []
+    valid_until = [0.0, 0.0]
+
+    async def keep(number: int) -> None:
+        with suppress(BaseExceptionGroup):
+            async with ones[number].held():
+                while True:
+                    await clock.sleep(0.05)
+                    if ones[number].valid:
+                        valid_until[number] = clock.monotonic()
+
+    async def rival() -> None:
+        async with lease("other", toy, clock).held():
+            began.append(clock.monotonic())
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            keeping = [group.create_task(keep(0))]
+            await clock.sleep(5)
+            links[1].mute = reads_only  # it reads what the first one renews
+            keeping.append(group.create_task(keep(1)))
+            contender = group.create_task(rival())
+            await clock.sleep(45)
+            assert ones[1].valid
+            links[0].mute = links[1].mute = True
+            await contender
+            for task in keeping:
+                task.cancel()
+
+    clock.run(main())
+    assert max(valid_until) < began[0]
+    assert min(valid_until) > 50
