@@ -87,7 +87,7 @@ def test_an_open_pull_request_leads_to_the_plan_of_its_merge(
     page.keyboard.press("Enter")
     expect(page).to_have_url(dashboard.base + PULL)
     expect(page.get_by_role("heading", level=1)).to_contain_text("Pull request 42cart: newer image")
-    expect(page.get_by_text("4f2c9e1 merged into main at 8ab13d0")).to_be_visible()
+    expect(page.get_by_text("4f2c9e1 to be merged into main at 8ab13d0")).to_be_visible()
     expect(page.get_by_text("from git alone")).to_have_count(0)
     expect(page.get_by_role("link", name="on its forge")).to_have_attribute(
         "href", "https://forge.example/shop/pull/42"
@@ -101,7 +101,7 @@ def test_an_open_pull_request_leads_to_the_plan_of_its_merge(
     expect(page.get_by_text("8ab13d0 was pushed meanwhile: plan again")).to_be_visible()
     dashboard.table.answers[f"commit{PULL}"] = proposal(id=OLDER)
     page.get_by_role("button", name="Plan again").click()
-    expect(page.get_by_text("8ab13d0 merged into main")).to_be_visible()
+    expect(page.get_by_text("8ab13d0 to be merged into main")).to_be_visible()
     expect(page.get_by_text("was pushed meanwhile")).to_be_hidden()
     dashboard.write(proposed={})
     expect(page.get_by_text("it is not open any more")).to_be_visible()

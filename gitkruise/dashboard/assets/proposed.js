@@ -46,7 +46,7 @@ export class ProposedPage {
   showHead(found) {
     this.head = found.id;
     say(this.subject, found.subject);
-    const into = found.into === "" ? ["its last commit: the followed branches have it"] : [`merged into ${found.into} at `, commitLink(found.base)];
+    const into = found.into === "" ? ["its last commit: the followed branches have it"] : [`to be merged into ${found.into} at `, commitLink(found.base)];
     const forge = /^https?:\/\//.test(found.url) ? [" · ", el("a", { href: found.url, rel: "noreferrer" }, "on its forge")] : [];
     const apart = found.live || !this.listed ? "" : " · from another repository: planned without live objects, as in its comment";
     fill(this.facts, [el("span", { class: "commit" }, found.id.slice(0, 7)), " ", ...into, apart, ...forge]);

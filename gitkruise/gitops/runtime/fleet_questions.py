@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -19,7 +19,7 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import ActionVerb
 from gitkruise.gitops.actions.target import ObjectQuery
 from gitkruise.gitops.build.untrusted import PagePart, PageRequest
-from gitkruise.gitops.config.fingerprints import sink_of
+from gitkruise.gitops.config.fingerprints import sink_of, source_of
 from gitkruise.gitops.inspect.drift import DriftComparison, differences
 from gitkruise.gitops.notify.factory import of_the_repository
 from gitkruise.gitops.notify.pull_request_plan import ProposedCommit, PullRequestPlanner
@@ -91,18 +91,29 @@ class RunningFleet:
         return await self.fleet.workers.page(commit.repository, *rules, asked)
 
     @property
-    def pulls(self) -> Mapping[str, PullRequestLoop]:
-        """Return those that follow the pull requests of a forge, by Sink."""
+    def loops(self) -> Sequence[PullRequestLoop]:
+        """Return those that follow pull requests into branches of units; a Sink may have one for
+        each shard."""
         followed = (loops for one in self.fleets for loops in one.notifications.pulls.values())
-        return {loop.sink: loop for loops in followed for loop in loops}
+        return list({loop: None for loops in followed for loop in loops if loop.planners})
 
-    def planner_of(self, sink: str, branch: str) -> PullRequestPlanner:
+    def pulls(self) -> Iterator[tuple[str, Pull, PullRequestPlanner]]:
+        """Yield the Sink of each open pull request, the pull request, and its planner."""
+        planners: dict[tuple[str, str], PullRequestPlanner] = {}
+        found = {(loop.sink, n): loop for loop in self.loops for n in loop.open}
+        for (sink, number), loop in sorted(found.items(), key=lambda one: one[0]):
+            pull = loop.open[number]
+            place = sink, pull.base
+            planners[place] = planners.get(place) or self._whole_planner(loop, pull.base)
+            yield sink, pull, planners[place]
+
+    def _whole_planner(self, loop: PullRequestLoop, branch: str) -> PullRequestPlanner:
         """Return the planner of pull requests into a branch, for units of other shards, too."""
-        planner, whole = self.pulls[sink].planners[branch], self.fleet.whole
-        spec = whole.sinks[sink].spec.forge
+        planner, whole = loop.planners[branch], self.fleet.whole
+        spec = whole.sinks[loop.sink].spec.forge
         if not self.fleet.foreign.units or spec is None:
             return planner
-        told = [unit for unit in whole.units.values() if sink_of(unit) == sink]
+        told = [unit for unit in whole.units.values() if sink_of(unit) == loop.sink]
         units = {
             unit.id: unit
             for unit in of_the_repository(spec, told, whole)
@@ -110,14 +121,14 @@ class RunningFleet:
         }
         return replace(planner, config=Config(whole.sources, units, {}))
 
-    @property
-    def branches(self) -> Mapping[str, PullRequestPlanner]:
-        """Return by source what plans the merge of a branch into the one that it follows."""
-        return {
-            name: self._planner(name, follower)
-            for name, follower in self.fleet.followers.items()
-            if follower.source.spec.ref.branch
-        }
+    def branches(self) -> Iterator[tuple[str, str, Sequence[str]]]:
+        """Yield each source that follows a branch, the branch, and the units of the source."""
+        units: dict[str, list[str]] = {}
+        for name, unit in self.fleet.whole.units.items():
+            units.setdefault(source_of(unit), []).append(name)
+        for source, follower in sorted(self.fleet.followers.items()):
+            if branch := follower.source.spec.ref.branch:
+                yield source, branch, sorted(units.get(source, ()))
 
     def _planner(self, source: str, follower: SourceFollower) -> PullRequestPlanner:
         fleet = self.fleet
@@ -131,18 +142,21 @@ class RunningFleet:
         """Return what an open pull request of the forge of a Sink proposes.
 
         Raises SourceFailed, UsageProblem GK7092."""
-        if sink not in self.pulls:
-            raise _unplanned(f"Sink {sink} follows no pull requests", "Sink", sorted(self.pulls))
-        return await self.pulls[sink].proposed(number, partial(self.planner_of, sink))
+        loops = [loop for loop in self.loops if loop.sink == sink]
+        if not loops:
+            known = sorted({loop.sink for loop in self.loops})
+            raise _unplanned(f"Sink {sink} follows no pull requests", "Sink", known)
+        loop = next((one for one in loops if number in one.open), loops[0])
+        return await loop.proposed(number, partial(self._whole_planner, loop))
 
     async def branch(self, source: str, name: str) -> ProposedCommit:
         """Return what a branch of the repository of a source proposes.
 
         Raises SourceFailed, UsageProblem GK7092."""
-        planner = self.branches.get(source)
-        if planner is None:
-            known = sorted(self.branches)
+        known = [name for name, _, _ in self.branches()]
+        if source not in known:
             raise _unplanned(f"source {source} follows no branch here", "source", known)
+        planner = self._planner(source, self.fleet.followers[source])
         ref = f"refs/heads/{name}"
         head = await asyncio.to_thread(planner.repository.fetch, ref)
         pull = Pull(number=0, state="open", head=head, base=planner.branch, branch=name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -192,13 +192,12 @@ class RunningSources:
         if fleet is None:
             return {}
         pulls = {
-            f"pr/{sink}/{pull.number}": _pull_row(sink, pull, fleet.planner_of(sink, pull.base))
-            for sink, loop in sorted(fleet.pulls.items())
-            for pull in loop.open.values()
+            f"pr/{sink}/{pull.number}": _pull_row(sink, pull, planner)
+            for sink, pull, planner in fleet.pulls()
         }
         branches = {
-            f"branch/{source}": _place_row(source, planner)
-            for source, planner in sorted(fleet.branches.items())
+            f"branch/{source}": _place_row(source, branch, units)
+            for source, branch, units in fleet.branches()
         }
         return {**pulls, **branches}
 
@@ -242,11 +241,12 @@ def _pull_row(sink: str, pull: Pull, planner: PullRequestPlanner) -> Mapping[str
     from gitkruise.printable import visible  # noqa: PLC0415
 
     about = {"number": pull.number, "title": visible(pull.title), "head": pull.head}
-    return {**_place_row(sink, planner), **about, "branch": visible(pull.branch)}
+    place = _place_row(sink, planner.branch, sorted(planner.config.units))
+    return {**place, **about, "branch": visible(pull.branch)}
 
 
-def _place_row(owner: str, planner: PullRequestPlanner) -> Mapping[str, Any]:
-    return {"owner": owner, "into": planner.branch, "units": sorted(planner.config.units)}
+def _place_row(owner: str, into: str, units: Sequence[str]) -> Mapping[str, Any]:
+    return {"owner": owner, "into": into, "units": units}
 
 
 def commit_document(repository: Repository, full: str) -> dict[str, Any]:
