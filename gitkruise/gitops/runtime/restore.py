@@ -11,7 +11,7 @@ from gitkruise.gitops.status.parser import read_commit, read_interventions, read
 from gitkruise.gitops.status.reader import read_objects
 from gitkruise.gitops.status.serializer import UNITS, files_by_unit
 from gitkruise.model.gitops.document import GitCommit
-from gitkruise.model.gitops.record import ObjectRecord, Removal, RolloutStep, UnitRecord
+from gitkruise.model.gitops.record import Removal, RolloutStep, UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import parse_time
@@ -44,8 +44,9 @@ def by_unit(files: Mapping[str, bytes]) -> dict[str, dict[str, bytes]]:
 
 def restored(
     files: Mapping[str, bytes], unit: str, cluster: str
-) -> tuple[UnitRecord | None, dict[ObjectKey, tuple[RolloutStep, ...]]]:
-    """(record, steps) of a unit as the branch's files tell; (None, {}) when they tell nothing.
+) -> tuple[UnitRecord | None, dict[ObjectKey, tuple[RolloutStep, ...]], frozenset[ObjectKey]]:
+    """(record, steps, live objects) of a unit as the branch's files tell; (None, {}, empty) when
+    they tell nothing.
 
     The branch is an answer, not an input: what is unreadable there is begun again, and nothing in
     it commands (removals come from the cluster: gitops.removals).
@@ -63,17 +64,14 @@ def restored(
         raw = read_yaml(files[f"{root}/status.yaml"])
         record = _record(raw, unit, cluster)
     except (KeyError, ValueError):
-        return None, steps
+        return None, steps, frozenset()
     try:
         told = read_interventions(files.get(f"{root}/interventions.yaml", b"{}\n"))
         news = read_objects(files.get(f"{root}/objects.tsv", b""))
     except ValueError:
         told, news = (), {}
-    objects = (
-        ObjectRecord(key=n.key, state=n.state, commit=n.commit, message=n.message)
-        for n in news.values()
-    )
-    return replace(record, interventions=told, objects=tuple(objects)), steps
+    had = frozenset(key for key, one in news.items() if one.commit)
+    return replace(record, interventions=told), steps, had
 
 
 def removed_record(
@@ -84,7 +82,7 @@ def removed_record(
     The branch is trusted with texts only: the deletion policy is `removal`, from the cluster.
     """
     record = restored(told.get(unit, {}), unit, cluster)[0]
-    return replace(record, removal=removal, objects=()) if record is not None else None
+    return replace(record, removal=removal) if record is not None else None
 
 
 def _record(raw: Mapping[str, Any], unit: str, cluster: str) -> UnitRecord:

@@ -105,14 +105,17 @@ class Reporter:
         self._offer(self.record)
 
     def resume(
-        self, record: UnitRecord | None, steps: dict[ObjectKey, tuple[RolloutStep, ...]]
+        self,
+        record: UnitRecord | None,
+        steps: dict[ObjectKey, tuple[RolloutStep, ...]],
+        had: frozenset[ObjectKey] = frozenset(),
     ) -> None:
-        """Continue from the record of an earlier run; its objects are observed again."""
+        """Continue from the record of an earlier run on the status branch, which `had` these
+        objects in the cluster."""
         now = self.record
         if record is not None:
-            now = replace(record, path=now.path, removal=now.removal, objects=())
-            self.had = frozenset(one.key for one in record.objects if one.commit)
-        self.record, self._steps = now, dict(steps)
+            now = replace(record, path=now.path, removal=now.removal)
+        self.record, self._steps, self.had = now, dict(steps), had
 
     def disclaim(self) -> None:
         """Drop the recorded commit: live objects do not confirm it."""

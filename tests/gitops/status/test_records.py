@@ -86,10 +86,12 @@ def test_files_and_message(golden: Callable[[str, str], None]) -> None:
 
 
 def test_what_was_written_is_read_back() -> None:
-    record, steps = restored(record_files(RECORD), "shop/web", "prod-eu")
+    record, steps, had = restored(record_files(RECORD), "shop/web", "prod-eu")
     assert record
     assert (record.state, record.since, record.applied) == (State.HELD, AT, CANARY)
     assert steps == dict(RECORD.steps)
+    assert had == {one.key for one in RECORD.objects if one.commit}
+    assert had
 
 
 def test_rollouts_of_one_kind_and_name_have_a_file_each() -> None:
@@ -125,7 +127,7 @@ def test_rollouts_of_one_kind_and_name_have_a_file_each() -> None:
 )
 def test_a_damaged_branch_is_begun_anew(data: bytes) -> None:
     files = dict.fromkeys(record_files(RECORD), data)
-    assert restored(files, "shop/web", "prod-eu") == (None, {})
+    assert restored(files, "shop/web", "prod-eu") == (None, {}, frozenset())
 
 
 def test_lines_of_units_not_heard_of_yet_stay_in_the_index() -> None:
