@@ -127,6 +127,8 @@ def _held_against(
     if d is None:
         gone = replace(change, kind=ChangeKind.UNCHANGED)
         return gone if there is None else replace(change, before=there)
+    if d.hook and there is not None and annotation(there, DIGEST) == d.digest:
+        return replace(change, kind=ChangeKind.UNCHANGED, before=there, fields=())
     if d.hook or (there is None and change.kind is ChangeKind.CREATE):
         return change
     if there is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.names import Obj
+from tests.gitops.reconcile.test_hooks import job
 from tests.planner.sync.build import applied, desired, key
 from tests.worlds import SPACE, START, Lab, cloneset
 
@@ -126,3 +128,13 @@ def test_changes_say_what_git_does_and_drift_what_a_sync_would_correct() -> None
     rules = {key(same): [IgnoreRule(kind="CloneSet", paths=(("spec", "replicas"),))]}
     left = {c.key.name: c for c in with_live(found, target, drifted, CATALOG, rules)}
     assert left["same"].kind is ChangeKind.UNCHANGED
+
+
+def test_a_hook_that_ran_for_this_content_is_no_change() -> None:
+    older, newer = (job("migrate", "pre-apply", image) for image in ("job:v1", "job:v2"))
+    base, target = ([replace(desired(placed(o)), hook="pre-apply")] for o in (older, newer))
+    (change,) = changes_between(base, target, CATALOG)
+    for live, kind in ((older, ChangeKind.CONFIGURE), (newer, ChangeKind.UNCHANGED)):
+        there = {change.key: applied(placed(live)).obj}
+        (seen,) = with_live([change], target, there, CATALOG)
+        assert seen.kind is kind
