@@ -21,8 +21,17 @@ def plain(sentence: Sentence) -> str:
 
 def compared(report: PlanReport) -> str:
     """`8ab13d0 → 4f2c9e1`."""
-    new = "working tree" if report.dirty else report.target.short
+    new = planned(report)
     return f"{report.base.short} → {new}" if report.base else f"(nothing) → {new}"
+
+
+def planned(report: PlanReport) -> str:
+    """Return the planned commit; a snapshot of the working tree is no commit of the user."""
+    return "working tree" if report.dirty else report.target.short
+
+
+def _the_planned(report: PlanReport) -> str:
+    return f"the {planned(report)}" if report.dirty else planned(report)
 
 
 def nothing(report: PlanReport) -> str:
@@ -30,8 +39,7 @@ def nothing(report: PlanReport) -> str:
     if report.cluster and report.findings:
         return "no effect on the cluster"
     if report.cluster:
-        asks = "the working tree" if report.dirty else report.target.short
-        return f"no effect on the cluster: it has what {asks} asks for"
+        return f"no effect on the cluster: it has what {_the_planned(report)} asks for"
     return "no effect on the cluster: nothing but comments and formatting, if anything, changed"
 
 
@@ -59,7 +67,7 @@ def source_of(entry: ReportEntry, report: PlanReport) -> str:
     """Position in git, and the reason for the entry when that is not a change in git."""
     if entry.kind is ChangeKind.PRUNE:
         earlier = "by an earlier commit, and still live"
-        gone = f"deleted {earlier if entry.pending else f'in {report.target.short}'}"
+        gone = f"deleted {earlier if entry.pending else f'in {_the_planned(report)}'}"
         return gone if entry.stays else f"{gone}   prune"
     where = entry.sources[0]
     if entry.replaced:

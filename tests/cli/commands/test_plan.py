@@ -163,6 +163,15 @@ def test_a_named_commit_does_not_mind_a_dirty_tree(
     assert gk("plan", "HEAD", cwd=checkout.folder).code == 0
 
 
+def test_what_the_working_tree_deletes_is_deleted_in_no_commit(
+    gk: Caller, checkout: Checkout, history: list[str]
+) -> None:
+    checkout.commit("more", {"d.yaml": cloneset(name="other")})
+    (checkout.folder / "d.yaml").unlink()
+    ended = gk("plan", "--include-dirty", cwd=checkout.folder)
+    assert "deleted in the working tree" in ended.out
+
+
 def test_it_works_from_a_folder_below(gk: Caller, checkout: Checkout, history: list[str]) -> None:
     below = checkout.folder / "docs"
     below.mkdir()
