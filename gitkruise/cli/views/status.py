@@ -6,7 +6,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -179,6 +179,7 @@ def _header(view: StatusView, style: Style) -> Iterator[str]:
     for unit in view.units:
         if unit.chart is not None:
             yield f"unit {unit.unit}  {unit.chart}  sha256:{unit.chart.digest[:12]}"
+        yield from (f"unit {unit.unit}  {base}" for base in unit.bases)
 
 
 def _shards(view: StatusView, style: Style) -> Iterator[str]:
@@ -283,5 +284,6 @@ def unit_obj(u: UnitNews) -> dict[str, Any]:
         "applied": u.applied.id if u.applied else "",
         "problems": list(u.problems),
         **({"chart": chart_obj(u.chart)} if u.chart else {}),
+        **({"bases": [asdict(base) for base in u.bases]} if u.bases else {}),
         **({"promotion": promotion_obj(u.promotion)} if u.promotion else {}),
     }

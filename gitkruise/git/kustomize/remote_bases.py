@@ -8,6 +8,7 @@ the same commit of the kustomization another meaning tomorrow.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -17,6 +18,7 @@ from gitkruise.errors import Finding, InvalidManifests, SourceFailed
 from gitkruise.git.plumbing.refs import hide_password, is_ref, parse_url, repository_place
 from gitkruise.git.plumbing.trees import clean_path
 from gitkruise.git.repository.repository import Repository
+from gitkruise.model.gitops.record import BaseRecord
 from gitkruise.printable import shown
 
 BASES: Final = ".remote-bases"  # folder of what is rendered; names that start with a dot are ours
@@ -66,6 +68,12 @@ class FoundBase:
     commit: str
     root: str
     folder: str
+    record: BaseRecord
+
+    @property
+    def path(self) -> str:
+        """Return the folder of the base where it is rendered."""
+        return posixpath.join(self.root, self.folder).rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +99,8 @@ class RemoteBases:
         repository, commit = self.origin.commit(url, address.ref)
         name = _NAME.sub("-", "/".join(part for part in place if part)).strip("-.")
         root = f"{BASES}/{name}@{commit[:_SHORT_ID]}"
-        return FoundBase(repository, commit, root, folder)
+        record = BaseRecord(url=hide_password(url), ref=address.ref, commit=commit)
+        return FoundBase(repository, commit, root, folder, record)
 
 
 NONE: Final = RemoteBases()

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from gitkruise.errors import Finding, InvalidManifests, RendererMissing, SourcePlace
 from gitkruise.git.kustomize.allowed_files import check
-from gitkruise.git.kustomize.remote_bases import NONE, RemoteBases, root_of
+from gitkruise.git.kustomize.remote_bases import NONE, FoundBase, RemoteBases, root_of
 from gitkruise.git.parsing.documents import Limits, Parsed, parse_file
 from gitkruise.git.parsing.parse_cache import ParseCache
 from gitkruise.git.plumbing import process
@@ -24,6 +24,7 @@ from gitkruise.git.rendering.copied_files import CopiedFiles
 from gitkruise.git.rendering.program import BYTES_MAX, MEMORY_MIB, RENDER_S, refused, run
 from gitkruise.git.repository.repository import Repository
 from gitkruise.model.gitops.document import Document
+from gitkruise.model.gitops.record import BaseRecord
 from gitkruise.printable import shown
 
 KUSTOMIZATION_NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -71,10 +72,13 @@ class Renderer:
             self._cache.keep_rendered(tree, known)
         return Rendered(known, tree, needed.own_folders())
 
-    def content(self, commit: str, path: str) -> tuple[str, tuple[str, ...]]:
-        """(digest, folders) of all that the kustomization is made of. Raises InvalidManifests."""
+    def content(
+        self, commit: str, path: str
+    ) -> tuple[str, tuple[str, ...], tuple[BaseRecord, ...]]:
+        """(digest, folders, remote bases) of all that the kustomization is made of. Raises
+        InvalidManifests."""
         needed = self._needed(commit, path)
-        return needed.digest(), needed.own_folders()
+        return needed.digest(), needed.own_folders(), needed.bases()
 
     def kustomizations(self, commit: str, path: str) -> tuple[Document, ...]:
         """The kustomizations that are read, the outermost first. Raises InvalidManifests."""
@@ -154,7 +158,7 @@ class _Needed:
         self.kustomizations: list[Document] = []
         self.checked: dict[str, Mapping[str, Any]] = {}  # by file, what kustomize is given
         self._cache, self._bases = cache, bases
-        self._remote: dict[str, str] = {}  # the folder of each remote base
+        self._remote: dict[str, FoundBase] = {}  # by what a kustomization names
 
     def collect(self, path: str) -> None:
         """Gather from `path`. Raises InvalidManifests for what is not allowed, missing or too
@@ -184,8 +188,13 @@ class _Needed:
 
     def digest(self) -> str:
         """A name for the content: equal digest, equal result."""
-        led = (f"{base}={where}" for base, where in sorted(self._remote.items()))
+        led = (f"{base}={found.path}" for base, found in sorted(self._remote.items()))
         return self.copied_files.digest([*self.folders, *led])
+
+    def bases(self) -> tuple[BaseRecord, ...]:
+        """Return each commit of another repository once, in the order of their addresses."""
+        found = (self._remote[base].record for base in sorted(self._remote))
+        return tuple(dict.fromkeys(found))
 
     def may_hold_secret(self) -> bool:
         """Return whether a file among them is, generates or encrypts a Secret."""
@@ -207,8 +216,8 @@ class _Needed:
                 raise refused("GK3406", f"more than {_REMOTE_MAX} remote bases", "")
             found = self._bases.find(base)
             self.copied_files.mount(found.root, found.repository, found.commit)
-            self._remote[base] = posixpath.join(found.root, found.folder).rstrip("/")
-        return self._remote[base]
+            self._remote[base] = found
+        return self._remote[base].path
 
     def copied(self, path: str) -> bool:
         return path in self.files

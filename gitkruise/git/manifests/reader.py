@@ -23,6 +23,7 @@ from gitkruise.git.plumbing.trees import TreeEntry, clean_path, entry_trouble
 from gitkruise.git.repository.repository import Repository
 from gitkruise.model.gitops.config import CONFIG_FILE, GROUP, RenderKind
 from gitkruise.model.gitops.document import Document
+from gitkruise.model.gitops.record import BaseRecord
 from gitkruise.printable import shown
 
 __all__ = ["Content", "Manifests", "ParseCache", "content_at", "read_desired", "refusal"]
@@ -42,17 +43,19 @@ _KUSTOMIZE: Final = "kustomize.config.k8s.io"
 class Content:
     """Content of a path at a commit. `tree` is its id: equal id, equal result.
 
-    `inputs` are the folders that are read: a kustomization may reach outside its path.
+    `inputs` are the folders that are read: a kustomization may reach outside its path, and take
+    `bases` from other repositories.
     """
 
     tree: str
     inputs: tuple[str, ...]
     rendering: bool = False
+    bases: tuple[BaseRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifests:
-    """Documents of a path at a commit. `tree` and `inputs` are those of its Content.
+    """Documents of a path at a commit. `tree`, `inputs` and `bases` are those of its Content.
 
     `config` are documents of gitkruise's own group in a gitkruise.yaml; `skipped` are hidden and
     backup files that look like manifests; `rendered` documents come from no single file.
@@ -67,6 +70,7 @@ class Manifests:
     findings: tuple[Finding, ...] = ()
     skipped: tuple[str, ...] = ()
     rendered: bool = False
+    bases: tuple[BaseRecord, ...] = ()
 
     def errors(self) -> tuple[Finding, ...]:
         return tuple(f for f in self.findings if f.is_error)
@@ -139,6 +143,7 @@ def read_desired(
         findings=tuple(reading.findings),
         skipped=tuple(reading.skipped),
         rendered=content.rendering,
+        bases=content.bases,
     )
 
 
@@ -185,8 +190,8 @@ class _Reading:
             tree, inputs = self._charts.content(commit, path, release)
             return Content(tree=tree, inputs=inputs, rendering=True)
         if kind == "kustomize" or (kind == "auto" and self._has_kustomization()):
-            tree, inputs = self._kustomizations.content(commit, path)
-            return Content(tree=tree, inputs=inputs, rendering=True)
+            tree, inputs, bases = self._kustomizations.content(commit, path)
+            return Content(tree=tree, inputs=inputs, rendering=True, bases=bases)
         return Content(tree=self.ignored.digest(tree), inputs=(path, *self.ignored.files()))
 
     def rendered(self) -> Parsed:

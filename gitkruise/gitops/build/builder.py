@@ -21,6 +21,7 @@ from gitkruise.gitops.source.verification import Trusted, anything
 from gitkruise.model.gitops.change import Desired, DesiredSet
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.record import BaseRecord
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
@@ -38,7 +39,8 @@ class BuiltCommit:
     the files and are never applied on their own. `by_cluster`: the API server rejected the commit
     and may accept it later. `blocked_by`: the commit is valid, but these units are not ready.
     `wanted` are the objects that the commit names, valid or not; None when they are unknown.
-    `chart` is that of a repository of charts, which the commit does not contain.
+    `chart` is that of a repository of charts, `bases` are those of other repositories: the commit
+    does not contain them.
     """
 
     commit: GitCommit
@@ -51,6 +53,7 @@ class BuiltCommit:
     blocked_by: str = ""
     wanted: frozenset[ObjectKey] | None = None
     chart: FetchedChart | None = None
+    bases: tuple[BaseRecord, ...] = ()
 
     def same_as(self, other: BuiltCommit | None) -> bool:
         """Return whether both want the same objects at the same commit."""
@@ -95,6 +98,7 @@ class BuildResult:
     tree: str = ""
     findings: tuple[Finding, ...] = ()
     path_missing: bool = False
+    bases: tuple[BaseRecord, ...] = ()
 
 
 def rejected_commit(commit: GitCommit, findings: tuple[Finding, ...]) -> BuiltCommit:
@@ -122,7 +126,7 @@ def built_commit(answer: BuildResult, before: BuiltCommit | None) -> BuiltCommit
     same = before is not None and _digests(before.desired) == _digests(desired)
     causal = before.causal if before is not None and same else touched
     wanted = frozenset(d.key for d in desired.objects)
-    return replace(built, desired=desired, causal=causal, wanted=wanted)
+    return replace(built, desired=desired, causal=causal, wanted=wanted, bases=answer.bases)
 
 
 @dataclass(slots=True)
@@ -263,7 +267,9 @@ class Builder:
         findings = about_templates(self.unit, (*manifests.findings, *wrong))
         good = all(not f.is_error for f in findings)
         taken = tuple(objects) if good else None
-        return replace(found, objects=taken, tree=manifests.tree, findings=findings)
+        return replace(
+            found, objects=taken, tree=manifests.tree, findings=findings, bases=manifests.bases
+        )
 
 
 def _digests(desired: DesiredSet | None) -> dict[ObjectKey, str]:

@@ -40,6 +40,7 @@ from gitkruise.model.gitops.config import (
     UnitSpec,
 )
 from gitkruise.model.gitops.document import Document, GitCommit
+from gitkruise.model.gitops.record import BaseRecord
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
@@ -56,8 +57,9 @@ class PlanSide:
 
     `ignore` holds the rules of the object's unit about drift, for objects of units that have any;
     `units` whose each object is, and `shared` the names of several; `everyone` is every unit of the
-    configuration. `warnings` say what a plan starts from instead of a commit that is invalid.
-    `followed_by` names the units whose branch leads to the commit, as far as that was asked.
+    configuration, and `bases` are the remote bases of each. `warnings` say what a plan starts from
+    instead of a commit that is invalid. `followed_by` names the units whose branch leads to the
+    commit, as far as that was asked.
     """
 
     commit: GitCommit
@@ -69,6 +71,7 @@ class PlanSide:
     shared: Mapping[ObjectKey, tuple[str, ...]] = field(default_factory=dict)
     everyone: Mapping[str, Unit] = field(default_factory=dict)
     followed_by: frozenset[str] = frozenset()
+    bases: Mapping[str, tuple[BaseRecord, ...]] = field(default_factory=dict)
 
 
 def whole_repository() -> Config:
@@ -237,12 +240,13 @@ def base_of(
 def live_units(
     repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates
 ) -> Iterator[UnitRead]:
-    """(name, objects, warnings) of each unit as a cluster that follows the commit has it."""
+    """(name, objects, warnings, remote bases) of each unit as a cluster that follows the commit has
+    it."""
     here = repository.commit(commit)
-    for name, objects, wrong in read_units(repository, commit, config, catalog, gates):
+    for name, objects, wrong, bases in read_units(repository, commit, config, catalog, gates):
         errors = _errors(wrong)
         if not errors:
-            yield name, objects, ()
+            yield name, objects, (), bases
             continue
         unit = config.units[name]
         alone = Config(config.sources, {name: unit}, {})
@@ -251,7 +255,8 @@ def live_units(
         unknown = wanted_of(unit) is not None and kept_chart(unit) is None
         verb = "has a chart that was not fetched at" if unknown else "rejects"
         message = f"unit {unit.id} {verb} {here.short}: the plan starts from {start}"
-        yield name, valid.objects if valid else (), (_passed_over(message, errors[0]),)
+        last = (valid.objects, valid.bases[unit.id]) if valid else ((), ())
+        yield name, last[0], (_passed_over(message, errors[0]),), last[1]
 
 
 def base_side(commit: GitCommit, config: Config, read: Iterable[UnitRead]) -> PlanSide:
@@ -292,18 +297,20 @@ def _passed_over(message: str, error: Finding) -> Finding:
     )
 
 
-UnitRead: TypeAlias = tuple[str, Sequence[Desired], Sequence[Finding]]
+UnitRead: TypeAlias = tuple[str, Sequence[Desired], Sequence[Finding], tuple[BaseRecord, ...]]
 
 
 def read_units(
     repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates
 ) -> Iterator[UnitRead]:
-    """(name, objects, findings) of each unit at a commit. Raises SourceFailed."""
+    """(name, objects, findings, remote bases) of each unit at a commit. Raises SourceFailed."""
     cache = ParseCache()
     for name, unit in config.units.items():
         lines = config.source_of(unit).spec.ignore.splitlines()
-        got, wrong = _read_unit(repository, commit, unit, catalog, gates, cache=cache, ignore=lines)
-        yield name, got, wrong
+        got, wrong, bases = _read_unit(
+            repository, commit, unit, catalog, gates, cache=cache, ignore=lines
+        )
+        yield name, got, wrong, bases
 
 
 def side_of(commit: GitCommit, config: Config, read: Iterable[UnitRead]) -> PlanSide:
@@ -313,8 +320,10 @@ def side_of(commit: GitCommit, config: Config, read: Iterable[UnitRead]) -> Plan
     ignore: dict[ObjectKey, Sequence[IgnoreRule]] = {}
     units: dict[ObjectKey, Unit] = {}
     wanting: dict[ObjectKey, tuple[str, ...]] = {}
-    for name, got, wrong in read:
+    bases: dict[str, tuple[BaseRecord, ...]] = {}
+    for name, got, wrong, based in read:
         unit = config.units[name]
+        bases[unit.id] = based
         for d in got:
             wanting[d.key] = (*wanting.get(d.key, ()), unit.id)
         objects += got
@@ -330,6 +339,7 @@ def side_of(commit: GitCommit, config: Config, read: Iterable[UnitRead]) -> Plan
         units=units,
         shared={key: names for key, names in wanting.items() if len(names) > 1},
         everyone={unit.id: unit for unit in config.units.values()},
+        bases=bases,
     )
 
 
@@ -342,7 +352,7 @@ def _read_unit(
     *,
     cache: ParseCache,
     ignore: Sequence[str],
-) -> tuple[Sequence[Desired], Sequence[Finding]]:
+) -> tuple[Sequence[Desired], Sequence[Finding], tuple[BaseRecord, ...]]:
     try:
         given = offline(unit)
         rendering = rendering_of(unit, release_of(unit, catalog, given.release))
@@ -351,7 +361,8 @@ def _read_unit(
         )
         manifests = PostBuild(repository, unit).finish(manifests, given)
     except (InvalidManifests, RendererMissing) as error:
-        return (), error.findings
+        return (), error.findings, ()
     namespace = unit.spec.target.namespace or unit.namespace
     objects, found = check_documents(manifests.documents, catalog, namespace=namespace, gates=gates)
-    return objects, about_templates(unit, (*manifests.findings, *found))
+    findings = about_templates(unit, (*manifests.findings, *found))
+    return objects, findings, manifests.bases

@@ -51,7 +51,7 @@ def report_of(
         dirty=dirty,
         live=preview.live,
         asks=(*asks, *_moved(base, target, live=preview.live)),
-        charts=tuple(_charts(base, target)),
+        charts=(*_charts(base, target), *_bases(base, target)),
         staged=preview.staged,
         unknown=preview.unknown,
     )
@@ -111,6 +111,16 @@ def _charts(base: PlanSide | None, target: PlanSide) -> Iterator[str]:
             moved = old is not None and (old.name, old.version) != (new.name, new.version)
             was = f"{old.version} → " if old is not None and moved else ""
             yield f"unit {name}: chart {new.name} {was}{new.version}, sha256:{new.digest[:12]}"
+
+
+def _bases(base: PlanSide | None, target: PlanSide) -> Iterator[str]:
+    """Yield the remote bases of each unit, with the commits that their refs name."""
+    for name, found in sorted(target.bases.items()):
+        before = base.bases.get(name, ()) if base is not None else ()
+        for new in found:
+            old = next((one for one in before if one.url == new.url), new)
+            was = f"{old.named} → " if old != new else ""
+            yield f"unit {name}: base {was}{new.named} of {new.url}"
 
 
 def _moved(base: PlanSide | None, target: PlanSide, *, live: bool) -> Iterator[str]:

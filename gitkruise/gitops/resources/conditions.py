@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
@@ -108,6 +109,8 @@ def unit_status(
         status |= {key: before[key] for key in _LOOKED_AT if key in before}
     if record.chart is not None:
         status["chart"] = chart_obj(record.chart)
+    if record.bases:
+        status["bases"] = [asdict(base) for base in record.bases]
     if record.attempted is not None and record.attempted.artifact:
         status["artifact"] = record.attempted.artifact
     applied = record.applied

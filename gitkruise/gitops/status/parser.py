@@ -10,7 +10,7 @@ from gitkruise.git.parsing.documents import parse_file
 from gitkruise.model.gitops.analysis import AnalysisPhase, AnalysisRun, Measurement, MetricResult
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
-from gitkruise.model.gitops.record import ChartRecord, Intervention, RolloutStep
+from gitkruise.model.gitops.record import BaseRecord, ChartRecord, Intervention, RolloutStep
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import parse_time
@@ -102,6 +102,11 @@ def read_chart(raw: Mapping[str, Any]) -> ChartRecord:
         version=str(raw["version"]),
         digest=str(raw["digest"]).removeprefix("sha256:"),
     )
+
+
+def read_base(raw: Mapping[str, Any]) -> BaseRecord:
+    """Parse a remote base of status.yaml. Raises KeyError."""
+    return BaseRecord(url=str(raw["url"]), ref=str(raw["ref"]), commit=str(raw["commit"]))
 
 
 def read_promotion(raw: Mapping[str, Any]) -> PromotionRecord:

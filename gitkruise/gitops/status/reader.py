@@ -12,6 +12,7 @@ from gitkruise.errors import Finding, RecordMissing, SourceFailed
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.record import (
+    BaseRecord,
     ChartRecord,
     DriftRecord,
     Intervention,
@@ -64,6 +65,7 @@ class UnitNews:
     waits: str = ""  # what `attempted` waits for before all of it is carried out
     path: str = ""  # the unit's folder; "" in records of earlier versions
     chart: ChartRecord | None = None
+    bases: tuple[BaseRecord, ...] = ()
 
     @property
     def pending(self) -> bool:
@@ -102,6 +104,7 @@ def news_of(record: UnitRecord) -> UnitNews:
         waits=record.waits,
         path=record.path,
         chart=record.chart,
+        bases=record.bases,
     )
 
 
@@ -261,6 +264,7 @@ def _unit(
     drift: Sequence[Mapping[str, Any]],
 ) -> UnitNews:
     from gitkruise.gitops.status.parser import (  # noqa: PLC0415  imports libyaml
+        read_base,
         read_chart,
         read_commit,
         read_promotion,
@@ -290,6 +294,7 @@ def _unit(
         waits=str(raw.get("waits", "")),
         path=str(raw.get("path", "")),
         chart=read_chart(raw["chart"]) if raw.get("chart") else None,
+        bases=tuple(map(read_base, raw.get("bases") or ())),
     )
 
 

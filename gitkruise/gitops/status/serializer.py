@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -188,11 +189,12 @@ def news_of(record: UnitRecord) -> str:
 
 
 def commit_body(records: Sequence[UnitRecord]) -> str:
-    """Return one line for each finding, chart, rollout, intervention and overtaken commit."""
+    """Return one line for each finding, chart, base, rollout, intervention and overtaken commit."""
     lines = []
     for record in records:
         lines += [f"{f.code}: {_cut(f.message)}" for f in record.findings[:3]]
         lines += [f"{record.chart} of {record.chart.repository}"] if record.chart else []
+        lines += map(str, record.bases)
         lines += [
             f"{r.key.kind} {r.key.name}: {r.state.lower()}, {_cut(r.message)}"
             for r in record.rollouts
@@ -247,6 +249,7 @@ def _status(record: UnitRecord) -> dict[str, Any]:
             "sent": _commit(record.sent),
             "causal": _commit(record.causal),
             "chart": chart_obj(record.chart) if record.chart else None,
+            "bases": [asdict(base) for base in record.bases],
             "findings": [_finding(f) for f in record.findings],
             "removal": _removal(record.removal) if record.removal else None,
             "promotion": promotion_obj(record.promotion) if record.promotion else None,

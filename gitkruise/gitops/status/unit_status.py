@@ -289,6 +289,7 @@ class Reporter:
             sent=built.causal if plan is not None and plan.all_sent else self.record.sent,
             causal=built.causal,
             chart=_chart(built),
+            bases=built.bases,
             objects=objects,
             rollouts=answer.rollouts,
             steps=tuple(sorted(self._steps.items())),

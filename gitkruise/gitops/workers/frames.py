@@ -27,6 +27,7 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import BuildResult
 from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.record import BaseRecord
 from gitkruise.wire.primitives.names import ObjectKey
 
 AT_ONCE: Final = 128  # objects of one frame
@@ -93,6 +94,7 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
     tree: str
     token: int
     findings: tuple[Finding, ...]
+    bases: tuple[BaseRecord, ...]
     more: bool
 
 
@@ -130,10 +132,11 @@ class PlanPage(msgspec.Struct, frozen=True, array_like=True, tag="page"):
 
 
 class BuiltSide(msgspec.Struct, frozen=True, array_like=True, tag="side"):
-    """The end of a unit's objects, which are the parts before, and its findings."""
+    """The end of a unit's objects, which are the parts before, its findings and remote bases."""
 
     unit: str
     findings: tuple[Finding, ...]
+    bases: tuple[BaseRecord, ...]
 
 
 class Read(msgspec.Struct, frozen=True, array_like=True, tag="read"):
@@ -301,7 +304,7 @@ def done(answer: BuildResult, token: int, *, more: bool) -> Done:
     return Done(
         answer.commit, answer.touching, answer.overtaken, answer.same,
         answer.objects is not None, answer.path_missing, answer.tree,
-        token, answer.findings, more,
+        token, answer.findings, answer.bases, more,
     )  # fmt: skip
 
 
@@ -310,5 +313,5 @@ def answer_of(frame: Done, objects: Iterable[Desired]) -> BuildResult:
     return BuildResult(
         commit=frame.commit, touching=frame.touching, overtaken=frame.overtaken, same=frame.same,
         objects=tuple(objects) if frame.taken else None, path_missing=frame.path_missing,
-        tree=frame.tree, findings=frame.findings,
+        tree=frame.tree, findings=frame.findings, bases=frame.bases,
     )  # fmt: skip

@@ -332,12 +332,12 @@ def _page(desk: WorkerMemory, job: PageJob) -> None:
 def _side(desk: WorkerMemory, job: SideJob) -> None:
     repository, _ = desk.repository(job.place)
     read = live_units if job.base else read_units
-    for unit, objects, findings in read(
+    for unit, objects, findings, bases in read(
         repository, job.commit, job.config, desk.catalog, job.gates
     ):
         for part in frames.parts(objects, ()):
             desk.wire.send(part)
-        desk.wire.send(frames.BuiltSide(unit, tuple(findings)))
+        desk.wire.send(frames.BuiltSide(unit, tuple(findings), bases))
     desk.wire.send(frames.Read(repository.commit(job.commit)))
 
 

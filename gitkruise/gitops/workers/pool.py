@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from gitkruise.errors import Finding
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.base_mirrors import BASES, BaseMirrors
 from gitkruise.gitops.build.builder import Builder, BuildRequest, BuildResult
 from gitkruise.gitops.build.post_build import PostBuildInputs
 from gitkruise.gitops.build.untrusted import Asked, BuiltUnit, CheckResult, PageRequest
 from gitkruise.gitops.charts.cache import CHARTS
-from gitkruise.gitops.preview.inputs import PlanSide, base_side, read_base, read_side, side_of
+from gitkruise.gitops.preview.inputs import (
+    PlanSide,
+    UnitRead,
+    base_side,
+    read_base,
+    read_side,
+    side_of,
+)
 from gitkruise.gitops.workers import frames
 from gitkruise.gitops.workers.jobs import first_true, page, plan_text
 from gitkruise.gitops.workers.main import HealthJob, PageJob, PlanTextJob, SideJob, SiftJob
@@ -35,7 +41,6 @@ from gitkruise.gitops.workers.process import (
 )
 from gitkruise.gitops.workers.queue import WorkerSlot
 from gitkruise.gitops.workers.reads import PendingRead, bare, spec, unpack, with_kinds
-from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.workloads.feature_gates import Gates
@@ -212,13 +217,14 @@ class WorkerPool:
                 config=_units(config), gates=gates, base=base,
             )  # fmt: skip
             unpacker = frames.Unpacker(repository, commit, ())
-            read: list[tuple[str, Sequence[Desired], Sequence[Finding]]] = []
+            read: list[UnitRead] = []
             units = config.units.values()
             for frame in process.exchange(with_kinds(job, process, catalog), repository, units):
                 if isinstance(frame, frames.Part):
                     unpack(unpacker, frame)
                 elif isinstance(frame, frames.BuiltSide):
-                    read.append((frame.unit, tuple(unpacker.objects), frame.findings))
+                    objects = tuple(unpacker.objects)
+                    read.append((frame.unit, objects, frame.findings, frame.bases))
                     unpacker.objects = []
                 elif isinstance(frame, frames.Read):
                     return (base_side if base else side_of)(frame.commit, config, read)

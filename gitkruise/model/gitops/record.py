@@ -203,6 +203,25 @@ class ChartRecord:
         return f"chart {self.name} {self.version}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseRecord:
+    """A base in another repository that a unit is rendered from, and the commit that `ref` names in
+    it."""
+
+    url: str
+    ref: str
+    commit: str
+
+    def __str__(self) -> str:
+        return f"base {self.named} of {self.url}"
+
+    @property
+    def named(self) -> str:
+        """Return `v1.2 at 4f2c9e1`, or the commit alone where `ref` is its id."""
+        at = f"{self.ref} at " if self.ref != self.commit else ""
+        return f"{at}{self.commit[:7]}"
+
+
 def commit_about(
     state: State, waits: str, *, attempted: GitCommit | None, live: GitCommit | None
 ) -> GitCommit | None:
@@ -242,6 +261,7 @@ class UnitRecord:
     waits: str = ""
     interventions: tuple[Intervention, ...] = ()  # the newest, oldest first
     chart: ChartRecord | None = None  # of `causal`, where git does not contain it
+    bases: tuple[BaseRecord, ...] = ()  # of `causal`
 
     @property
     def about(self) -> GitCommit | None:

@@ -85,6 +85,9 @@ def test_a_plan_shows_what_another_tag_of_a_base_changes(shop: Shop) -> None:
     ended = shop.run("plan")
     assert (ended.code, ended.err) == (0, "")
     assert "replicas  10 → 12" in ended.out
+    old, new = (run_git(shop.bases.bare, "rev-parse", f"{tag}^{{commit}}") for tag in ("v1", "v2"))
+    based = f"base v1 at {old[:7]} → v2 at {new[:7]} of file://"
+    assert f"unit shop/web: {based}" in ended.out
     assert "CloneSet shop/checkout    .remote-bases/" in ended.out
 
 

@@ -19,14 +19,16 @@ from gitkruise.gitops.build.base_mirrors import BASES, BaseMirrors
 from gitkruise.gitops.build.builder import Builder, BuildRequest
 from gitkruise.gitops.build.post_build import NOTHING
 from gitkruise.gitops.preview.inputs import PlanSide, read_side
+from gitkruise.gitops.status.reader import read_units
 from gitkruise.gitops.workers.pool import WorkerPool
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.config import Config, GitSource, GitSourceSpec, Unit, UnitSpec
+from gitkruise.model.gitops.record import BaseRecord
 from gitkruise.model.workloads.feature_gates import Gates
 from tests.git.repos import make_origin, run_git, serve
 from tests.git.tls import context, issue
 from tests.gitops.build.test_charts import commit
-from tests.gitops.stage import MakeStage
+from tests.gitops.stage import STATUS, MakeStage
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kubectl")]
 
@@ -108,6 +110,8 @@ def test_a_remote_base_gives_what_a_copy_of_it_gives(repositories: Repositories)
     for ref in ("v1", commit):
         remote = repositories.side(repositories.overlay(f"{repositories.url}//deploy?ref={ref}"))
         assert objects(remote) == objects(copied) != []
+    (base,) = remote.bases["shop/web"]
+    assert base == BaseRecord(url=repositories.url, ref=commit, commit=commit)
     (web,) = (d for d in remote.objects if d.key.name == "prod-web")
     name = repositories.bases.bare.with_suffix("").as_posix().strip("/").replace("/", "-")
     place = web.document.place(("data", "color"))
@@ -268,6 +272,7 @@ def test_a_worker_gets_bases_from_its_parent_and_a_stranger_only_known_ones(
         finally:
             pool.close()
     assert [d.key.name.partition("-")[0] for d in ours.objects] == ["prod", "prod"]
+    assert [base.ref for base in (*ours.bases["shop/web"], *read.bases)] == ["v1", "v2"]
     assert "prod-web" in known.plan
     assert [finding.code for finding in new.findings] == ["GK3420"]
     assert read.objects is not None
@@ -312,3 +317,13 @@ def test_a_tag_that_is_pushed_later_is_found(repositories: Repositories, staged:
             assert stage.get("ConfigMap", "web")["data"] == {"color": "red"}
 
     stage.play(script)
+    newest = run_git(repositories.bases.bare, "rev-parse", "v2^{commit}")
+    named = BaseRecord(url=repositories.url, ref="v2", commit=newest)
+    assert stage.record.bases == (named,)
+    told = stage.told(f"units/{stage.record.unit}/status.yaml")
+    assert f"  ref: v2\n  commit: {newest}\n" in told
+    with Repository.open(str(stage.origin.bare)) as repository:
+        (unit,) = read_units(repository, STATUS)
+    assert unit.bases == (named,)
+    body = run_git(stage.origin.bare, "log", "-1", "--format=%B", STATUS)
+    assert f"base v2 at {newest[:7]} of {repositories.url}" in body
