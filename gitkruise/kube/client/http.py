@@ -46,6 +46,7 @@ _METHODS: Final[Mapping[str, str]] = {
     "delete": "DELETE",
     "deletecollection": "DELETE",
 }
+_LEASES_GROUP: Final = "coordination.k8s.io"
 _READS: Final = frozenset({"get", "list", "watch"})
 
 
@@ -85,8 +86,10 @@ class HttpTransport:
 
     async def send(self, request: ApiRequest) -> ApiReply:
         progress = SimpleNamespace(written=False, renewed=False)
+        first = request.resource.group == _LEASES_GROUP  # a holder has seconds to renew one
         try:
-            async with self.limit.slot() as generation, asyncio.timeout(self._deadline_s):
+            turn = self.limit.slot(first=first)
+            async with turn as generation, asyncio.timeout(self._deadline_s):
                 return await self._tries(request, generation, progress)
         except TimeoutError as error:
             lost = _Lost(f"no answer within {self._deadline_s:g} s", written=progress.written)

@@ -80,3 +80,22 @@ def test_never_more_in_flight_than_allowed_and_nobody_is_forgotten(acts: list[st
     assert most[0] <= 3
     assert limit.running == 0
     assert finished[0] >= len(acts) - acts.count("cancel")
+
+
+def test_a_request_with_little_time_is_served_before_those_that_wait() -> None:
+    limit, served = AdaptiveLimit(start=1), list[str]()
+
+    async def ask(name: str, *, first: bool = False) -> None:
+        async with limit.slot(first=first):
+            served.append(name)
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as tasks, limit.slot():
+            for name in ("a", "b"):
+                tasks.create_task(ask(name))
+            await asyncio.sleep(0)
+            tasks.create_task(ask("lease", first=True))
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert served == ["lease", "a", "b"]
