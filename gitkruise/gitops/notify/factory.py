@@ -35,6 +35,7 @@ from gitkruise.model.gitops.config import Config, ForgeSink, Notify, Sink, Unit
 from gitkruise.model.gitops.config import resolve_reference as resolve
 from gitkruise.model.gitops.notifications import OutboxItem
 from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.gitops.shards import WHOLE, Shard
 from gitkruise.model.workloads.feature_gates import Gates
 
 Job = Callable[[], Coroutine[Any, Any, None]]
@@ -54,6 +55,12 @@ class NotifierDeps:
     clock: Clock
     containment: Containment
     workers: Workers
+    shard: Shard = WHOLE
+
+    @property
+    def part(self) -> str:
+        """Name the shard whose units these are for a forge; "" for all units."""
+        return "" if self.shard.is_whole else f"shard-{self.shard.number}-of-{self.shard.count}"
 
 
 @dataclass(slots=True)
@@ -83,6 +90,7 @@ async def open_notifications(
     repositories: Mapping[str, Repository],
     units: Mapping[str, tuple[UnitReconciler, Reporter]],
     stack: AsyncExitStack,
+    shard: Shard = WHOLE,
 ) -> Notifications:
     """Create the notifications of all Sinks, and offer them the current record of each unit.
 
@@ -99,6 +107,7 @@ async def open_notifications(
         clock=context.clock,
         containment=context.containment,
         workers=context.workers,
+        shard=shard,
     )
     notifications = await _sinks(deps, stack)
     for channel, sender in notifications.senders.items():
@@ -184,7 +193,9 @@ async def _add_forge(
     deps, result = assembly.deps, assembly.result
     forge = await open_forge(spec, sink.namespace, deps.live.transport, deps.clock, assembly.stack)
     send = partial(deliver, forge)
-    channel = assembly.channel(f"{_name(sink)}/forge", send)
+    # Shards of one process share the outbox, and each follows pull requests by itself.
+    part = f"-{deps.part}" * bool(deps.part)
+    channel = assembly.channel(f"{_name(sink)}/forge{part}", send)
     mine = of_the_repository(spec, units, deps.config)
     merges = {_source_of(u): MergeCommits(deps.repositories[_source_of(u)]) for u in mine}
     branches = {u.id: UnitBranch(merges[_source_of(u)], deps.tips[u.id]) for u in mine}
@@ -196,7 +207,7 @@ async def _add_forge(
     )  # fmt: skip
     if spec.deployment is not None:
         # A channel of its own: a token that may not deploy holds up deployments only.
-        shown = assembly.channel(f"{_name(sink)}/deployment", send)
+        shown = assembly.channel(f"{_name(sink)}/deployment{part}", send)
         followed = (deps.config.source_of(u).spec.ref.branch for u in mine)
         assembly.add(
             deployments(
@@ -215,6 +226,7 @@ async def _add_forge(
         planners,
         deps.clock,
         cluster=deps.cluster,
+        part=deps.part,
         containment=deps.containment,
     )
     result.listeners.append(lambda record: pulls.offer(record) if record.unit in branches else None)

@@ -60,11 +60,15 @@ class PullRequestLoop:
         clock: Clock,
         *,
         cluster: str,
+        part: str = "",
         containment: Containment = UNREPORTED,
     ) -> None:
+        """`part` names the shard whose units these are: its section of the comment and its check
+        are its own. "" for all units of the cluster."""
         self.problem = ""  # why the newest pull requests are not known
         self._forge, self._channel, self._clock = forge, channel, clock
-        self._cluster, self._rules = cluster, rules
+        self._cluster, self._rules = f"{cluster}.{part}" if part else cluster, rules
+        self._check = context_of(rules.check, cluster, "") + (f"/{part}" if part else "")
         self.planners = planners  # by branch
         self.sink = channel.name.rpartition("/")[0]
         self.open: Mapping[int, Pull] = {}  # by number, as of the last look
@@ -182,7 +186,7 @@ class PullRequestLoop:
         """Store the story, with the check that follows from it."""
         entries = []
         if self._rules.check:
-            context = context_of(self._rules.check, self._cluster, "")
+            context = self._check
             item = check(found.story, context, found.summary)
             entries.append(OutboxEntry(f"check/{pull.head}", item, self._clock.now()))
         await self._publish(found.story, *entries)

@@ -453,7 +453,7 @@ class Supervisor:
                 with self._containment.of(f"Sink {name}"):
                     notifications = await open_notifications(
                         one, self._deps.state_dir, self._around,
-                        repositories=repositories, units=units, stack=stack,
+                        repositories=repositories, units=units, stack=stack, shard=self._deps.shard,
                     )  # fmt: skip
             except (DiagnosticError, ApiError) as error:
                 self.errors.failed(("Sink", name), error, raised=name in required.sinks)

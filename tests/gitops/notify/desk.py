@@ -74,14 +74,12 @@ class Desk:
         standings = CommitStatusWriter(
             channel, CommitStatus(), {UNIT: branch}, clock, cluster="test"
         )
-        planners = {"main": self._planner()}
         deployer = Sender(self.outbox, "deployment", partial(deliver, forge), clock)
         shown = Channel(self.outbox, "deployment", deployer.wake)
         to = Deployment(environment="on-{cluster}")
         deployed = deployments(shown, to, {UNIT: branch}, clock, cluster="test", ref="main")
-        self.pulls = PullRequestLoop(
-            forge, channel, PullRequests(), planners, clock, cluster="test"
-        )
+        self.forge, self.channel = forge, channel
+        self.pulls = self.loop(channel)
         stage.reporter.listen(standings.offer)
         stage.reporter.listen(self.pulls.offer)
         jobs = [post.run(), standings.run(), self.pulls.run()]
@@ -99,6 +97,13 @@ class Desk:
         async with stage.running(), alongside(*jobs):
             yield
         self.outbox.close()
+
+    def loop(self, channel: Channel, part: str = "") -> PullRequestLoop:
+        """What follows the pull requests for one shard; "" is the only one."""
+        return PullRequestLoop(
+            self.forge, channel, PullRequests(), {"main": self._planner()}, self.stage.clock,
+            cluster="test", part=part,
+        )  # fmt: skip
 
     def _planner(self) -> PullRequestPlanner:
         stage = self.stage

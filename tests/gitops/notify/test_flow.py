@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from gitkruise.gitops.notify.channel import Channel, deliver
+from gitkruise.gitops.notify.sender import Sender
+from gitkruise.sandbox.controllers import alongside
 from gitkruise.wire.primitives.names import GroupKind
 from tests.git.repos import run_git
 from tests.gitops.forges.forges import away, reply
@@ -54,6 +58,25 @@ def test_a_canary_from_plan_to_outcome(staged: MakeStage, tmp_path: Path) -> Non
         states = [state for state, _ in desk.model.statuses[last, "gitkruise/test/shop/web"]]
         assert states[0] == "pending"
         assert len(states) <= 4
+
+    play(staged, tmp_path, script)
+
+
+def test_each_shard_has_its_own_section_and_check(staged: MakeStage, tmp_path: Path) -> None:
+    """A shard plans for its own units: what another one said of its units stays."""
+
+    async def script(desk: Desk) -> None:
+        head = desk.branch(1, web("app:v2", partition=3))
+        await desk.stage.rest(5)
+        sender = Sender(desk.outbox, "other", partial(deliver, desk.forge), desk.stage.clock)
+        other = desk.loop(Channel(desk.outbox, "other", sender.wake), "shard-1-of-2")
+        async with alongside(sender.run()):
+            await other.look()
+            await desk.stage.rest(5)
+        for where in ("test", "test.shard-1-of-2"):
+            assert f"### gitkruise plan for `{head[:7]}` → `main` on `{where}`" in desk.comment(1)
+        assert desk.told(head, CHECK)[0] == "success"
+        assert desk.told(head, f"{CHECK}/shard-1-of-2")[0] == "success"
 
     play(staged, tmp_path, script)
 
