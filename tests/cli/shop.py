@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from textwrap import dedent
@@ -67,6 +68,11 @@ CONFIG_MAP = dedent("""\
     data:
       flag: "on"
     """)
+
+
+def nowhere(manifest: str) -> str:
+    """The manifest with images that no registry has: below the domain `invalid` (RFC 2606)."""
+    return re.sub(r"image: (?:registry\.example\.com/)?", "image: registry.invalid/", manifest)
 
 
 class Checkout:

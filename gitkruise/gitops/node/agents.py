@@ -18,13 +18,12 @@ from gitkruise.gitops.node.submission import refused
 from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
+from gitkruise.model.node.node_fit import is_simulated
 from gitkruise.model.workloads.pod import PodFacts, pod_facts
 from gitkruise.wire.primitives.names import Obj
-from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import PODS, ApiRequest, ResourceRef
 
 NODES: Final = ResourceRef("", "v1", "nodes")
-SIMULATED: Final = "gitkruise simulated node"  # osImage of the embedded cluster's nodes
 _AGENTS: Final = {  # label selector → the program
     "app.kubernetes.io/name=gitkruise-agent": "gitkruise agent",
     "control-plane=daemon": "kruise-daemon",
@@ -53,7 +52,7 @@ async def find_agents(transport: Transport) -> AgentsFound:
     except Forbidden as error:
         return AgentsFound(unknown=f"this account may not look for agents: {error.message}")
     for node in nodes:
-        if get(node, "status", "nodeInfo", "osImage") == SIMULATED:
+        if is_simulated(node):
             found[node["metadata"]["name"]] = "simulated agent"
     for program, running in zip(_AGENTS.values(), pods, strict=True):
         for pod in running:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final
 
 from gitkruise.admission.chain import admit
@@ -21,6 +22,7 @@ from gitkruise.gitops.preview.changes import rollouts_started
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
+from gitkruise.model.node.node_fit import is_simulated
 from gitkruise.model.planning.canary import CANARIES
 from gitkruise.model.planning.unavailable_budget import BUDGET
 from gitkruise.model.planning.workload_spread import SPREAD
@@ -48,6 +50,7 @@ from gitkruise.wire.primitives.paths import drop, get
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest
 from gitkruise.world.api.cluster import World
 from gitkruise.world.controllers.scheduler import add_nodes
+from gitkruise.world.kubelet.profiles import GENERAL
 from gitkruise.world.simulation.forecast import Forecast, predict, settle
 
 __all__ = [
@@ -56,10 +59,11 @@ __all__ = [
 ]  # fmt: skip
 
 NAMESPACE: Final = GroupKind("", "Namespace")
+_NODE: Final = GroupKind("", "Node")
 # What a rollout can depend on; everything else of the cluster plays no part in it.
 _STAGE: Final = (
     NAMESPACE,
-    GroupKind("", "Node"),
+    _NODE,
     GroupKind("", "Pod"),
     GroupKind("", "ConfigMap"),
     GroupKind("", "PersistentVolumeClaim"),
@@ -77,6 +81,7 @@ _ALSO: Final[Mapping[GroupKind, tuple[GroupKind, ...]]] = {
 }
 _ALONE: Final = frozenset({CLONESET, *_ALSO})  # their rollouts do not meet each other
 _NODES: Final = 5  # of an offline preview
+_REAL: Final = replace(GENERAL, words=MappingProxyType({}))  # a registry may have any tag
 
 
 # Playing ahead ----------------------------------------------------------------------------------
@@ -115,7 +120,7 @@ def offline_world(
                     BadRequest, Forbidden, InvalidObject
                 ):  # a template that was never live
                     world.handle(_write(world, d, catalog, now), now)
-        now = settle(world, now, gates=gates, any_node=True).end
+        now = settle(world, now, gates=gates, profile=_REAL, any_node=True).end
     return world, now
 
 
@@ -273,8 +278,16 @@ def play(
             unplayed += _refused(d, error, world.get(d.key), catalog, gates)
             continue
         writes.append(write)
-    forecast = predict(world, writes, now, gates=gates, any_node=not live) if writes else None
+    if not writes:
+        return Played(findings=tuple(unplayed), unknown=unknown)
+    profile = GENERAL if live and _simulated(world) else _REAL
+    forecast = predict(world, writes, now, gates=gates, profile=profile, any_node=not live)
     return Played(forecast=forecast, findings=tuple(unplayed), unknown=unknown)
+
+
+def _simulated(world: World) -> bool:
+    """Return whether the nodes of a cluster are those of the embedded one."""
+    return any(map(is_simulated, world.objects(_NODE)))
 
 
 def _heeded(changes: Sequence[ObjectChange]) -> frozenset[ObjectKey]:

@@ -12,11 +12,18 @@ from typing import Final
 
 from gitkruise.wire.primitives.integers import int_or_none
 from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.selectors import label_selector
 
+SIMULATED: Final = "gitkruise simulated node"  # osImage of the embedded cluster's nodes
 HARD: Final = frozenset({"NoSchedule", "NoExecute"})
 EVICTING: Final = frozenset({"NoExecute"})
 _COMPARE: Final = {"Gt": gt, "Lt": lt}
+
+
+def is_simulated(node: Obj) -> bool:
+    """Return whether a node is one of the embedded cluster, whose kubelet is a model."""
+    return bool(get(node, "status", "nodeInfo", "osImage") == SIMULATED)
 
 
 def untolerated(node: Obj, spec: Obj, effects: frozenset[str] = HARD) -> Obj | None:

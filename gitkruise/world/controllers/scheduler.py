@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gitkruise.errors import ApiError
+from gitkruise.model.node.node_fit import SIMULATED
 from gitkruise.model.planning.plan import Event
 from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
@@ -64,7 +65,7 @@ def _node(name: str, index: int, zone: str) -> Obj:
             "nodeInfo": {
                 "architecture": "amd64",
                 "operatingSystem": "linux",
-                "osImage": "gitkruise simulated node",
+                "osImage": SIMULATED,
                 "kernelVersion": "simulated",
                 "containerRuntimeVersion": "containerd://2.0.0",
                 "kubeletVersion": "v1.34.1",

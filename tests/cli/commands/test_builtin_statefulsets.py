@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.calls import Caller, Ended
 from tests.cli.live import applied, apply
-from tests.cli.shop import Checkout
+from tests.cli.shop import Checkout, nowhere
 from tests.git.repos import ENV, Origin, make_origin, run_git
 
 pytestmark = pytest.mark.slow
@@ -88,7 +88,7 @@ CHANGES: Final[dict[str, tuple[str, str]]] = {
     "partition": (queue("v1"), queue("v2", 3)),
     "all": (queue("v1"), queue("v2")),
     "on-delete": (queue("v1", on_delete=True), queue("v2", on_delete=True)),
-    "stuck": (queue("v1"), queue("bad")),
+    "stuck": (queue("v1"), nowhere(queue("v2"))),
     "scaled": (queue("v1"), queue("v1", replicas=7)),
 }
 

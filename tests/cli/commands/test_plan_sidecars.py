@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.cli.calls import Caller
-from tests.cli.shop import Checkout, cloneset
+from tests.cli.shop import Checkout, cloneset, nowhere
 
 Golden = Callable[[str, str], None]
 
@@ -51,7 +51,7 @@ CHANGES: Final[dict[str, tuple[str | None, str]]] = {
     "not-selected": (mesh("v1"), mesh("v2", selector="{matchLabels: {pick: me}}")),
     "injection-paused": (mesh("v1"), mesh("v1", injection="{paused: true}")),
     "creation": (None, mesh("v1")),
-    "stuck": (mesh("v1"), mesh("bad")),
+    "stuck": (mesh("v1"), nowhere(mesh("v2"))),
 }
 
 

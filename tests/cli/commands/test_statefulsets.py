@@ -12,7 +12,7 @@ import pytest
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.cli.calls import Caller, Ended
 from tests.cli.live import applied, apply, send
-from tests.cli.shop import Checkout
+from tests.cli.shop import Checkout, nowhere
 from tests.git.repos import ENV, Origin, make_origin, run_git
 from tests.worlds import budget
 
@@ -93,7 +93,7 @@ def held(gk: Caller, cluster: Path, request: pytest.FixtureRequest) -> Iterator[
 CHANGES: Final[dict[str, tuple[str, str]]] = {
     "canary": (ledger("v1"), ledger("v2", 3)),
     "recreate": (ledger("v1", in_place=False), ledger("v2", in_place=False)),
-    "stuck": (ledger("v1"), ledger("bad")),
+    "stuck": (ledger("v1"), nowhere(ledger("v2"))),
     "scaled": (ledger("v1"), ledger("v1", replicas=7)),
 }
 

@@ -18,6 +18,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.wire.primitives.names import ObjectKey
 from tests.cli.deployments import web
+from tests.cli.shop import nowhere
 from tests.git.repos import Origin, make_origin
 from tests.gitops.actions.test_actions import found_target, played
 from tests.gitops.promoted import configured
@@ -201,7 +202,7 @@ def test_a_promotion_of_a_paused_rollout_waits_for_resume(origin: Origin) -> Non
 
 @pytest.mark.slow
 def test_a_rollback_that_gets_stuck_is_refused(origin: Origin) -> None:
-    origin.commit({"web.yaml": web("bad")})
+    origin.commit({"web.yaml": nowhere(web("v1"))})
     origin.commit({"web.yaml": web("v2")})
     with pytest.raises(UsageProblem) as error:
         played(origin, ActionVerb.ROLLBACK, ActionArgs(), DEPLOYMENT)
