@@ -46,7 +46,7 @@ export class FleetPage extends FilteredPage {
     keep(this.body, this.ordered(found), makeRow, showRow);
     const empty = head.limited
       ? "You may list no object that gitkruise manages in this cluster"
-      : "gitkruise manages no object in this cluster yet: gitkruise sync, or gitkruise run";
+      : "gitkruise manages no workload in this cluster yet: gitkruise sync, or gitkruise run";
     const said = `${plural(found.length, "object")}${found.length < all.length ? ` of ${all.length}` : ""}`;
     say(this.summary, all.length ? said : empty);
   }
