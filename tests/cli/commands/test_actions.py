@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.calls import Caller, Ended, Terminal, environment
 from tests.cli.live import applied, apply
-from tests.cli.shop import Checkout, cloneset, unit_record
+from tests.cli.shop import Checkout, cloneset, nowhere, unit_record
 from tests.git.keys import ssh_key
 from tests.git.repos import ENV, Origin, make_origin, run_git
 
@@ -334,7 +334,7 @@ def test_nobody_git_knows_makes_no_commit(gk: Caller, origin: Origin) -> None:
 def test_what_would_get_stuck_is_not_promoted_unless_forced(
     act: ActionRequest, origin: Origin
 ) -> None:
-    origin.commit({FILE: CANARY.replace("v2", "v3-broken")})
+    origin.commit({FILE: nowhere(CANARY)})
     ended = act("promote", "checkout", "--yes")
     assert (ended.code, "GK7043" in ended.err, "updated, 10 asked" in ended.err) == (2, True, True)
     assert act("promote", "checkout", "--yes", "--force").code == 0
