@@ -189,6 +189,7 @@ class _Player:
     ) -> AsyncIterator[HeardRecords]:
         """Serve the dashboard on a free port, with a token of its own; nothing of it is kept."""
         from gitkruise.cli.commands.inspect import dashboard  # noqa: PLC0415  start-up budget
+        from gitkruise.cli.commands.inspect.dashboard_records import HeardRecords  # noqa: PLC0415
         from gitkruise.cli.context.cluster import ChosenCluster, ClusterChoice  # noqa: PLC0415
         from gitkruise.dashboard.gate import MachineGate  # noqa: PLC0415  start-up budget
         from gitkruise.kube.serve.addresses import Listen  # noqa: PLC0415  start-up budget
