@@ -92,8 +92,9 @@ def build_view(
     objects = []
     for m in live:
         own = owners.get(m.unit)
-        known = as_recorded(m, own if own and m.key in own.objects else recorded.get(m.key))
-        objects.append(replace(known, left_git=left_git(m, units)))
+        named_by = own if own and m.key in own.objects else recorded.get(m.key)
+        left = left_git(m, named_by or own)
+        objects.append(replace(as_recorded(m, named_by), left_git=left))
     seen = {m.key for m in live}
     for unit in units:
         for key, news in unit.objects.items():

@@ -166,7 +166,7 @@ def _of_unit(unit: UnitNews | None) -> Iterator[str]:
 
 def _of_leaving(m: Managed, unit: UnitNews | None) -> Iterator[str]:
     """Yield why an object is still there that git does not name any more."""
-    if unit is None or not left_git(m, (unit,)):
+    if unit is None or not left_git(m, unit):
         return
     said = f"unit {unit.unit} does not name it any more"
     about = [problem for problem in unit.problems if str(m.key) in problem]
@@ -334,14 +334,14 @@ def unit_of(units: Sequence[UnitNews], m: Managed) -> UnitNews | None:
     return next((u for u in units if u.unit == m.unit or m.key in u.objects), None)
 
 
-def left_git(m: Managed, units: Sequence[UnitNews]) -> bool:
+def left_git(m: Managed, unit: UnitNews | None) -> bool:
     """Return whether the record of an object's unit does not name the object.
 
     Nothing is known of it while the newest commit cannot be read.
     """
-    unit = unit_of(units, m)
-    unread = unit is None or unit.state in {State.REJECTED, State.UNKNOWN}
-    return not unread and all(m.key not in one.objects for one in units)
+    if unit is None or unit.state in {State.REJECTED, State.UNKNOWN}:
+        return False
+    return m.key not in unit.objects
 
 
 def newest_step(

@@ -94,7 +94,7 @@ def test_an_object_that_git_does_not_name_any_more_is_not_as_git_asks(checkout: 
     (reason,) = explain(live, None, units[0]).reasons
     assert reason == f"unit shop/shop does not name it any more: GK2302 {kept.message}"
     unread = replace(units[0], state=State.REJECTED)
-    assert not left_git(live, [unread]), "the newest commit may name it"
+    assert not left_git(live, unread), "the newest commit may name it"
 
 
 def test_an_object_that_a_newer_commit_has_not_reached_waits(checkout: Checkout) -> None:
