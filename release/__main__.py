@@ -23,7 +23,7 @@ from release.root_files import (
     build_image,
     build_program,
     check_builder,
-    kubectl_version,
+    modules_of_image,
 )
 from release.source import NotReleasable, Source, source_of
 
@@ -105,7 +105,7 @@ def _write_image_and_package(release: Release, wheel: Path, shared: Mapping[str,
     image = build_image(source, base, root)
     reference = image_reference(release.repository, source.version)
     release.path("-image-amd64.tar").write_bytes(image.archive(reference))
-    bill = bill_of_image(source, base, kubectl_version(source))
+    bill = bill_of_image(source, base, modules_of_image(source))
     release.path("-image-amd64.cdx.json").write_text(bill)
     return image.digest
 

@@ -52,9 +52,10 @@ def bill_of_distributions(source: Source) -> str:
     return _text(source, "distributions", _pinned(source))
 
 
-def bill_of_image(source: Source, base: Path, kubectl: str) -> str:
-    """The same, with the Debian packages of the image and the version of its kubectl."""
-    more = [*_debian(base), _component("k8s.io/kubernetes", kubectl, "golang")]
+def bill_of_image(source: Source, base: Path, modules: Mapping[str, str]) -> str:
+    """The same, with the Debian packages of the image and the Go modules of its programs."""
+    built = (_component(name, version, "golang") for name, version in modules.items())
+    more = [*_debian(base), *built]
     return _text(source, "image", _pinned(source), more)
 
 

@@ -1,4 +1,4 @@
-"""The container image: Debian packages as one layer, gitkruise and kubectl as another."""
+"""The container image: Debian packages as one layer, gitkruise and programs of Go as another."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -37,8 +39,43 @@ _HOOKS: Final = (
     f'install -d -o {USER} -g {USER} "$1{STATE}"',
     'rm -rf "$1"/var/cache/ldconfig "$1"/var/log/*',
 )
-KUBERNETES_PINS: Final = "tests/kube/real"
-_KUBERNETES: Final = re.compile(r"^\tk8s\.io/kubernetes (v\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoProgram:
+    """A program of a Go module; `pins` is the folder whose go.mod names the module's version."""
+
+    name: str
+    module: str
+    pins: str
+    version_variable: str  # set by the linker
+
+    def version(self, source: Source) -> str:
+        """The version that the tests use, and so the image."""
+        text = (source.root / self.pins / "go.mod").read_text()
+        (version,) = re.findall(rf"^\t{re.escape(self.module)} (v\S+)$", text, re.MULTILINE)
+        return str(version)
+
+    def build(self, source: Source, out: Path) -> None:
+        """Build it without paths and times of this machine."""
+        flags = f"-s -w -buildid= -X {self.version_variable}={self.version(source)}"
+        words = ("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", str(out))
+        variables = {**os.environ, "CGO_ENABLED": "0"}  # noqa: TID251  for a child process
+        package = f"{self.module}/cmd/{self.name}"
+        subprocess.run((*words, package), cwd=source.root / self.pins, check=True, env=variables)
+
+
+# kubectl has kustomize inside; helm renders charts.
+PROGRAMS: Final = (
+    GoProgram(
+        name="kubectl", module="k8s.io/kubernetes", pins="tests/kube/real",
+        version_variable="k8s.io/component-base/version.gitVersion",
+    ),
+    GoProgram(
+        name="helm", module="helm.sh/helm/v3", pins="tests/git/helm/program",
+        version_variable="helm.sh/helm/v3/internal/version.version",
+    ),
+)  # fmt: skip
 ENVIRONMENT: Final = (
     f"PATH=/{HOME}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "LANG=C.UTF-8",
@@ -72,20 +109,9 @@ def build_base(work: Path, epoch: int) -> Path:
     return out
 
 
-def kubectl_version(source: Source) -> str:
-    """The version that the tests of real clusters use, and so the image."""
-    (version,) = _KUBERNETES.findall((source.root / KUBERNETES_PINS / "go.mod").read_text())
-    return str(version)
-
-
-def build_kubectl(source: Source, out: Path) -> None:
-    """Build kubectl, which has kustomize inside, from the version pinned for the tests."""
-    folder = source.root / KUBERNETES_PINS
-    version = kubectl_version(source)
-    flags = f"-s -w -buildid= -X k8s.io/component-base/version.gitVersion={version}"
-    words = ("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", str(out))
-    variables = {**os.environ, "CGO_ENABLED": "0"}  # noqa: TID251  for a child process
-    subprocess.run((*words, "k8s.io/kubernetes/cmd/kubectl"), cwd=folder, check=True, env=variables)
+def modules_of_image(source: Source) -> Mapping[str, str]:
+    """The modules of the image's programs, with their versions."""
+    return {program.module: program.version(source) for program in PROGRAMS}
 
 
 def build_program(source: Source, wheel: Path, base: Path, root: Path) -> None:
@@ -98,10 +124,11 @@ def build_program(source: Source, wheel: Path, base: Path, root: Path) -> None:
 
 
 def build_image(source: Source, base: Path, root: Path) -> Image:
-    """Put the image together; `root` holds gitkruise, and gets kubectl."""
+    """Put the image together; `root` holds gitkruise, and gets the programs of Go."""
     programs = root / "usr" / "local" / "bin"
     programs.mkdir(parents=True)
-    build_kubectl(source, programs / "kubectl")
+    for program in PROGRAMS:
+        program.build(source, programs / program.name)
     layers = [layer(base.read_bytes()), layer(tar_of_folder(root, epoch=source.epoch))]
     named = {
         "org.opencontainers.image.title": "gitkruise",

@@ -16,8 +16,8 @@ import pytest
 
 from release.archives import File, tar_of, tar_of_folder
 from release.oci import Image, image, layer
-from release.root_files import PACKAGES
-from release.source import ROOT
+from release.root_files import PACKAGES, PROGRAMS, GoProgram, modules_of_image
+from release.source import ROOT, Source
 from tests.test_pins import name_and_floor, pins
 
 DOCKERFILE: Final = (ROOT / "deploy" / "Dockerfile").read_text()
@@ -105,6 +105,26 @@ def test_the_dockerfile_installs_the_packages_of_the_image(name: str) -> None:
         r"apt-get install -y --no-install-recommends (.+) \\$", DOCKERFILE, re.MULTILINE
     )
     assert name in words.split()
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_the_dockerfile_builds_the_programs_of_the_image(program: GoProgram) -> None:
+    built = DOCKERFILE.replace("\\\n", "")
+    assert f"COPY {program.pins}/go.mod {program.pins}/go.sum" in built
+    (line,) = re.findall(rf"^RUN .*go build -trimpath -o /{program.name} .*$", built, re.MULTILINE)
+    assert f"-X {program.version_variable}=" in line
+    assert line.endswith(f" {program.module}/cmd/{program.name}")
+    assert re.search(rf"^COPY --from=programs .*/{program.name} .*bin/$", built, re.MULTILINE)
+
+
+def test_the_programs_of_the_image_have_the_versions_of_the_tests() -> None:
+    source = Source(root=ROOT, commit="c" * 40, version="1.0", epoch=0)
+    assert set(modules_of_image(source)) == {"k8s.io/kubernetes", "helm.sh/helm/v3"}
+    for program in PROGRAMS:
+        assert (
+            f"{program.module} {program.version(source)}\n"
+            in (ROOT / program.pins / "go.mod").read_text()
+        )
 
 
 def test_the_dockerfile_names_the_version() -> None:

@@ -69,10 +69,10 @@ def test_the_bill_has_the_same_bytes_each_time() -> None:
     assert bill_of_distributions(SOURCE) == bill_of_distributions(SOURCE)
 
 
-def test_the_bill_of_the_image_has_debian_packages_and_kubectl(tmp_path: Path) -> None:
+def test_the_bill_of_the_image_has_debian_packages_and_modules_of_go(tmp_path: Path) -> None:
     base = tmp_path / "base.tar"
     base.write_bytes(tar_of({"./var/lib/dpkg/status": File(STATUS.encode())}))
-    bill = json.loads(bill_of_image(SOURCE, base, "v1.34.1"))
+    bill = json.loads(bill_of_image(SOURCE, base, {"k8s.io/kubernetes": "v1.34.1"}))
     more = purls(bill) - purls(json.loads(bill_of_distributions(SOURCE)))
     assert more == {
         "pkg:deb/debian/git@1:2.47.3-0%2Bdeb13u1?arch=amd64",
