@@ -1,14 +1,21 @@
-"""Signatures of artifacts by cosign and a key, as it stores them under a tag of the registry."""
+"""Signatures of artifacts by cosign and a key: under a tag of the registry, or as bundles."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.errors import Finding, Unavailable, UsageProblem
+from gitkruise.gitops.registry.bundles import (
+    OF_ANOTHER,
+    UNSIGNED,
+    UNTRUSTED,
+    unsigned_by_bundles,
+)
 from gitkruise.gitops.registry.distribution import (
     RegistryRepository,
     digest_in,
@@ -53,21 +60,30 @@ async def unsigned(repository: RegistryRepository, digest: str, keys: TrustedKey
 
     Raises Unavailable and OtherContent.
     """
+    why = await _unsigned_by_tag(repository, digest, keys)
+    if not why:
+        return ""
+    bundles = await unsigned_by_bundles(repository, digest, partial(_signed_by, keys.pem))
+    return why if bundles == UNSIGNED else bundles
+
+
+async def _unsigned_by_tag(repository: RegistryRepository, digest: str, keys: TrustedKeys) -> str:
+    """Return the same of the signatures under the tag `sha256-DIGEST.sig`."""
     tag, what = f"sha256-{digest}.sig", "the list of signatures"
     named = await repository.digest(tag, what)
     if named is None:
-        return "has no signature"
+        return UNSIGNED
     manifest = await repository.manifest(f"sha256:{named}", what)
-    why = "has no signature"
+    why = UNSIGNED
     for layer in manifest.layers[:_SIGNATURES_MAX]:
         payload, text = digest_in(layer.get("digest")), texts_of(layer.get("annotations"))
         if layer.get("mediaType") != _PAYLOAD or not payload or _SIGNATURE not in text:
             continue
         data = await repository.verified_blob(payload, "a signature", bytes_max=_PAYLOAD_MAX)
-        if not _signed_by(keys.pem, data, text[_SIGNATURE]):
-            why = "has no signature of a trusted key"
+        if not _signed_by(keys.pem, data, _decoded(text[_SIGNATURE])):
+            why = UNTRUSTED
         elif _signed_digest(data) != digest:
-            why = "has a signature that belongs to another artifact"
+            why = OF_ANOTHER
         else:
             return ""
     return why
@@ -85,29 +101,41 @@ def _signed_digest(payload: bytes) -> str:
     return digest_in(image.get("docker-manifest-digest")) if isinstance(image, Mapping) else ""
 
 
-def _signed_by(keys: Iterable[str], payload: bytes, signature: str) -> bool:
+def _signed_by(keys: Iterable[str], payload: bytes, signature: bytes) -> bool:
+    return any(_verifies(_read_key(key), signature, payload) for key in keys)
+
+
+def _decoded(signature: str) -> bytes:
+    """Return the bytes of base64; none for another text, which no key verifies."""
     try:
-        raw = base64.b64decode(signature, validate=True)
+        return base64.b64decode(signature, validate=True)
     except (binascii.Error, ValueError):
-        return False
-    return any(_verifies(_read_key(key), raw, payload) for key in keys)
+        return b""
 
 
 def _verifies(key: PublicKeyTypes, signature: bytes, payload: bytes) -> bool:
-    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415  slow to import
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa  # noqa: PLC0415
-    from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415
+    from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512  # noqa: PLC0415
+
+    match key:
+        case ec.EllipticCurvePublicKey():
+            # cosign 2 digests with SHA-256 for every curve, cosign 3 by the size of the curve.
+            digests = {SHA256, {384: SHA384, 521: SHA512}.get(key.curve.key_size, SHA256)}
+            tries = [partial(key.verify, signature, payload, ec.ECDSA(one())) for one in digests]
+        case rsa.RSAPublicKey():
+            tries = [partial(key.verify, signature, payload, padding.PKCS1v15(), SHA256())]
+        case ed25519.Ed25519PublicKey():
+            tries = [partial(key.verify, signature, payload)]
+        case _:
+            return False
+    return any(map(_passes, tries))
+
+
+def _passes(verify: Callable[[], None]) -> bool:
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415  slow to import
 
     try:
-        match key:
-            case ec.EllipticCurvePublicKey():
-                key.verify(signature, payload, ec.ECDSA(SHA256()))
-            case rsa.RSAPublicKey():
-                key.verify(signature, payload, padding.PKCS1v15(), SHA256())
-            case ed25519.Ed25519PublicKey():
-                key.verify(signature, payload)
-            case _:
-                return False
+        verify()
     except InvalidSignature:
         return False
     return True

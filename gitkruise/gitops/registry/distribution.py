@@ -20,6 +20,7 @@ _INDEX: Final = "application/vnd.oci.image.index.v1+json"
 _PAGES_MAX: Final = 50
 _TAGS_MAX: Final = 100_000
 _ANSWER_MAX: Final = 4 << 20
+_UNKNOWN: Final = frozenset({400, 404, 406})  # as registries answer to a path that they lack
 _DIGEST: Final = re.compile(r"sha256:([0-9a-f]{64})")
 _NEXT: Final = re.compile(r'<([^>]+)>;\s*rel="?next"?')
 
@@ -105,6 +106,25 @@ class RegistryRepository:
         if named not in {"", digest}:
             raise OtherContent(what, named, digest)
         return Manifest(digest, said)
+
+    async def referrers(self, digest: str, what: str) -> Sequence[Mapping[str, Any]]:
+        """Return the descriptions of what refers to the manifest with this SHA-256.
+
+        A registry without this list has it under the tag `sha256-DIGEST`. Raises Unavailable and
+        OtherContent.
+        """
+        accepted = {"Accept": _INDEX}
+        url = f"{self._root}/referrers/sha256:{digest}"
+        reply = await self.host.get(url, bytes_max=_ANSWER_MAX, headers=accepted)
+        kind = reply.headers.get("Content-Type", "").partition(";")[0]
+        if reply.status in _UNKNOWN or (reply.status == 200 and kind != _INDEX):
+            named = await self.digest(f"sha256-{digest}", what)
+            said = (await self.manifest(f"sha256:{named}", what)).said if named else {}
+        else:
+            said = decoded(reply, what)
+        listed = said.get("manifests")
+        found = listed if isinstance(listed, list) else []
+        return [one for one in found if isinstance(one, Mapping)]
 
     async def blob(self, digest: str, what: str, *, bytes_max: int) -> bytes:
         """Return the content with a SHA-256, unverified. Raises Unavailable."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.parse import urljoin
 
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.hashes import SHA256, HashAlgorithm
 
 from tests.gitops.charts.hosts import Host
 
@@ -23,6 +23,9 @@ MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 CONTENT: Final = "application/vnd.cncf.flux.content.v1.tar+gzip"
 CONFIG: Final = "application/vnd.cncf.flux.config.v1+json"
 SIGNING: Final = "application/vnd.dev.cosign.simplesigning.v1+json"
+INDEX: Final = "application/vnd.oci.image.index.v1+json"
+BUNDLE: Final = "application/vnd.dev.sigstore.bundle.v0.3+json"
+SIGNS: Final = "https://sigstore.dev/cosign/sign/v1"
 CREATED: Final = "2026-11-20T10:00:00Z"
 REVISION: Final = "main@sha1:4f2c9e1d3b5a79f0e2c4a6b8d0f1e3c5a7b9d2e4"
 SOURCE: Final = "https://git.example/shop/app.git"
@@ -121,6 +124,50 @@ def signature(digest: str, key: ec.EllipticCurvePrivateKey, kind: str = "cosign 
     return Pushed(json.dumps(described, separators=(",", ":")).encode(), blobs)
 
 
+def statement(digest: str, predicate: str = SIGNS) -> str:
+    """What the key of a bundle signs of the manifest with this digest."""
+    subject = {"digest": {"sha256": digest.removeprefix("sha256:")}, "annotations": {}}
+    return json.dumps(
+        {
+            "_type": "https://in-toto.io/Statement/v1", "subject": [subject],
+            "predicateType": predicate, "predicate": {},
+        }
+    )  # fmt: skip
+
+
+def bundle(digest: str, key: ec.EllipticCurvePrivateKey, said: str,
+           hashed: HashAlgorithm | None = None) -> Pushed:  # fmt: skip
+    """What cosign 3 writes for the manifest with this digest: a manifest that refers to it."""
+    kind = "application/vnd.in-toto+json"
+    signed = f"DSSEv1 {len(kind)} {kind} {len(said)} {said}".encode()
+    signature = key.sign(signed, ec.ECDSA(hashed or SHA256()))
+    data = json.dumps(
+        {
+            "mediaType": BUNDLE,
+            "verificationMaterial": {"publicKey": {"hint": "x"}},
+            "dsseEnvelope": {
+                "payload": base64.b64encode(said.encode()).decode(), "payloadType": kind,
+                "signatures": [{"sig": base64.b64encode(signature).decode()}],
+            },
+        }
+    ).encode()  # fmt: skip
+    return bundle_of(digest, data)
+
+
+def bundle_of(digest: str, data: bytes) -> Pushed:
+    """A manifest with these bytes as the bundle of a manifest."""
+    config = b"{}"
+    empty = "application/vnd.oci.empty.v1+json"
+    described = {
+        "schemaVersion": 2, "mediaType": MANIFEST, "artifactType": BUNDLE,
+        "config": {"mediaType": empty, "size": len(config), "digest": digest_of(config)},
+        "layers": [{"mediaType": BUNDLE, "size": len(data), "digest": digest_of(data)}],
+        "subject": {"mediaType": MANIFEST, "size": 1, "digest": digest},
+    }  # fmt: skip
+    blobs = {digest_of(config): config, digest_of(data): data}
+    return Pushed(json.dumps(described, separators=(",", ":")).encode(), blobs)
+
+
 def signature_tag(digest: str) -> str:
     return f"{digest.replace(':', '-')}.sig"
 
@@ -150,6 +197,24 @@ class Shelf:
         self.tags |= dict.fromkeys(tags, pushed.digest)
         listed = json.dumps({"name": self.name, "tags": sorted(self.tags)}).encode()
         self.host.has(f"{base}/tags/list?n=1000", listed)
+
+    def refer(self, digest: str, *bundles: Pushed, listed: bool) -> None:
+        """Have bundles that refer to a manifest, in the registry's list or under its tag."""
+        for one in bundles:
+            self.push(one)
+        entries = [
+            {"mediaType": MANIFEST, "digest": one.digest, "size": len(one.manifest),
+             "artifactType": BUNDLE}
+            for one in bundles
+        ]  # fmt: skip
+        index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": entries}
+        data, base = json.dumps(index).encode(), f"/v2/{self.name}"
+        if listed:
+            self.host.has(f"{base}/referrers/{digest}", data, **{"Content-Type": INDEX})
+        else:
+            told = {"Content-Type": INDEX, "Docker-Content-Digest": digest_of(data)}
+            for reference in (digest.replace(":", "-"), digest_of(data)):
+                self.host.has(f"{base}/manifests/{reference}", data, **told)
 
 
 def push_to(registry: str, name: str, pushed: Pushed, *tags: str, authorization: str = "") -> None:
