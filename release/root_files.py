@@ -47,13 +47,16 @@ class GoProgram:
 
     name: str
     module: str
+    package: str  # below the module
     pins: str
     version_variable: str  # set by the linker
 
     def version(self, source: Source) -> str:
         """The version that the tests use, and so the image."""
         text = (source.root / self.pins / "go.mod").read_text()
-        (version,) = re.findall(rf"^\t{re.escape(self.module)} (v\S+)$", text, re.MULTILINE)
+        (version,) = re.findall(
+            rf"^(?:require|\t) ?{re.escape(self.module)} (v\S+)$", text, re.MULTILINE
+        )
         return str(version)
 
     def build(self, source: Source, out: Path) -> None:
@@ -61,18 +64,22 @@ class GoProgram:
         flags = f"-s -w -buildid= -X {self.version_variable}={self.version(source)}"
         words = ("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", str(out))
         variables = {**os.environ, "CGO_ENABLED": "0"}  # noqa: TID251  for a child process
-        package = f"{self.module}/cmd/{self.name}"
-        subprocess.run((*words, package), cwd=source.root / self.pins, check=True, env=variables)
+        subprocess.run(
+            (*words, self.module + self.package),
+            cwd=source.root / self.pins,
+            check=True,
+            env=variables,
+        )
 
 
-# kubectl has kustomize inside; helm renders charts.
+# kustomize takes a third of the place of kubectl, which has the same kustomize inside.
 PROGRAMS: Final = (
     GoProgram(
-        name="kubectl", module="k8s.io/kubernetes", pins="tests/kube/real",
-        version_variable="k8s.io/component-base/version.gitVersion",
+        name="kustomize", module="sigs.k8s.io/kustomize/kustomize/v5", package="",
+        pins="release/kustomize", version_variable="sigs.k8s.io/kustomize/api/provenance.version",
     ),
     GoProgram(
-        name="helm", module="helm.sh/helm/v3", pins="tests/git/helm/program",
+        name="helm", module="helm.sh/helm/v3", package="/cmd/helm", pins="tests/git/helm/program",
         version_variable="helm.sh/helm/v3/internal/version.version",
     ),
 )  # fmt: skip
