@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from gitkruise.git.push.user_push import Publisher
 from gitkruise.git.repository.mirror import local_folder
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.config.loader import load_config
-from gitkruise.gitops.inspect.wait import WaitCondition, WaitResult, verdict
+from gitkruise.gitops.inspect.wait import NO_SINK, WaitCondition, WaitResult, verdict
 from gitkruise.gitops.status.reader import UnitNews, read_units, status_branch
 from gitkruise.kube.system.clock import Clock, SystemClock
 from gitkruise.kube.system.package_data import load_catalog
@@ -25,6 +25,9 @@ from gitkruise.wire.primitives.times import format_time, parse_duration
 
 _LOCAL_S: Final = 0.3  # between two reads of a local repository
 _REMOTE_S: Final = 2.0  # between two fetches
+_WITHOUT_RECORD: Final = (
+    "give them a Sink with git; gitkruise get rollouts -w shows the cluster alone"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +58,10 @@ async def _wait(
     lines = _ResultLines(quiet=awaited.output == "json")
     pause = _LOCAL_S if not publisher.remotes() else _REMOTE_S
     end = clock.monotonic() + parse_duration(awaited.timeout).total_seconds()
+    units = await asyncio.to_thread(_fetched, awaited, publisher, repository)
+    _tell_unwritten(awaited, question, units)
     while True:
-        answers = await asyncio.to_thread(
-            _look, awaited, publisher, repository, question, clock.now()
-        )
+        answers = await asyncio.to_thread(_judged, awaited, units, question, clock.now())
         lines.print(answers, clock)
         met = verdict(answers)
         if met is not None:
@@ -68,6 +71,7 @@ async def _wait(
         if left <= 0:
             raise TimedOut(_late(awaited, question, answers))
         await clock.sleep(min(pause, left))
+        units = await asyncio.to_thread(_fetched, awaited, publisher, repository)
 
 
 def _question(awaited: WaitOptions, repository: Repository) -> WaitCondition:
@@ -78,38 +82,63 @@ def _question(awaited: WaitOptions, repository: Repository) -> WaitCondition:
     return WaitCondition(repository, load_catalog(), commit, awaited.goal, config)
 
 
-def _look(
-    awaited: WaitOptions,
-    publisher: Publisher,
-    repository: Repository,
-    question: WaitCondition,
-    now: datetime,
-) -> list[WaitResult]:
-    """Return the results of the awaited units; empty while nothing is recorded."""
+def _tell_unwritten(
+    awaited: WaitOptions, question: WaitCondition, units: Sequence[UnitNews]
+) -> None:
+    """Name the awaited units of which no record will say anything.
+
+    Raises UsageProblem GK7017 when there are no others.
+    """
+    known = question.configured | {news.unit for news in units}
+    _check_named(awaited.unit, known)
+    silent = {name for name in question.unwritten(units) if _means(awaited.unit, name)}
+    if silent and not any(_means(awaited.unit, name) for name in known - silent):
+        message = (
+            f"{question.commit[:7]}: no unit of it can be awaited: {', '.join(sorted(silent))}"
+        )
+        notes = (("why", NO_SINK), ("next", _WITHOUT_RECORD))
+        raise UsageProblem(Finding(code="GK7017", message=message, notes=notes))
+    for name in sorted(silent):
+        tell(f"unit {name} is not awaited: {NO_SINK}")
+
+
+def _fetched(
+    awaited: WaitOptions, publisher: Publisher, repository: Repository
+) -> Sequence[UnitNews]:
+    """Fetch and return what is recorded of units; nothing while nothing has been written."""
     publisher.fetch_status()
     try:
-        units = read_units(repository, status_branch(repository, awaited.cluster))
+        return read_units(repository, status_branch(repository, awaited.cluster))
     except RecordMissing:
-        return []  # nothing has been written yet
+        return ()
+
+
+def _judged(
+    awaited: WaitOptions, units: Sequence[UnitNews], question: WaitCondition, now: datetime
+) -> list[WaitResult]:
+    """Return the results of the awaited units; empty while nothing is recorded."""
+    if not units:
+        return []
     wanted = [news for news in units if _means(awaited.unit, news.unit)]
     answers = question.ask(wanted, now)
     if not (verdict(answers) or (awaited.unit and not wanted)):
         return answers  # of those that are not recorded nothing more is asked now
     missing = [one for one in question.unrecorded(units) if _means(awaited.unit, one.news.unit)]
-    return _known(answers + missing, units, awaited.unit)
+    if awaited.unit and not (answers or missing):
+        _check_named(awaited.unit, question.configured | {news.unit for news in units})
+    return answers + missing
 
 
 def _means(name: str, unit: str) -> bool:
     return name in {"", unit, unit.partition("/")[2]}
 
 
-def _known(found: list[WaitResult], units: Sequence[UnitNews], name: str) -> list[WaitResult]:
+def _check_named(name: str, known: Collection[str]) -> None:
     """Raises UsageProblem GK7017 for a unit that neither records nor the configuration name."""
-    if name and units and not found:
-        there = ", ".join(u.unit for u in units)
-        message = f"unit {name}: not recorded"
-        raise UsageProblem(Finding(code="GK7017", message=message, notes=(("recorded", there),)))
-    return found
+    if name and known and not any(_means(name, unit) for unit in known):
+        message = f"unit {name}: neither recorded nor in the configuration"
+        notes = (("there are", ", ".join(sorted(known))), ("next", "--commit names a commit"))
+        raise UsageProblem(Finding(code="GK7017", message=message, notes=notes))
 
 
 class _ResultLines:

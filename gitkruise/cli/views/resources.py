@@ -12,6 +12,7 @@ from gitkruise.cli.console.environment import BOUNDLESS
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.gitops.inspect.shard_holders import WITHOUT_SHARDS, ShardHolders
+from gitkruise.gitops.inspect.unit_objects import UNRECORDED
 from gitkruise.model.gitops.record import Rollout, pod_counts
 from gitkruise.model.gitops.unit_state import SETTLED, State, worst
 from gitkruise.wire.primitives.names import GroupKind, noun
@@ -160,7 +161,9 @@ def _unit_state(mine: Sequence[Managed], news: UnitNews | None, lost: str) -> It
         return {"state": str(State.UNKNOWN), "message": lost}
     state = worst(m.state for m in mine)
     message = next((m.message for m in mine if m.state is state and state not in SETTLED), "")
-    if news is not None and (state in SETTLED or news.state is State.REJECTED):
+    if news is None:
+        return {"state": str(state), "message": message or UNRECORDED}
+    if state in SETTLED or news.state is State.REJECTED:
         if news.waits or not mine or news.state in _KNOWN_BY_GIT:
             state, message = news.state, next(iter(news.problems), news.message)
             message = f"waits for {news.waits}" if news.waits else message

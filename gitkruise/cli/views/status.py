@@ -19,6 +19,7 @@ from gitkruise.cli.views.resources import rollout_obj, shard_obj
 from gitkruise.gitops.inspect.cluster_view import WORKLOADS, Managed, as_recorded
 from gitkruise.gitops.inspect.explain import left_git
 from gitkruise.gitops.inspect.shard_holders import WITHOUT_SHARDS, ShardHolders
+from gitkruise.gitops.inspect.unit_objects import RECORD_IT, UNRECORDED, unrecorded_in
 from gitkruise.model.gitops.unit_state import LOOKS, SETTLED, State
 from gitkruise.printable import many, visible
 from gitkruise.wire.primitives.names import named, short_name
@@ -55,6 +56,8 @@ class StatusView:
     shards: ShardHolders = WITHOUT_SHARDS
     namespace: str = ""  # whose objects these are; "" for all
     left_out: int = 0  # objects in other states than those asked for
+    unrecorded: tuple[str, ...] = ()  # units of objects, of which nothing is recorded
+    units_unread: str = ""  # why Units of the cluster are not known
 
     def only(self, states: AbstractSet[State]) -> StatusView:
         """Return the view with the objects in `states`; with all if `states` is empty."""
@@ -78,6 +81,7 @@ def build_view(
     source: str,
     namespace: str,
     shards: ShardHolders = WITHOUT_SHARDS,
+    units_unread: str = "",
 ) -> StatusView:
     """Join live objects with the record, whose state wins where only git can know it.
 
@@ -107,7 +111,8 @@ def build_view(
     objects.sort(key=lambda m: (m.key.namespace, m.key.kind, m.key.name))
     return StatusView(
         objects=tuple(objects), units=tuple(units), now=now, cluster=cluster, source=source,
-        namespace=namespace, shards=shards,
+        namespace=namespace, shards=shards, units_unread=units_unread,
+        unrecorded=unrecorded_in((m.unit for m in live), units),
     )  # fmt: skip
 
 
@@ -160,27 +165,45 @@ def _header(view: StatusView, style: Style) -> Iterator[str]:
         if commit is not None and (known is None or _when(commit) > _when(known)):
             newest[unit.source] = commit
     for source, commit in newest.items():
-        who = f"{commit.author} · {ago(commit.time, view.now)}"
+        if not view.source and not commit.artifact:
+            continue  # known by the status of a Unit alone
+        who = f"{commit.author} · {ago(commit.time, view.now)}" if commit.author else ""
         where = f"{commit.artifact.partition('@')[0] or view.source}@{source}"
         room = style.width - len(f"{where}{commit.short}{who}") - 8
-        subject = shorten(commit.subject, max(room, 16))
-        yield f'{style.paint(where, "bold")}  {commit.short} "{subject}"  {who}'
+        told = _named(replace(commit, subject=shorten(commit.subject, max(room, 16))))
+        yield f"{style.paint(where, 'bold')}  {told}  {who}".rstrip()
     yield cluster
     yield from _shards(view, style)
     for unit in view.units:
         if view.shards.problem_of(unit.unit):
             continue  # named with its shard
         if unit.state in {State.REJECTED, State.UNKNOWN} or unit.problems or unit.waits:
-            at = f' at {unit.attempted.short} "{unit.attempted.subject}"' if unit.attempted else ""
+            at = f" at {_named(unit.attempted)}" if unit.attempted else ""
             held = view.shards.of(unit.unit)
             by = f"  shard {held.shard}, {held.replica}" if held is not None else ""
             yield f"{style.state(unit.state)}  unit {unit.unit}{at}{by}"
             waits = (f"waits for {unit.waits}",) if unit.waits else ()
             yield from (f"  {text}" for text in (*waits, *unit.problems[:3]) or (unit.message,))
+    yield from _unrecorded(view, style)
     for unit in view.units:
         if unit.chart is not None:
             yield f"unit {unit.unit}  {unit.chart}  sha256:{unit.chart.digest[:12]}"
         yield from (f"unit {unit.unit}  {base}" for base in unit.bases)
+
+
+def _unrecorded(view: StatusView, style: Style) -> Iterator[str]:
+    """Yield the units whose newest commit is not known, and why."""
+    if view.units_unread:
+        yield f"units of the cluster: not known: {view.units_unread}"
+    if view.unrecorded:
+        word = "unit" if len(view.unrecorded) == 1 else "units"
+        yield f"{style.state(State.UNKNOWN)}  {word} {_few(view.unrecorded)}"
+        yield f"  {UNRECORDED}"
+        yield f"  next: {RECORD_IT}"
+
+
+def _few(units: Sequence[str]) -> str:
+    return ", ".join(units[:_NAMED]) + (", …" if len(units) > _NAMED else "")
 
 
 def _shards(view: StatusView, style: Style) -> Iterator[str]:
@@ -193,8 +216,12 @@ def _shards(view: StatusView, style: Style) -> Iterator[str]:
             continue
         yield f"{style.state(State.UNKNOWN)}  shard {held.shard}: {held.problem}"
         lost = [u.unit for u in view.units if view.shards.of(u.unit) is held]
-        names = ", ".join(lost[:_NAMED]) + (", …" if len(lost) > _NAMED else "")
-        yield f"  {many(len(lost), 'unit')}" + (f": {names}" if lost else "")
+        yield f"  {many(len(lost), 'unit')}" + (f": {_few(lost)}" if lost else "")
+
+
+def _named(commit: GitCommit) -> str:
+    """Return a commit with its subject, which the status of a Unit does not have."""
+    return f'{commit.short} "{commit.subject}"' if commit.subject else commit.short
 
 
 def _when(commit: GitCommit) -> float:
@@ -227,6 +254,9 @@ def _why(m: Managed, promotion: PromotionRecord | None, now: datetime) -> str:
 
 def _next(view: StatusView) -> str:
     rejected = next((u for u in view.units if u.state is State.REJECTED), None)
+    if rejected is not None and not view.source:
+        space, _, name = rejected.unit.partition("/")
+        return f"kubectl describe unit {name} -n {space}"
     if rejected is not None and rejected.attempted is not None:
         return f"gitkruise plan {rejected.attempted.short}"
     guilty_first = sorted(view.objects, key=lambda m: m.rollout is not None and m.rollout.innocent)
@@ -268,6 +298,8 @@ def status_obj(view: StatusView) -> dict[str, Any]:
         **list_of("StatusList", items), "cluster": view.cluster, "units": units,
         **({"shards": shards} if shards else {}),
         **({"shardsUnknown": view.shards.unread} if view.shards.unread else {}),
+        **({"unrecorded": list(view.unrecorded)} if view.unrecorded else {}),
+        **({"unitsUnknown": view.units_unread} if view.units_unread else {}),
     }  # fmt: skip
 
 

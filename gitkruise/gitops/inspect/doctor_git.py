@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -11,13 +12,19 @@ from gitkruise.git.push.user_push import Publisher
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.config.loader import load_config
 from gitkruise.gitops.inspect.doctor_cluster import Check, bad, good, warn
-from gitkruise.gitops.inspect.wait import NO_RECORD, unrecorded_units
+from gitkruise.gitops.inspect.wait import (
+    NO_RECORD,
+    NO_SINK,
+    unrecorded_units,
+    unwritten_units,
+)
 from gitkruise.gitops.preview.inputs import config_at
 from gitkruise.gitops.status.reader import UnitNews, read_units, status_branches
 from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.printable import many
 
+_GIVE_SINK: Final = "name a Sink with git in spec.sinkRef"
 _NEW: Final = "push it; gitkruise run reads gitkruise.yaml when it starts"
 
 
@@ -106,12 +113,19 @@ def config_checks(folder: Path, path: Path | None) -> Iterator[Check]:
                 if repository.find(head, unit.spec.path) is None:
                     said = f"{unit.id}: there is no folder {unit.spec.path} at {head[:7]}"
                     yield bad("config", "unit", said, "correct spec.path, or its GitSource")
-            for cluster, ref in status_branches(repository).items():
-                recorded = [news.unit for news in read_units(repository, ref)]
-                for name in sorted(unrecorded_units(config, recorded)):
+            branches = status_branches(repository).items()
+            recorded = {cluster: _names(repository, ref) for cluster, ref in branches}
+            for name in sorted(unwritten_units(config, [*chain(*recorded.values())])):
+                yield warn("config", "unit", f"{name}: {NO_SINK}", _GIVE_SINK)
+            for cluster, names in recorded.items():
+                for name in sorted(unrecorded_units(config, names)):
                     yield warn("config", "unit", f"{name}: {NO_RECORD} (cluster {cluster})", _NEW)
     except DiagnosticError as error:
         yield _bad("config", "documents", error, "gitkruise validate gitkruise.yaml")
+
+
+def _names(repository: Repository, ref: str) -> list[str]:
+    return [news.unit for news in read_units(repository, ref)]
 
 
 def _counted(config: Config) -> str:

@@ -10,16 +10,17 @@ from typing import Final
 from gitkruise.errors import DiagnosticError, SourcePlace
 from gitkruise.git.manifests.reader import PLAIN, content_at
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.preview.inputs import config_at, read_side
+from gitkruise.gitops.preview.inputs import config_at, name_in_config, read_side
 from gitkruise.gitops.source.ancestry import leads_to
 from gitkruise.gitops.status.reader import UnitNews
-from gitkruise.model.gitops.config import Config
+from gitkruise.model.gitops.config import Config, Unit, resolve_reference
 from gitkruise.model.gitops.unit_state import SETTLED, State, stuck_for_good, worst
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
 
 NO_RECORD: Final = "the configuration names this unit, and no controller has recorded it yet"
+NO_SINK: Final = "it has no Sink with git, so no record says what becomes of its commits"
 _Error = tuple[str, str, tuple[SourcePlace, ...]]  # code, object, places
 
 
@@ -67,6 +68,23 @@ class WaitCondition:
         return [
             WaitResult(news=_no_news(name), met=None, why=NO_RECORD) for name in sorted(missing)
         ]
+
+    @property
+    def configured(self) -> set[str]:
+        """Return the units that the commit configures; none where it cannot be read."""
+        return {*self._stated().units}
+
+    def unwritten(self, units: Sequence[UnitNews]) -> set[str]:
+        """Return the units that the commit configures and no record will ever name."""
+        return unwritten_units(self._stated(), [news.unit for news in units])
+
+    def _stated(self) -> Config:
+        """Return what the commit configures; nothing where it cannot be read or says nothing."""
+        try:
+            found = self._config(self.commit)
+        except DiagnosticError:
+            return Config()  # as above
+        return found if any(map(name_in_config, found.units.values())) else Config()
 
     def _config(self, commit: str) -> Config:
         return self.config or config_at(self.repository, commit)
@@ -183,6 +201,20 @@ def unrecorded_units(config: Config, recorded: Collection[str]) -> set[str]:
     sinks = {config.units[name].spec.sink_ref for name in recorded if name in config.units}
     missing = config.units.keys() - set(recorded)
     return {name for name in missing if config.units[name].spec.sink_ref in sinks}
+
+
+def unwritten_units(config: Config, recorded: Collection[str]) -> set[str]:
+    """Return the units of a configuration without a record that have no Sink with git."""
+    missing = config.units.keys() - set(recorded)
+    return {name for name in missing if name_in_config(unit := config.units[name])
+            and not _may_be_recorded(unit, config)}  # fmt: skip
+
+
+def _may_be_recorded(unit: Unit, config: Config) -> bool:
+    """Return whether the Sink of a unit has git, or is known to the cluster alone."""
+    ref = unit.spec.sink_ref
+    sink = config.sinks.get(resolve_reference(ref, unit.namespace)) if ref else None
+    return ref is not None and (sink is None or sink.spec.git is not None)
 
 
 def _no_news(unit: str) -> UnitNews:

@@ -106,13 +106,48 @@ def test_a_configuration_in_the_repository_has_the_last_word(
     assert ended.obj["unit"] == "default/u", (unit, ended.err)
 
 
+def test_the_status_of_a_unit_is_its_record_where_no_repository_has_one(
+    gk: Caller, cluster: Path, tmp_path: Path
+) -> None:
+    spec = {"sourceRef": {"name": "nowhere"}, "path": "apps/prod"}
+    condition = {
+        "type": "Ready", "status": "False", "reason": "BuildFailed",
+        "message": "GK1203: unknown field", "lastTransitionTime": "2026-01-02T03:04:05Z",
+    }  # fmt: skip
+    status = {
+        "phase": "Rejected", "lastAttemptedRevision": f"main@sha1:{'3' * 40}",
+        "conditions": [condition],
+    }  # fmt: skip
+    told = ApiRequest(
+        verb="patch", resource=ResourceRef("gitkruise.io", "v1alpha1", "units"), namespace="shop",
+        name="prod", body={"status": status}, content_type="application/merge-patch+json",
+        subresource="status",
+    )  # fmt: skip
+    marks = {"commit": "2" * 40, "path": "c.yaml:1", "unit-ref": "shop/prod"}
+    at = ("--kubeconfig", str(cluster))
+    with applied(cluster, cloneset("v1", name="prodweb"), **marks):
+        send(cluster, _request("create", "Unit", "prod", spec), told)
+        shown = gk("status", *at, "--fail-on", "rejected", cwd=tmp_path)
+        units = gk("get", "units", "-n", "shop", "-o", "json", *at, cwd=tmp_path).obj["items"]
+        why = gk("why", "prodweb", "-n", "shop", *at, cwd=tmp_path)
+        send(cluster, _request("delete", "Unit", "prod"))
+    assert "! Rejected  unit shop/prod at 3333333\n  GK1203: unknown field" in shown.out
+    assert shown.out.startswith("cluster sandbox\n"), "no repository is named"
+    assert shown.out.endswith("Next: kubectl describe unit prod -n shop\n")
+    assert shown.code == 1
+    found = {item["name"]: (item["state"], item["message"]) for item in units}
+    assert found["prod"] == ("Rejected", "GK1203: unknown field")
+    assert "commit 3333333 was rejected, so what it asks is not live: GK1203" in why.out
+
+
 def test_a_broken_unit_is_named_and_none_is_invented(
     gk: Caller, here: Checkout, cluster: Path
 ) -> None:
     spec = {"sourceRef": {"name": "nowhere"}, "path": "apps/prod"}
-    send(cluster, _request("create", "Unit", "broken", spec))
-    ended = gk("plan", "--kubeconfig", str(cluster), cwd=here.folder)
-    send(cluster, _request("delete", "Unit", "broken"))
+    with applied(cluster, cloneset("v1", name="prodweb")):  # its namespace
+        send(cluster, _request("create", "Unit", "broken", spec))
+        ended = gk("plan", "--kubeconfig", str(cluster), cwd=here.folder)
+        send(cluster, _request("delete", "Unit", "broken"))
     assert (ended.code, "GK7049" in ended.err) == (2, True), ended.err
     assert "shop/broken (broken: GK" in ended.err
 

@@ -22,7 +22,7 @@ from gitkruise.gitops.inspect.doctor_cluster import (
 from gitkruise.kube.system.lease_terms import SYNC_LEASE
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 from tests.cli.calls import ROOT, Caller
-from tests.cli.commands.test_wait import CONFIG
+from tests.cli.commands.test_wait import CONFIG, UNIT, sinkless
 from tests.cli.console.test_exit_codes import kubeconfig
 from tests.cli.live import leases, send
 from tests.cli.shop import Checkout, cloneset, unit_record
@@ -81,19 +81,28 @@ def test_all_is_well(gk: Caller, sound: Checkout, own_cluster: Path) -> None:
     assert {i["verdict"] for i in ended.obj["items"]} == {"good"}
     assert items["git", "identity"]["message"] == "Dana K <dana@example.com>"
     assert items["git", "record"]["message"].startswith("cluster sandbox: 1 unit, last written")
-    assert items["config", "documents"]["message"] == "1 source, 1 unit, 0 sinks, 0 receivers"
+    assert items["config", "documents"]["message"] == "1 source, 1 unit, 1 sink, 0 receivers"
     assert "v1alpha1, v1beta1" in items["cluster", "kinds"]["message"]
     assert "gitkruise-sync is free" in items["cluster", "sync"]["message"]
 
 
 def test_a_unit_that_no_controller_has_recorded_is_named(gk: Caller, sound: Checkout) -> None:
     """A controller that runs does not read a changed gitkruise.yaml again."""
-    other = CONFIG[CONFIG.index("---") :].replace("name: shop,", "name: data,", 1)
+    other = UNIT.replace("name: shop,", "name: data,", 1)
     sound.commit("another unit", {"gitkruise.yaml": CONFIG + other})
     items = gk("doctor", "config", "-o", "json", cwd=sound.folder, **WHO).obj["items"]
     (told,) = (item for item in items if item["name"] == "unit")
     assert (told["verdict"], told["message"].partition(":")[0]) == ("warning", "shop/data")
     assert "no controller has recorded it" in told["message"]
+
+
+def test_a_unit_that_nothing_records_is_named(gk: Caller, sound: Checkout) -> None:
+    other = sinkless(UNIT).replace("name: shop,", "name: data,", 1)
+    sound.commit("another unit", {"gitkruise.yaml": CONFIG + other})
+    items = gk("doctor", "config", "-o", "json", cwd=sound.folder, **WHO).obj["items"]
+    (told,) = (item for item in items if item["name"] == "unit")
+    assert (told["verdict"], told["message"].partition(":")[0]) == ("warning", "shop/data")
+    assert "it has no Sink with git" in told["message"]
 
 
 @pytest.mark.slow

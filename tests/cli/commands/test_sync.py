@@ -38,7 +38,7 @@ class Synced:
 
     def push(self, text: str, config: str = CONFIG) -> str:
         config = config.replace("url: .", f"url: {self.checkout.folder}, ref: {{branch: main}}")
-        config = config.replace("path: apps", "path: apps, sinkRef: {name: out}") + SINK
+        config = config.replace("sinkRef: {name: here}", "sinkRef: {name: out}") + SINK
         files: dict[str, str | None] = {"gitkruise.yaml": config, "apps/c.yaml": SPACE + text}
         return self.checkout.commit("change", files)
 

@@ -16,17 +16,28 @@ from tests.cli.calls import Caller, Ended
 from tests.cli.shop import REJECTED, Checkout, cloneset, unit_record
 from tests.git.repos import run_git
 
-CONFIG = """\
-apiVersion: gitkruise.io/v1alpha1
-kind: GitSource
-metadata: {name: here, namespace: shop}
-spec: {url: .}
+UNIT = """\
 ---
 apiVersion: gitkruise.io/v1alpha1
 kind: Unit
 metadata: {name: shop, namespace: shop}
-spec: {sourceRef: {name: here}, path: apps}
+spec: {sourceRef: {name: here}, path: apps, sinkRef: {name: here}}
 """
+CONFIG = f"""\
+apiVersion: gitkruise.io/v1alpha1
+kind: GitSource
+metadata: {{name: here, namespace: shop}}
+spec: {{url: .}}
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Sink
+metadata: {{name: here, namespace: shop}}
+spec: {{git: {{sourceRef: {{name: here}}}}}}
+{UNIT}"""
+
+
+def sinkless(config: str) -> str:
+    return config.replace(", sinkRef: {name: here}", "")
 
 
 class Story:
@@ -137,7 +148,7 @@ def test_a_unit_that_left_the_configuration_has_the_state_of_its_record(
 def test_a_unit_that_no_controller_follows_yet_is_awaited(gk: Caller, tmp_path: Path) -> None:
     """A running controller does not read a changed gitkruise.yaml again."""
     story = Story(Checkout(tmp_path))
-    more = CONFIG + "---\n" + CONFIG.partition("---\n")[2].replace("shop,", "data,", 1)
+    more = CONFIG + UNIT.replace("shop,", "data,", 1)
     files: dict[str, str | None] = {"gitkruise.yaml": more, "apps/c.yaml": cloneset("v3")}
     added = story.checkout.commit("another unit", files)
     story.record(added, State.DONE)
@@ -155,7 +166,9 @@ def test_a_unit_that_no_controller_follows_yet_is_awaited(gk: Caller, tmp_path: 
 def test_an_error_of_this_machine_hides_no_change(gk: Caller, tmp_path: Path) -> None:
     """The controller has the chart: it must read new values before they are live."""
     chart = "render: {kind: helm, helm: {repository: 'https://charts.example', chart: web,"
-    config = CONFIG.replace("path: apps", f"{chart} version: 1.0.0, valuesFiles: [values.yaml]}}}}")
+    config = sinkless(CONFIG).replace(
+        "path: apps", f"{chart} version: 1.0.0, valuesFiles: [values.yaml]}}}}"
+    )
     checkout = Checkout(tmp_path)
     story = Story(checkout)
     one = checkout.commit("chart", {"gitkruise.yaml": config, "values.yaml": "a: 1\n"})
@@ -233,6 +246,35 @@ def test_without_any_record_it_waits_and_says_so(gk: Caller, checkout: Checkout)
     checkout.commit("one", {"c.yaml": cloneset()})
     ended = gk("wait", "--timeout", "1ms", cwd=checkout.folder)
     assert (ended.code, "is gitkruise running?" in ended.err) == (6, True)
+
+
+def test_a_unit_that_nothing_records_cannot_be_awaited(gk: Caller, checkout: Checkout) -> None:
+    """Its Sink has no git: the time limit would be the only end."""
+    commit = checkout.commit("one", {"gitkruise.yaml": sinkless(CONFIG), "apps/c.yaml": cloneset()})
+    for words in ([], ["shop"]):
+        ended = gk("wait", *words, cwd=checkout.folder)
+        assert ended.code == 2
+        assert f"{commit[:7]}: no unit of it can be awaited: shop/shop" in ended.err
+        assert "it has no Sink with git" in ended.err
+
+
+def test_a_unit_that_nothing_records_is_named_beside_others(gk: Caller, tmp_path: Path) -> None:
+    story = Story(Checkout(tmp_path))
+    more = CONFIG + sinkless(UNIT).replace("shop,", "data,", 1)
+    added = story.checkout.commit("another unit", {"gitkruise.yaml": more})
+    story.record(added, State.DONE)
+    ended = wait(gk, story, added)
+    assert ended.code == 0
+    assert "unit shop/data is not awaited: it has no Sink with git" in ended.err
+    assert wait(gk, story, added, "data").code == 2
+
+
+def test_a_name_that_no_unit_has_is_refused(gk: Caller, checkout: Checkout) -> None:
+    checkout.commit("one", {"gitkruise.yaml": CONFIG, "apps/c.yaml": cloneset()})
+    ended = gk("wait", "HEAD", cwd=checkout.folder)
+    assert ended.code == 2
+    assert "unit HEAD: neither recorded nor in the configuration" in ended.err
+    assert "--commit names a commit" in ended.err
 
 
 @pytest.mark.slow

@@ -108,6 +108,27 @@ def test_an_object_that_a_newer_commit_has_not_reached_waits(checkout: Checkout)
         assert [m.state for m in shown.objects if m.key == CHECKOUT] == [state]
 
 
+def test_units_without_a_record_are_named_with_what_does_not_show(checkout: Checkout) -> None:
+    known = standing(checkout, rejected=False)
+    assert known.unrecorded == ()
+    alone = build_view(LIVE, [], LATER, cluster="sandbox", source="", namespace="")
+    lines = [*status_lines(alone, style(120), wide=False)]
+    assert lines[:4] == [
+        "cluster sandbox", "? Unknown  unit shop/shop",
+        "  its record is not known here: a newer commit that waits or was rejected does not show",
+        "  next: name the repository of its record with --repo, or give it a Sink with git",
+    ]  # fmt: skip
+    assert status_obj(alone)["unrecorded"] == ["shop/shop"]
+    assert "unrecorded" not in status_obj(known)
+    blind = build_view(
+        LIVE, [], LATER, cluster="sandbox", source="", namespace="", units_unread="no units for you"
+    )
+    assert "units of the cluster: not known: no units for you" in [
+        *status_lines(blind, style(120), wide=False)
+    ]
+    assert status_obj(blind)["unitsUnknown"] == "no units for you"
+
+
 def test_an_artifact_is_named_instead_of_the_repository_of_the_record(checkout: Checkout) -> None:
     artifact = "oci://registry.example/shop/app@sha256:" + "a" * 64
     units = [

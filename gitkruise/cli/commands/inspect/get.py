@@ -147,7 +147,7 @@ async def _get(options: GetOptions, choice: ClusterChoice) -> int:
         survey = _survey(chosen, options, scope, on_screen=_on_screen(options, environment))
         await survey.look()
         reader = _ItemReader(survey, options, scope)
-        await reader.read_shards(chosen)
+        await reader.read_units(chosen)
         await reader.read_records(chosen.name)
         if options.watch:
             return await _watch(reader, chosen, environment)
@@ -196,10 +196,11 @@ class _ItemReader:
 
     def __init__(self, survey: Survey, options: GetOptions, scope: str) -> None:
         from gitkruise.gitops.inspect.shard_holders import WITHOUT_SHARDS  # noqa: PLC0415
+        from gitkruise.gitops.inspect.unit_objects import UnitObjects  # noqa: PLC0415
 
         self.survey, self.options, self._scope = survey, options, scope
         self._units: list[UnitNews] = []
-        self._shards = WITHOUT_SHARDS
+        self._shards, self._declared = WITHOUT_SHARDS, UnitObjects()
         self.stale: list[str] = []  # lines that give the reason why the records are not fresh
 
     async def read_records(self, cluster: str) -> None:
@@ -220,25 +221,30 @@ class _ItemReader:
         if (self._units, self.stale) != before:
             self.survey.changed.set()
 
-    async def read_shards(self, chosen: ChosenCluster) -> None:
-        """Read which replica has which shard of the units; standard error hears why not."""
+    async def read_units(self, chosen: ChosenCluster) -> None:
+        """Read the Units of the cluster, and which replica has which shard of the units; standard
+        error hears why not."""
         from gitkruise.gitops.cluster.engine import LEASE_NAMESPACE  # noqa: PLC0415
         from gitkruise.gitops.inspect.shard_holders import read_holders  # noqa: PLC0415
+        from gitkruise.gitops.inspect.unit_objects import read_unit_objects  # noqa: PLC0415
 
         if self.options.wanted.noun != "units":
             return
-        now, before = chosen.clock.now(), self._shards
+        now, before = chosen.clock.now(), (self._shards, self._declared)
         self._shards = await read_holders(chosen.transport, LEASE_NAMESPACE, SYNC_LEASE, now)
-        if self._shards.unread and self._shards != before:
+        self._declared = await read_unit_objects(chosen.transport, chosen.name)
+        if self._shards.unread and self._shards != before[0]:
             tell(f"shards: not known: {self._shards.unread}")
-        if self._shards != before:
+        if self._declared.unread and self._declared != before[1]:
+            tell(f"units of the cluster: not known: {self._declared.unread}")
+        if (self._shards, self._declared) != before:
             self.survey.changed.set()
 
     async def follow_records(self, chosen: ChosenCluster) -> None:
-        """Read the records and the holders of shards again and again, until cancelled."""
+        """Read records, Units and the holders of shards again and again, until cancelled."""
         while self.options.repository or self.options.wanted.noun == "units":
             await chosen.clock.sleep(_RECORDS_S)
-            await self.read_shards(chosen)
+            await self.read_units(chosen)
             await self.read_records(chosen.name)
 
     def picture(self, now: datetime) -> tuple[list[Managed], list[Item]]:
@@ -248,7 +254,8 @@ class _ItemReader:
         noun, name = self.options.wanted.noun, self.options.wanted.name
         if noun == "units":
             managed = self.survey.managed(now)
-            units = resources.units(managed, self._units, self._scope, self._shards)
+            news = self._declared.beside(self._units)
+            units = resources.units(managed, news, self._scope, self._shards)
             return [], self.options.filters.items(u for u in units if name in {"", u["name"]})
         found = [m for m in self.survey.managed(now, name=name) if m.key.kind != "Event"]
         if name and not found and not self.options.watch:

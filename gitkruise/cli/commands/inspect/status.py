@@ -68,7 +68,8 @@ def status(ctx: click.Context, /, cluster: ClusterChoice, **flags: Any) -> None:
       gitkruise status --fail-on stuck,rejected -o json
       gitkruise status --all-clusters --repo ~/shop-deploy
 
-    Requested and rejected commits are read from the status branch, if a repository is found.
+    Requested and rejected commits are read from the status branch, if a repository is found, and
+    from Units of the cluster.
     """
     failing, wanted = parse_states(flags["fail_on"]), parse_states(flags["states"])
     namespace = "" if flags["all_namespaces"] else flags["namespace"]
@@ -130,6 +131,7 @@ async def _survey(choice: ClusterChoice, namespace: str, source: str, path: str)
         from gitkruise.gitops.cluster.engine import LEASE_NAMESPACE  # noqa: PLC0415
         from gitkruise.gitops.inspect.cluster_view import WORKLOADS, Survey  # noqa: PLC0415
         from gitkruise.gitops.inspect.shard_holders import read_holders  # noqa: PLC0415
+        from gitkruise.gitops.inspect.unit_objects import read_unit_objects  # noqa: PLC0415
         from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
         survey = Survey(
@@ -137,9 +139,10 @@ async def _survey(choice: ClusterChoice, namespace: str, source: str, path: str)
         )
         await survey.look()
         now = chosen.clock.now()
-        units = await asyncio.to_thread(units_at_hand, chosen.name, path) if path else []
+        recorded = await asyncio.to_thread(units_at_hand, chosen.name, path) if path else []
+        declared = await read_unit_objects(chosen.transport, chosen.name)
         shards = await read_holders(chosen.transport, LEASE_NAMESPACE, SYNC_LEASE, now)
         return build_view(
-            survey.managed(now), units, now,
+            survey.managed(now), declared.beside(recorded), now, units_unread=declared.unread,
             cluster=chosen.name, source=source, namespace=namespace, shards=shards,
         )  # fmt: skip

@@ -75,6 +75,8 @@ async def _ask(
     choice: ClusterChoice, namespace: str, kind: GroupKind, name: str, path: str
 ) -> tuple[Why, AgentActivity, Records, datetime]:
     async with connected(choice, read_environment()) as chosen:
+        from gitkruise.gitops.inspect.unit_objects import read_unit_objects  # noqa: PLC0415
+
         survey = await read_kind(chosen, kind, namespace or chosen.namespace)
         now = chosen.clock.now()
         found = next(iter(survey.managed(now, name=name)), None)
@@ -82,6 +84,8 @@ async def _ask(
             raise not_found(name, kind, survey, now)
         commits = frozenset({found.commit})
         records = await asyncio.to_thread(records_at_hand, chosen.name, path, commits)
+        declared = await read_unit_objects(chosen.transport, chosen.name)
+        records = replace(records, units=declared.beside(records.units))
         return *await ask(chosen, survey, found, records), records, now
 
 
@@ -157,7 +161,7 @@ def why_lines(
                 f"     {part}" for part in textwrap.wrap(line, room, subsequent_indent="  ")
             )
     if not answer.reasons:
-        yield "     nothing holds it: the object is in the state that git requests"
+        yield f"     nothing holds it: the object is in the state that {_asking(answer)} requests"
     if answer.division is not None:
         found = answer.division
         said = f"WorkloadSpread {found.spread} divides its pods: {found.text}"
@@ -170,6 +174,14 @@ def why_lines(
     if wide and answer.held:
         yield ""
         yield from _pod_lines(answer)
+
+
+def _asking(answer: Why) -> str:
+    """Return what asks for the state of an object: git, a commit of it, or the object alone."""
+    m = answer.managed
+    if not m.unit:
+        return "its spec"
+    return "git" if answer.unit is not None else f"commit {m.commit[:7]}"
 
 
 def _budget_lines(answer: Why, room: int) -> Iterator[str]:
@@ -209,6 +221,10 @@ def _git_lines(answer: Why, m: Managed, records: Records, now: datetime) -> Iter
         yield f"artifact {m.artifact}"
     if m.path:
         yield f"file     {m.path}" + (f"   unit {m.unit}" if m.unit else "")
+    if m.unit and answer.unit is None:
+        from gitkruise.gitops.inspect.unit_objects import UNRECORDED  # noqa: PLC0415  the model
+
+        yield f"git      {UNRECORDED}"
     if answer.step is not None:
         asked, step = answer.step.asked, answer.step
         amount = "all" if asked == step.replicas else f"{asked} of {step.replicas}"
@@ -279,6 +295,7 @@ def why_obj(answer: Why, records: Records) -> dict[str, Any]:
         },
         "state": str(answer.state),
         "message": answer.message,
+        "recorded": answer.unit is not None,
         "reasons": list(answer.reasons),
         "next": list(answer.next),
         "held": [{"pod": h.pod, "why": str(h.why), "detail": h.detail} for h in answer.held],

@@ -1,0 +1,89 @@
+"""Units that are objects of the cluster: their status, for commands without their records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gitkruise.errors import Forbidden, NotFound
+from gitkruise.gitops.status.reader import UnitNews
+from gitkruise.kube.client.discovery import listed
+from gitkruise.kube.client.transport import Transport
+from gitkruise.model.gitops.config import GROUP
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.unit_state import CHOSEN, State
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import ResourceRef
+from gitkruise.wire.primitives.times import parse_time
+
+UNRECORDED: Final = "its record is not known here: a newer commit that waits or was rejected does not show"
+RECORD_IT: Final = "name the repository of its record with --repo, or give it a Sink with git"
+_UNITS: Final = ResourceRef(GROUP, "v1alpha1", "units")
+_UNSEEN: Final = "it has no status: no controller has looked at it yet"
+_WAITS: Final = "waits for "
+
+
+@dataclass(frozen=True, slots=True)
+class UnitObjects:
+    """The states of units that are objects; `unread` is why they are not known."""
+
+    units: tuple[UnitNews, ...] = ()
+    unread: str = ""
+
+    def beside(self, recorded: Iterable[UnitNews]) -> tuple[UnitNews, ...]:
+        """Return the records of a repository, and these units where it has none."""
+        found = {news.unit: news for news in recorded}
+        more = (news for news in self.units if news.unit not in found)
+        return *found.values(), *more
+
+
+async def read_unit_objects(transport: Transport, cluster: str) -> UnitObjects:
+    """Read the Units of all namespaces. Raises ApiError."""
+    try:
+        return UnitObjects(tuple(news_of(obj, cluster) for obj in await listed(transport, _UNITS)))
+    except NotFound:  # not served: there are none
+        return UnitObjects()
+    except Forbidden as error:
+        return UnitObjects(unread=error.message)
+
+
+def unrecorded_in(units: Iterable[str], recorded: Sequence[UnitNews]) -> tuple[str, ...]:
+    """Return the units among the marks of live objects of which nothing is recorded."""
+    known = {news.unit for news in recorded}
+    return tuple(sorted({unit for unit in units if unit} - known))
+
+
+def news_of(obj: Obj, cluster: str) -> UnitNews:
+    """Return what the status of a Unit says."""
+    status: Mapping[str, Any] = obj.get("status") or {}
+    conditions = status.get("conditions") or ()
+    ready: Mapping[str, Any] = next((c for c in conditions if c["type"] == "Ready"), {})
+    phase = str(status.get("phase", ""))
+    state = State(phase) if phase in set(State) else State.UNKNOWN
+    message = str(ready.get("message", _UNSEEN))
+    failed = ready.get("status") == "False" and ready.get("reason") not in CHOSEN
+    waits = message.removeprefix(_WAITS) if message.startswith(_WAITS) else ""
+    return UnitNews(
+        unit=f"{obj['metadata']['namespace']}/{obj['metadata']['name']}",
+        cluster=cluster,
+        source=str(get(obj, "status", "lastAttemptedRevision", default="")).partition("@")[0],
+        state=state,
+        message=message,
+        since=parse_time(ready.get("lastTransitionTime")),
+        attempted=_commit(status, "lastAttemptedRevision"),
+        applied=_commit(status, "lastAppliedRevision"),
+        causal=_commit(status, "causalRevision"),
+        problems=(message,) if failed and not waits else (),
+        waits=waits,
+        path=str(get(obj, "spec", "path", default="")),
+    )
+
+
+def _commit(status: Mapping[str, Any], field: str) -> GitCommit | None:
+    """Return the commit of a revision such as `main@sha1:<hex>`; of an artifact its digest."""
+    revision = str(status.get(field) or "")
+    if not revision:
+        return None
+    return GitCommit(id=revision.rpartition(":")[2], artifact=str(status.get("artifact", "")))

@@ -1,0 +1,101 @@
+"""Units of the cluster as commands read them: their status says what their record says."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gitkruise.errors import Finding, Forbidden, NotFound
+from gitkruise.gitops.inspect.unit_objects import (
+    UnitObjects,
+    news_of,
+    read_unit_objects,
+    unrecorded_in,
+)
+from gitkruise.gitops.resources.conditions import ConditionContext, broken_unit, unit_status
+from gitkruise.gitops.status import reader
+from gitkruise.model.gitops.config import Reference, Unit, UnitSpec
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.gitops.unit_state import State
+from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
+from tests.worlds import START
+
+OBJ: dict[str, Any] = {
+    "kind": "Unit", "metadata": {"name": "web", "namespace": "shop"}, "spec": {"path": "apps/web"},
+}  # fmt: skip
+SPEC = UnitSpec(source_ref=Reference("src"))
+WRONG = Finding(code="GK1203", message='unknown field "partiton"')
+RECORD = UnitRecord(
+    unit="shop/web", cluster="prod", source="main", state=State.DONE, message="all is live",
+    since=START, attempted=GitCommit(id="3" * 40), applied=GitCommit(id="2" * 40),
+    causal=GitCommit(id="1" * 40), path="apps/web",
+)  # fmt: skip
+RECORDS = [replace(RECORD, state=state) for state in State] + [
+    replace(RECORD, state=State.WAITING, message="waits for approval (x)", waits="approval (x)"),
+    replace(RECORD, state=State.REJECTED, message=str(WRONG), findings=(WRONG,)),
+    replace(RECORD, state=State.STUCK, attempted=None, applied=None, causal=None),
+]
+
+
+def declared(record: UnitRecord) -> dict[str, Any]:
+    status = unit_status(Unit("shop", "web", SPEC), record, None, ConditionContext(OBJ, START))
+    return {**OBJ, "status": status}
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=[f"{r.state} {r.waits}" for r in RECORDS])
+def test_a_status_says_what_the_record_says(record: UnitRecord) -> None:
+    told, wanted = news_of(declared(record), "prod"), reader.news_of(record)
+    fields = ("unit", "cluster", "state", "message", "since", "attempted", "applied", "waits",
+              "path")  # fmt: skip
+    for field in fields:
+        assert getattr(told, field) == getattr(wanted, field), field
+    if record.findings:
+        assert told.problems == (record.message,)
+
+
+def test_a_unit_without_a_status_is_unknown() -> None:
+    told = news_of(OBJ, "prod")
+    assert (told.state, told.attempted) == (State.UNKNOWN, None)
+    assert "no controller has looked at it yet" in told.message
+
+
+def test_a_unit_that_does_not_run_is_rejected_with_the_reason() -> None:
+    broken = {**OBJ, "status": broken_unit(WRONG, ConditionContext(OBJ, START))}
+    told = news_of(broken, "prod")
+    assert told.state is State.REJECTED
+    assert 'unknown field "partiton"' in told.problems[0]
+
+
+def test_a_repository_has_the_last_word() -> None:
+    recorded = replace(reader.news_of(RECORD), message="of the repository")
+    found = UnitObjects((news_of(declared(RECORD), "prod"), news_of(OBJ | {
+        "metadata": {"name": "db", "namespace": "shop"}}, "prod")))  # fmt: skip
+    told = {news.unit: news.message for news in found.beside([recorded])}
+    assert told["shop/web"] == "of the repository"
+    assert set(told) == {"shop/web", "shop/db"}
+    assert unrecorded_in(["shop/web", "", "shop/x", "shop/x"], found.units) == ("shop/x",)
+
+
+class Answering:
+    """An API server that answers each request alike."""
+
+    def __init__(self, answer: Exception | list[dict[str, Any]]) -> None:
+        self.answer = answer
+
+    async def send(self, request: ApiRequest) -> ApiReply:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return ApiReply(200, {"items": self.answer, "metadata": {}})
+
+
+def test_what_may_not_be_read_is_not_taken_for_none() -> None:
+    def read(answer: Exception | list[dict[str, Any]]) -> UnitObjects:
+        return asyncio.run(read_unit_objects(Answering(answer), "prod"))  # type: ignore[arg-type]  # it only sends
+
+    assert read(NotFound("no such kind")) == UnitObjects()
+    assert read(Forbidden("no units for you")) == UnitObjects(unread="no units for you")
+    assert [news.unit for news in read([declared(RECORD)]).units] == ["shop/web"]
