@@ -115,8 +115,8 @@ def test_units_without_a_record_are_named_with_what_does_not_show(checkout: Chec
     lines = [*status_lines(alone, style(120), wide=False)]
     assert lines[:4] == [
         "cluster sandbox", "? Unknown  unit shop/shop",
-        "  its record is not known here: a newer commit that waits or was rejected does not show",
-        "  next: name the repository of its record with --repo, or give it a Sink with git",
+        "  its record is not known here: a newer or rejected commit does not show",
+        "  next: name the repository of its record (--repo), or give it a Sink with git",
     ]  # fmt: skip
     assert status_obj(alone)["unrecorded"] == ["shop/shop"]
     assert "unrecorded" not in status_obj(known)
