@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import msgspec
 
-from gitkruise.errors import ApiError
+from gitkruise.errors import ApiError, WatchExpired
 from gitkruise.kube.cache.list_watch import (
     SILENCE_S,
     Empty,
@@ -25,6 +25,7 @@ from gitkruise.kube.cache.list_watch import (
     Watching,
     WatchReply,
     WatchState,
+    error_in,
     pause,
     step,
     wanted,
@@ -84,8 +85,8 @@ class Informer:
                 async with aclosing(self._watch(request)) as replies:
                     async for reply in replies:
                         state = self._take(state, reply)
-                        if not isinstance(state, Watching):
-                            break
+                        if not isinstance(state, Watching) or error_in(reply):
+                            break  # the pause after a failure comes before the next request
             else:
                 state = self._take(state, await self._list(request))
 
@@ -124,7 +125,11 @@ class Informer:
                     self._store.apply(self.feed, event)
             except (msgspec.ValidationError, KeyError) as error:
                 log.warning(log_line("object-skipped", kind=self.feed.kind, error=error))
-        self._say(reply.error if isinstance(reply, Failed) else None)
+        failure = error_in(reply)
+        if isinstance(failure, WatchExpired) and not isinstance(state, Empty):
+            log.info(log_line("watch-expired", kind=self.feed))  # no failure: a list follows
+        else:
+            self._say(failure)
         if isinstance(after, Watching):
             self.synced.set()
         return after

@@ -189,6 +189,17 @@ def step(state: WatchState, reply: WatchReply, feed: Feed) -> tuple[WatchState, 
             raise AssertionError(f"{type(reply).__name__} answers nothing {state} asked for")
 
 
+def error_in(reply: WatchReply) -> ApiError | None:
+    """Return the error of a failed request, or the one that a watch told; None without one."""
+    match reply:
+        case Failed(error=error):
+            return error
+        case Got(event=event) if event.type == "ERROR":
+            return api_error(event.object, int(event.object.get("code") or 500))
+        case _:
+            return None
+
+
 def version_of(obj: Obj) -> str:
     if isinstance(obj, RawObject):
         return meta_of(obj).resource_version
@@ -225,8 +236,8 @@ def _listed(state: Empty | Paging, body: Obj, feed: Feed) -> tuple[WatchState, l
 
 
 def _changed(state: Watching, event: WatchEvent, feed: Feed) -> tuple[WatchState, list[StoreEvent]]:
-    if event.type == "ERROR":
-        return _failed(state, api_error(event.object, int(event.object.get("code") or 500))), []
+    if error := error_in(Got(event)):
+        return _failed(state, error), []
     after = Watching(version_of(event.object) or state.version)
     if event.type == "BOOKMARK":
         return after, []

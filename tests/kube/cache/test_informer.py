@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
+from typing import ClassVar
 
-from gitkruise.errors import Forbidden, Unavailable
+import pytest
+
+from gitkruise.errors import ApiError, Forbidden, Unavailable, WatchExpired
 from gitkruise.kube.cache.informer import Informer
 from gitkruise.kube.cache.list_watch import SILENCE_S, Feed
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.workloads.pod import POD
-from gitkruise.wire.primitives.requests import ApiRequest, WatchEvent
+from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
 from tests.kube.toy import PODS, Fault, Toy
 
 FEED = Feed(ref=PODS, kind="Pod")
@@ -91,6 +94,62 @@ def test_expiry_means_one_new_list() -> None:
     _, store, _ = played(toy, forget)
     assert names(store) == ["there"]
     assert [r.verb for r in toy.requests] == ["list", "list"]
+
+
+@pytest.mark.parametrize("refused", [True, False], ids=["refused", "told"])
+def test_an_expired_version_is_no_failure(
+    caplog: pytest.LogCaptureFixture, *, refused: bool
+) -> None:
+    """The API server has forgotten what the watch begins at: a list follows immediately."""
+
+    class Expiring(Toy):
+        seen: ClassVar[list[ApiError | None]] = []
+
+        async def send(self, request: ApiRequest) -> ApiReply:
+            self.seen.append(informers[0].error if informers else None)
+            return await super().send(request)
+
+        async def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
+            if len(self.seen) > 1:
+                async for event in super().watch(request):
+                    yield event
+                return
+            if refused:
+                raise WatchExpired("too old resource version: 1 (2)")
+            gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+            yield WatchEvent(type="ERROR", object=gone)
+
+    informers: list[Informer] = []
+    toy = Expiring()
+    toy.make(PODS, "there")
+    clock, store = ManualClock(), InformerCache()
+    informers.append(Informer(FEED, toy, store, clock))
+
+    async def main() -> None:
+        running = asyncio.ensure_future(informers[0].run())
+        await clock.sleep(60)
+        running.cancel()
+
+    clock.run(main())
+    assert toy.seen == [None, None]
+    assert names(store) == ["there"]
+    assert "watch-failed" not in caplog.text
+
+
+def test_an_error_in_a_watch_is_shown() -> None:
+    class Broken(Toy):
+        watches = 0
+
+        async def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
+            self.watches += 1
+            status = {"kind": "Status", "code": 500, "reason": "InternalError", "message": "oops"}
+            yield WatchEvent(type="ERROR", object=status)
+
+    errors: list[str] = []
+    toy = Broken()
+    played(toy, lambda _, informer: errors.append(str(informer.error)))
+    assert errors == ["oops"]
+    assert 2 <= toy.watches <= 20, "there are pauses"
 
 
 def test_long_lists_come_in_pages() -> None:

@@ -111,7 +111,8 @@ async def _cluster(areas: Sequence[str], choice: ClusterChoice) -> list[Check]:
         finding = error.findings[0]
         why = next((text for label, text in finding.notes if label == ""), "")
         text = f"{finding.code}: {finding.message}" + (f" ({why})" if why else "")
-        found.append(bad("cluster", "server", text, "check the address, and kubectl version"))
+        next_ = dict(finding.notes).get("next", "check the address, and kubectl version")
+        found.append(bad("cluster", "server", text, next_))
     return found
 
 
