@@ -115,11 +115,10 @@ def budgets_of_workload(view: ClusterView, key: ObjectKey) -> Iterable[ObjectKey
 
 def budgets_of_pod(view: ClusterView, key: ObjectKey) -> Iterable[ObjectKey]:
     """Budgets that a change of a pod concerns; all of its namespace when it is gone."""
-    pod = view.pod(key)
-    name = related_budget(pod.annotations) if pod is not None else ""
-    if name and view.get(ObjectKey(*BUDGET, key.namespace, name)) is not None:
-        return (ObjectKey(*BUDGET, key.namespace, name),)
-    return [budget.key for budget in budgets_in(view, key.namespace)]
+    budgets = [budget.key for budget in budgets_in(view, key.namespace)]
+    pod = view.pod(key) if budgets else None
+    named = ObjectKey(*BUDGET, key.namespace, related_budget(pod.annotations) if pod else "")
+    return [named] if named in budgets else budgets
 
 
 def means(budget: BudgetFacts, workload: BudgetTarget | None, labels: Mapping[str, str]) -> bool:

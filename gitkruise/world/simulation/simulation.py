@@ -8,6 +8,7 @@ same Trace.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -95,10 +96,11 @@ class Simulation:
         stored = ((w.kind, world.catalog.stored(w.kind)) for w in workloads)
         self._cluster_wide = {kind for kind, found in stored if found and not found.namespaced}
         self._naming = [w.named_by for w in workloads if w.named_by is not nobody]
-        self._watches: dict[tuple[str, str], list[Find]] = {}
-        for workload in workloads:
-            for kind, find in (*workload.watches.items(), *workload.hears.items()):
-                self._watches.setdefault(kind, []).append(find)
+        self._watches = [
+            (workload.kind, kind, find)
+            for workload in workloads
+            for kind, find in (*workload.watches.items(), *workload.hears.items())
+        ]
         self._seen = world.version
         self._dirty: dict[ObjectKey, None] = {}
         self._idle: set[ObjectKey] = set()  # their spec concerns no controller
@@ -160,6 +162,10 @@ class Simulation:
         records = self.world.records_since(self._seen)
         self._seen = self.world.version
         owners: set[tuple[str, str, str, str]] = set()
+        watches: dict[tuple[str, str], list[Find]] = defaultdict(list)
+        for woken, watched, find in self._watches:
+            if self.world.state.knows(woken):  # otherwise nothing is there to wake
+                watches[watched].append(find)
         for record in records:
             key = record.key
             kind = key[:2]
@@ -167,7 +173,7 @@ class Simulation:
                 self._dirty[key] = None
             if kind == _PODS:
                 self._note_pod(record, acted)
-            for find in self._watches.get(kind, ()):
+            for find in watches[kind]:
                 self._dirty.update(dict.fromkeys(find(self.world, key)))
             _add_owners(owners, record)
         for owner in map(_owner, owners):

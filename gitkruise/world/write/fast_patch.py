@@ -130,8 +130,6 @@ def _patch_part(
     if len(news) < len(patch):
         for name in patch.keys() - news.keys():
             out.pop(name, None)
-    if part == "status" and kind.group_kind == POD:
-        made[part] = with_unset_times(POD, made, {part: old})[part]
     return bool(out)
 
 
@@ -145,7 +143,8 @@ def _changed_fields(
     news: Obj = lay(old, patch, node) if lay is strategic_patch else lay(old, patch)
     if news == old or (part == "spec" and not only_images(old, news)):
         return None
-    return news
+    timed: Obj = with_unset_times(POD, {part: news}, {part: old})[part]
+    return timed
 
 
 def _touches_only(body: Any, part: str, words: frozenset[str]) -> bool:
