@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any, Final
 
 from gitkruise.admission.builtin.endpoints import ENDPOINTS, SLICE
@@ -78,7 +77,7 @@ class EndpointsController:
                 return earliest(*map(self._rests, self._dirty), self._backoff.next())
             for key in due:
                 del self._dirty[key]
-                self._backoff.attempt(key, now, partial(self._settle, world, key))
+                self._backoff.attempt(key, now, self._settle, world, key)
         raise AssertionError("the endpoints never settle")
 
     def _rests(self, key: ObjectKey) -> datetime:
@@ -97,19 +96,18 @@ class EndpointsController:
             self._start_over(world, now)
         else:
             for record in records:
-                read = partial(self._read, world, record)
-                self._backoff.attempt(("read", record.key), now, read)
+                self._backoff.attempt(("read", record.key), now, self._read, world, record)
         self._written.clear()
 
     def _start_over(self, world: World, now: datetime) -> None:
         self._selections, self._watched, self._dirty = Selections(), {}, {}
         for service in world.objects(SERVICE):
             key = _key(SERVICE, service)
-            self._backoff.attempt(("read", key), now, partial(self._meet, key, service))
+            self._backoff.attempt(("read", key), now, self._meet, key, service)
         for namespace in {key.namespace for key in self._dirty}:
             for pod in world.objects(POD, namespace):
-                count = partial(self._count, namespace, pod)
-                self._backoff.attempt(("read", _key(POD, pod)), now, count)
+                key = _key(POD, pod)
+                self._backoff.attempt(("read", key), now, self._count, namespace, pod)
         for obj in world.objects(ENDPOINTS):  # of a Service that was deleted unnoticed
             labels = obj["metadata"].get("labels") or {}
             if labels.get(endpoint_subsets.MANAGED_BY) == endpoint_subsets.CONTROLLER:

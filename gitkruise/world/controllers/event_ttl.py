@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Final
 
 from gitkruise.wire.primitives.names import GroupKind, Obj, key_of
@@ -49,7 +48,7 @@ class EventExpiry:
                 ends.append(end)
 
         for event in world.objects(group_kind):
-            self._backoff.attempt(key_of(event), now, partial(judge, event))
+            self._backoff.attempt(key_of(event), now, judge, event)
         return earliest(*ends, self._backoff.next())
 
 

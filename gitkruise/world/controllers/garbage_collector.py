@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 from gitkruise.errors import ApiError, NotFound
@@ -53,7 +52,7 @@ class GarbageCollector:
             if not todo:
                 break
             for key in todo:
-                self._backoff.attempt(key, now, partial(self._settle, world, key))
+                self._backoff.attempt(key, now, self._settle, world, key)
             todo = self._changed(world, now)
         return earliest(*self._refused.values(), self._backoff.next())
 
@@ -74,8 +73,7 @@ class GarbageCollector:
             return
         for record in records:
             if not _is_plain(record):
-                read = partial(self._read, world, record)
-                self._backoff.attempt(("read", record.key), now, read)
+                self._backoff.attempt(("read", record.key), now, self._read, world, record)
 
     def _read(self, world: World, record: CommittedChange, _: datetime) -> None:
         self._found |= dict.fromkeys(_touched(world, record))

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, Final
 
 from gitkruise.errors import ApiError
@@ -62,7 +61,7 @@ class NamespaceController:
             times.append(self._empty(world, namespace, now))
 
         for namespace in going:
-            self._backoff.attempt(key_of(namespace), now, partial(empty, namespace))
+            self._backoff.attempt(key_of(namespace), now, empty, namespace)
         return earliest(*times, self._backoff.next())
 
     def _empty(self, world: World, namespace: Obj, now: datetime) -> datetime | None:

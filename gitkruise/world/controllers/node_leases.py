@@ -6,7 +6,6 @@ Source: node lease controller of kubelet 1.34 (40 seconds, renewed every 10).
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
@@ -38,7 +37,7 @@ class NodeLeases:
         if self._due is None or now >= self._due:
             self._due = now + RENEW_EVERY
             for node in world.objects(NODE):
-                self._backoff.attempt(key_of(node), now, partial(_renew, world, node))
+                self._backoff.attempt(key_of(node), now, _renew, world, node)
         return earliest(self._due, self._backoff.next())
 
 

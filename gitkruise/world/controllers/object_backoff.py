@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from gitkruise.wire.primitives.backoff import backoff
 
@@ -21,7 +21,8 @@ OBJECTS_MAX: Final = 100_000  # that rest at a time; the rests of more begin aga
 
 @dataclass(slots=True)
 class _Retry:
-    call: Callable[[datetime], None]
+    call: Callable[..., None]
+    given: tuple[Any, ...]
     until: datetime
     failures: int
 
@@ -33,26 +34,26 @@ class ObjectBackoff:
         self._report = report
         self._rests: dict[Hashable, _Retry] = {}
 
-    def attempt(self, key: Hashable, now: datetime, call: Callable[[datetime], None]) -> None:
-        """Call `call` with the time, unless `key` rests: then it is called when the rest is over.
+    def attempt(self, key: Hashable, now: datetime, call: Callable[..., None], *given: Any) -> None:
+        """Call `call` with `given` and the time; if `key` rests, when the rest is over.
 
         It must read again what it acts on.
         """
+        if self._report is None:
+            call(*given, now)
+            return
         rest = self._rests.get(key)
         if rest is not None and now < rest.until:
-            rest.call = call
-            return
-        if self._report is None:
-            call(now)
+            rest.call, rest.given = call, given
             return
         try:
-            call(now)
+            call(*given, now)
         except Exception as error:  # a bug met with this object must not stop the others
             failures = rest.failures + 1 if rest is not None else 1
             pause = backoff(failures, first=FIRST, cap=LONGEST)
             if len(self._rests) >= OBJECTS_MAX:
                 self._rests.clear()
-            self._rests[key] = _Retry(call, now + pause, failures)
+            self._rests[key] = _Retry(call, given, now + pause, failures)
             self._report(key, error)
         else:
             self._rests.pop(key, None)
@@ -60,7 +61,7 @@ class ObjectBackoff:
     def retry(self, now: datetime) -> None:
         """Try those again whose rest is over."""
         for key, rest in [(k, r) for k, r in self._rests.items() if r.until <= now]:
-            self.attempt(key, now, rest.call)
+            self.attempt(key, now, rest.call, *rest.given)
 
     def next(self) -> datetime | None:
         """Return the instant of the earliest retry."""

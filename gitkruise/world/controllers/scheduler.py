@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gitkruise.errors import ApiError
@@ -147,7 +146,7 @@ class Scheduler:
                 return self._backoff.next()
             self._due = False
             for uid, key in sorted(self._waiting.items(), key=lambda item: item[1]):
-                self._backoff.attempt(uid, now, partial(self._place, world, uid, key))
+                self._backoff.attempt(uid, now, self._place, world, uid, key)
         raise AssertionError("the scheduler never settles")
 
     def _news(self, world: World, now: datetime) -> None:
@@ -160,22 +159,26 @@ class Scheduler:
         for record in records:
             kind = record.key[:2]
             if kind in (NODE, POD):
-                obj, gone = record.after or record.before, record.after is None
-                count = partial(self._count, world, kind, obj, gone=gone)
-                self._backoff.attempt(record.key, now, count)
+                news = record.before, record.after
+                self._backoff.attempt(record.key, now, self._count, world, kind, *news)
 
     def _start_over(self, world: World, now: datetime) -> None:
         self._nodes, self._placed, self._waiting = Nodes(), {}, {}
         self._due = True
         for kind in (NODE, POD):
             for obj in world.objects(kind):
-                count = partial(self._count, world, kind, obj, gone=False)
-                self._backoff.attempt(key_of(obj), now, count)
+                self._backoff.attempt(key_of(obj), now, self._count, world, kind, None, obj)
 
     def _count(
-        self, world: World, kind: tuple[str, str], obj: Obj | None, _: datetime, *, gone: bool
+        self,
+        world: World,
+        kind: tuple[str, str],
+        before: Obj | None,
+        after: Obj | None,
+        _: datetime,
     ) -> None:
         """Take in the newest state of a node or a pod."""
+        obj, gone = after or before, after is None
         assert obj is not None, "a change has a state before or after it"
         if kind == NODE:
             self._count_node(obj["metadata"]["name"], None if gone else obj)

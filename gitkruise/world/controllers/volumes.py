@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.model.workloads.pod import FINISHED
@@ -56,13 +55,13 @@ class VolumeController:
         claims, volumes = self._changed(world, CLAIM), self._changed(world, VOLUME)
         seen, self._seen = world.version, world.version
         for key in volumes:
-            self._backoff.attempt(key, now, partial(_reclaim, world, key))
+            self._backoff.attempt(key, now, _reclaim, world, key)
         if volumes:
             claims |= self._waiting
         for key in claims:
-            self._backoff.attempt(key, now, partial(self._claim, world, key))
+            self._backoff.attempt(key, now, self._claim, world, key)
         for key in list(self._going):
-            self._backoff.attempt(key, now, partial(self._release, world, key))
+            self._backoff.attempt(key, now, self._release, world, key)
         if world.version == seen:
             return self._backoff.next()
         # What was just written is looked at in the next run.

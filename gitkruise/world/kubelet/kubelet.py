@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
@@ -103,7 +102,7 @@ class Kubelet:
             if not dirty:
                 return earliest(self._timers.next(self._is_awaited), self._backoff.next())
             for uid in sorted((uid for uid in dirty if uid in self._runs), key=self._place):
-                self._backoff.attempt(uid, now, partial(self._sync, world, uid))
+                self._backoff.attempt(uid, now, self._sync, world, uid)
         for uid in dirty:  # they rest alone; the others were served in every round
             self._backoff.attempt(uid, now, _never_settles)
         return earliest(now, self._backoff.next())
@@ -146,11 +145,11 @@ class Kubelet:
             return
         for record in records:
             if record.key[:2] == POD:
-                self._backoff.attempt(record.key, now, partial(self._on_change, record))
+                self._backoff.attempt(record.key, now, self._on_change, record)
             elif record.key.kind in {"ConfigMap", "Secret"} and record.key.group == "":
                 self._retry_config(record.key.namespace, now)
             elif record.key[:2] == NODE:
-                self._backoff.attempt(record.key, now, partial(self._on_node, world, record))
+                self._backoff.attempt(record.key, now, self._on_node, world, record)
 
     def _on_node(self, world: World, record: CommittedChange, now: datetime) -> None:
         """Another boot id is a reboot: every pod of the node loses its sandbox."""
@@ -176,7 +175,7 @@ class Kubelet:
         self._settled = set()
         self._dirty |= dict.fromkeys(uid for uid in uids if uid in self._runs)
         for uid in new:
-            self._backoff.attempt(key_of(uids[uid]), now, partial(self._first_look, uids[uid]))
+            self._backoff.attempt(key_of(uids[uid]), now, self._first_look, uids[uid])
 
     def _first_look(self, pod: Obj, _: datetime) -> None:
         uid, status = pod["metadata"]["uid"], pod.get("status") or {}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gitkruise.model.node.node_image import NODE_IMAGE
@@ -43,7 +42,7 @@ class NodeAgents:
         due = {key for key, at in self._due.items() if at <= now}
         for key in sorted(due.union(self._changed(world))):
             self._due.pop(key, None)
-            self._backoff.attempt(key, now, partial(self._look_after, world, key))
+            self._backoff.attempt(key, now, self._look_after, world, key)
         return earliest(*self._due.values(), self._backoff.next())
 
     def _changed(self, world: World) -> Iterable[ObjectKey]:

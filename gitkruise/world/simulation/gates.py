@@ -54,8 +54,9 @@ def _unset(pod: Obj) -> list[str]:
     gates = pod["spec"].get("readinessGates")
     if not gates or not pod["spec"].get("nodeName") or pod["metadata"].get("deletionTimestamp"):
         return []
-    known = {c["type"] for c in (pod.get("status") or {}).get("conditions") or ()} | _PLAYED
-    return [gate["conditionType"] for gate in gates if gate["conditionType"] not in known]
+    others = [gate["conditionType"] for gate in gates if gate["conditionType"] not in _PLAYED]
+    known = (pod.get("status") or {}).get("conditions") or () if others else ()
+    return [type_ for type_ in others if all(c["type"] != type_ for c in known)]
 
 
 def _set(world: World, pod: Obj, types: Iterable[str], now: datetime) -> None:
