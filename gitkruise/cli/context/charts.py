@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.context.cluster import ClusterChoice, connected
-from gitkruise.gitops.build.base_mirrors import BASES, BaseMirrors
+from gitkruise.gitops.build.base_mirrors import BASES, BaseMirrors, listed_bases
 from gitkruise.gitops.charts.cache import CHARTS, ChartCache, wanted_of
 
 if TYPE_CHECKING:
@@ -45,10 +45,22 @@ def _mirrors_in(folder: Path) -> BaseMirrors:
 
 
 def chart_fetcher(clock: Clock) -> ChartFetcher:
-    """Return the fetcher of this process."""
+    """Return the fetcher of this process, which fetches remote bases, too."""
     from gitkruise.gitops.charts.fetcher import open_charts  # noqa: PLC0415  imports aiohttp
 
+    fetch_bases()
     return open_charts(read_environment().state_dir, clock)
+
+
+def is_read_ahead(unit: Unit) -> bool:
+    """Return whether a unit needs `fetch_charts` before a plan: for its chart, or for Secrets."""
+    return wanted_of(unit) is not None or _names_secret(unit)
+
+
+def _names_secret(unit: Unit) -> bool:
+    wanted = wanted_of(unit)
+    chart = wanted is not None and bool(wanted.secret)
+    return chart or any(listed.secret for listed in listed_bases([unit]))
 
 
 async def fetch_charts(config: Config, choice: ClusterChoice | None) -> tuple[Finding, ...]:
@@ -57,12 +69,12 @@ async def fetch_charts(config: Config, choice: ClusterChoice | None) -> tuple[Fi
     Plans of this process use them, and those that were fetched before; remote bases are fetched
     when a plan meets one. Secrets are read in the
     chosen cluster, and only if a unit names one; without a cluster the charts of such units are
-    left out. Raises what `build.post_build.chart_of` raises, and ClusterFailed.
+    left out. Raises what `build.post_build` raises for charts and Secrets, and ClusterFailed.
     """
     kept_charts()
     fetch_bases()
-    secret = {unit.id for unit in config.units.values() if (w := wanted_of(unit)) and w.secret}
-    units = [unit for unit in config.units.values() if wanted_of(unit) is not None]
+    secret = {unit.id for unit in config.units.values() if _names_secret(unit)}
+    units = [unit for unit in config.units.values() if is_read_ahead(unit)]
     if choice is None:
         units = [unit for unit in units if unit.id not in secret]
     if not units:
@@ -77,9 +89,12 @@ async def fetch_charts(config: Config, choice: ClusterChoice | None) -> tuple[Fi
 
 
 async def _fetched(
-    units: Iterable[Unit], transport: Transport | None, fetcher: ChartFetcher
+    units: Sequence[Unit], transport: Transport | None, fetcher: ChartFetcher
 ) -> tuple[Finding, ...]:
-    from gitkruise.gitops.build.post_build import chart_of  # noqa: PLC0415  only for charts
+    from gitkruise.gitops.build.post_build import chart_of, read_base_secrets  # noqa: PLC0415  as above
 
+    if transport is not None:
+        for unit in units:
+            await read_base_secrets(unit, transport)
     answers = [await chart_of(unit, transport, fetcher) for unit in units]
     return tuple(one.stale for one in answers if one is not None and one.stale is not None)

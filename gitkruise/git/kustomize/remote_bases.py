@@ -11,7 +11,7 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 from gitkruise.errors import Finding, InvalidManifests, SourceFailed
@@ -35,6 +35,7 @@ _ENDS: Final = (
     re.compile(r"([^/]+/[^/]+)(?:/(.*))?", re.DOTALL),
     re.compile(r"(.+)()", re.DOTALL),
 )
+_NOTHING_FETCHED: Final = "it is not in the state directory, and nothing is fetched here"
 # What only concerns how kustomize would fetch.
 _IGNORED: Final = frozenset({"timeout", "submodules", "depth"})
 
@@ -48,11 +49,18 @@ class BaseAddress:
     ref: str
 
 
+class ListedBase(NamedTuple):
+    """A repository that a unit lists, and `namespace/name` of the Secret it is read with, or ""."""
+
+    url: str
+    secret: str = ""
+
+
 class BaseOrigin(Protocol):
     """Everything that brings the commits of bases here."""
 
-    def commit(self, url: str, ref: str) -> tuple[Repository, str]:
-        """Return the repository at `url`, and the commit that a tag or a commit id names in it.
+    def commit(self, listed: ListedBase, ref: str) -> tuple[Repository, str]:
+        """Return a listed repository, and the commit that a tag or a commit id names in it.
 
         Raises InvalidManifests GK3419 for another ref, GK3420 for one that may not
         be fetched now, and SourceFailed.
@@ -80,7 +88,7 @@ class FoundBase:
 class RemoteBases:
     """The repositories that a unit's kustomizations may take bases from."""
 
-    allowed: tuple[str, ...] = ()
+    allowed: tuple[ListedBase, ...] = ()
     origin: BaseOrigin | None = None
 
     def find(self, text: str) -> FoundBase:
@@ -88,18 +96,18 @@ class RemoteBases:
         as `BaseOrigin.commit`) and SourceFailed."""
         address = parse_base(text)
         place = repository_place(address.url)
-        url = next((one for one in self.allowed if repository_place(one) == place), None)
-        if place is None or url is None:
+        listed = next((one for one in self.allowed if repository_place(one.url) == place), None)
+        if place is None or listed is None:
             raise _not_listed(address.url)
         if not is_ref(f"refs/tags/{address.ref}"):
             raise _no_ref(address)
         folder = clean_path(address.folder)
         if self.origin is None:
-            raise not_fetched(url, address.ref)
-        repository, commit = self.origin.commit(url, address.ref)
+            raise not_fetched(listed, address.ref)
+        repository, commit = self.origin.commit(listed, address.ref)
         name = _NAME.sub("-", "/".join(part for part in place if part)).strip("-.")
         root = f"{BASES}/{name}@{commit[:_SHORT_ID]}"
-        record = BaseRecord(url=hide_password(url), ref=address.ref, commit=commit)
+        record = BaseRecord(url=hide_password(listed.url), ref=address.ref, commit=commit)
         return FoundBase(repository, commit, root, folder, record)
 
 
@@ -180,16 +188,16 @@ def _no_commit(url: str, why: str, *notes: tuple[str, str]) -> InvalidManifests:
     return InvalidManifests(Finding(code="GK3419", message=message, notes=notes))
 
 
-def not_fetched(url: str, ref: str) -> InvalidManifests:
-    """Return GK3420 for a base that is not here, where nothing is fetched."""
+def not_fetched(listed: ListedBase, ref: str, *, why: str = _NOTHING_FETCHED) -> InvalidManifests:
+    """Return GK3420 for a base that is neither read nor fetched here."""
+    following = "gitkruise plan, without --offline, fetches it"
+    if listed.secret:
+        following = f"gitkruise plan --context NAME reads the Secret {listed.secret} and fetches it"
     return InvalidManifests(
         Finding(
             code="GK3420",
-            message=f"the remote base {shown(hide_password(url))} at {shown(ref)} was not fetched"
-            " yet: the objects of the unit are not known here",
-            notes=(
-                ("why", "it is not in the state directory, and nothing is fetched here"),
-                ("next", "gitkruise plan, without --offline, fetches it"),
-            ),
+            message=f"the remote base {shown(hide_password(listed.url))} at {shown(ref)} cannot be"
+            " read here: the objects of the unit are not known",
+            notes=(("why", why), ("next", following)),
         )
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import re
 import shutil
@@ -45,6 +46,12 @@ def make_mirror(launch: Launch, git_dir: Path, algorithm: str = "sha1") -> None:
     if result.status != 0:
         message = f"cannot make a mirror in {git_dir}: {shown(result.errors.strip())}"
         raise SourceFailed(Finding(code="GK3002", message=message))
+
+
+def mirrors_read_with(secret: str, folder: Path) -> Path:
+    """The folder of mirrors that are read with a Secret (`namespace/name`, or ""): what one reads
+    is not shared with another."""
+    return folder / hashlib.sha256(secret.encode()).hexdigest()[:12] if secret else folder
 
 
 @functools.cache  # a process for each repository would ask the same program
@@ -117,5 +124,5 @@ def no_git(why: str) -> UsageProblem:
 
 def no_known_hosts(url: str) -> SourceFailed:
     message = f"no known_hosts for {url}; an unknown host is never trusted"
-    next_step = "put the server's line into the key known_hosts of this source's secret"
+    next_step = "put the server's line into known_hosts of the Secret that secretRef names"
     return SourceFailed(Finding(code="GK3020", message=message, notes=(("next", next_step),)))

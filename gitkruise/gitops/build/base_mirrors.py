@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from gitkruise.errors import Finding, SourceFailed
+from gitkruise.errors import SourceFailed
 from gitkruise.git.helm.release import Release
 from gitkruise.git.kustomize.remote_bases import (
     BaseOrigin,
+    ListedBase,
     RemoteBases,
     bad_ref,
     no_ref,
@@ -24,6 +25,8 @@ from gitkruise.git.kustomize.remote_bases import (
 from gitkruise.git.manifests.reader import Rendering
 from gitkruise.git.plumbing.process import SEARCH_PATH, GitCredentials
 from gitkruise.git.plumbing.refs import is_object_id
+from gitkruise.git.repository.mirror import mirrors_read_with
+from gitkruise.git.repository.remote import Keyring
 from gitkruise.git.repository.repository import Repository
 from gitkruise.model.gitops.config import Kustomize, Unit
 from gitkruise.printable import shown
@@ -36,6 +39,11 @@ BASES: Final = "bases"  # folder of the state directory
 _TIMEOUT_S: Final = 30.0  # of a conversation: others wait for the reader that fetches
 _NOT_THERE: Final = "not our ref"  # git's words for an id that a server does not have
 _SILENT_S: Final = 20.0  # in which a repository that failed is not asked again
+_NO_SECRET: Final = "it is not in the state directory, and its Secret was not read in a cluster"  # noqa: S105  a reason
+_NOT_SHOWN: Final = "the plan of a stranger's pull request does not show what a Secret reads"
+_CORRECT: Final = "correct the server or the address, or commit a copy"
+# Steps for failures that are not about rights; the others fit as they are.
+_FOLLOWING: Final = {"GK3101": _CORRECT, "GK3107": "wait, or commit a copy"}
 
 
 @dataclass(slots=True)
@@ -43,9 +51,11 @@ class _Mirror:
     """One repository of bases. Readers of other repositories do not wait for it."""
 
     turn: threading.Lock = field(default_factory=threading.Lock)
+    keyring: Keyring = field(default_factory=lambda: Keyring(GitCredentials()))
     repository: Repository | None = None
     failed: SourceFailed | None = None
     failed_at: float = 0.0
+    failed_with: GitCredentials | None = None
 
 
 class BaseMirrors:
@@ -53,27 +63,25 @@ class BaseMirrors:
 
     # Set when a process starts that renders: by plans, by the controller, by its workers.
     shared: ClassVar[BaseOrigin | None] = None
+    # Credentials as the cluster had them last. A worker process has none.
+    secrets: ClassVar[dict[ListedBase, GitCredentials]] = {}
 
-    def __init__(
-        self, folder: Path, clock: Clock | None = None, *,
-        credentials: GitCredentials | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, folder: Path, clock: Clock | None = None) -> None:
         self._folder, self._clock = folder, clock
-        self._credentials = credentials
-        self._mirrors: dict[str, _Mirror] = {}
+        self._mirrors: dict[ListedBase, _Mirror] = {}
         self._lock = threading.Lock()
         self.kept = KeptBases(self)
 
-    def commit(self, url: str, ref: str) -> tuple[Repository, str]:
-        """Return a commit of the repository at `url`, fetched if it is new. Raises as
-        `BaseOrigin.commit`, without GK3420."""
-        return self._commit(url, ref, fetching=True)
+    def commit(self, listed: ListedBase, ref: str) -> tuple[Repository, str]:
+        """Return a commit of a listed repository, fetched if it is new. Raises as
+        `BaseOrigin.commit`; GK3420 only where the Secret was not read."""
+        return self._commit(listed, ref, fetching=True)
 
-    def repository(self, url: str) -> Repository:
-        """Return the repository at `url`, which brings files of commits that are here."""
-        mirror = self._mirror(url)
+    def repository(self, listed: ListedBase) -> Repository:
+        """Return a listed repository, which brings files of commits that are here."""
+        mirror = self._mirror(listed)
         with mirror.turn:
-            return self._opened(mirror, url)
+            return self._opened(mirror, listed)
 
     def close(self) -> None:
         """End the programs that read the mirrors."""
@@ -81,27 +89,39 @@ class BaseMirrors:
             if mirror.repository is not None:
                 mirror.repository.close()
 
-    def _commit(self, url: str, ref: str, *, fetching: bool) -> tuple[Repository, str]:
-        mirror = self._mirror(url)
+    def _commit(self, listed: ListedBase, ref: str, *, fetching: bool) -> tuple[Repository, str]:
+        mirror = self._mirror(listed)
         with mirror.turn:
-            repository = self._opened(mirror, url)
+            repository = self._opened(mirror, listed)
             found = _known(repository, ref)
-            if not found and not fetching:
-                raise not_fetched(url, ref)
-            return repository, found or self._fetched(mirror, repository, ref)
+            if found:
+                return repository, found
+            if not fetching:
+                raise not_fetched(listed, ref)
+            if listed.secret and listed not in self.secrets:
+                raise not_fetched(listed, ref, why=_NO_SECRET)
+            return repository, self._fetched(mirror, repository, listed, ref)
 
-    def _mirror(self, url: str) -> _Mirror:
+    def _mirror(self, listed: ListedBase) -> _Mirror:
         with self._lock:
-            return self._mirrors.setdefault(url, _Mirror())
+            return self._mirrors.setdefault(listed, _Mirror())
 
-    def _opened(self, mirror: _Mirror, url: str) -> Repository:
+    def _opened(self, mirror: _Mirror, listed: ListedBase) -> Repository:
+        """Return the repository of a mirror, which asks with the credentials of now."""
+        mirror.keyring.now = self.secrets.get(listed, mirror.keyring.now)
         if mirror.repository is None:
-            mirror.repository = Repository.open(
-                url, mirrors=self._folder, credentials=self._credentials, timeout_s=_TIMEOUT_S
-            )
+            folder = mirrors_read_with(listed.secret, self._folder)
+            try:
+                mirror.repository = Repository.open(
+                    listed.url, mirrors=folder, credentials=mirror.keyring, timeout_s=_TIMEOUT_S
+                )
+            except SourceFailed as error:
+                raise _about(listed, error) from error
         return mirror.repository
 
-    def _fetched(self, mirror: _Mirror, repository: Repository, ref: str) -> str:
+    def _fetched(
+        self, mirror: _Mirror, repository: Repository, listed: ListedBase, ref: str
+    ) -> str:
         """Ask the server, unless it failed a moment ago. Raises SourceFailed."""
         import logging  # noqa: PLC0415  slow to import, and not needed for what is kept
 
@@ -109,13 +129,15 @@ class BaseMirrors:
 
         self._clock = self._clock or SystemClock()
         now = self._clock.monotonic()
-        if mirror.failed is not None and now < mirror.failed_at + _SILENT_S:
+        same = mirror.failed_with == mirror.keyring.now
+        if mirror.failed is not None and same and now < mirror.failed_at + _SILENT_S:
             raise mirror.failed
         try:
             found = _fetch(repository, ref)
         except SourceFailed as error:
-            failed = SourceFailed(*map(_without_secret, error.findings))
+            failed = _about(listed, error)
             mirror.failed, mirror.failed_at = failed, self._clock.monotonic()
+            mirror.failed_with = mirror.keyring.now
             raise failed from error
         mirror.failed = None
         log = logging.getLogger(__name__)
@@ -125,18 +147,21 @@ class BaseMirrors:
 
 @dataclass(frozen=True, slots=True)
 class KeptBases:
-    """The bases that were fetched before: nothing is asked."""
+    """The bases that were fetched before: nothing is asked. Strangers see public ones alone."""
 
     mirrors: BaseMirrors
+    stranger: bool = False
 
-    def commit(self, url: str, ref: str) -> tuple[Repository, str]:
+    def commit(self, listed: ListedBase, ref: str) -> tuple[Repository, str]:
         """Return a commit that was fetched. Raises InvalidManifests GK3420 for another."""
-        return self.mirrors._commit(url, ref, fetching=False)  # noqa: SLF001  its other half
+        if self.stranger and listed.secret:
+            raise not_fetched(listed, ref, why=_NOT_SHOWN)
+        return self.mirrors._commit(listed, ref, fetching=False)  # noqa: SLF001  its other half
 
 
 def bases_of(unit: Unit) -> RemoteBases:
     """Return the bases that kustomizations of a unit may name, as this process has them."""
-    return RemoteBases(base_urls([unit]), BaseMirrors.shared)
+    return RemoteBases(listed_bases([unit]), BaseMirrors.shared)
 
 
 def rendering_of(unit: Unit, release: Release | None, *, search: str = SEARCH_PATH) -> Rendering:
@@ -145,18 +170,27 @@ def rendering_of(unit: Unit, release: Release | None, *, search: str = SEARCH_PA
     return Rendering(kind=kind, release=release, bases=bases, search=search)
 
 
-def base_urls(units: Iterable[Unit]) -> tuple[str, ...]:
+def listed_bases(units: Iterable[Unit]) -> tuple[ListedBase, ...]:
     """Return the repositories that units allow bases of."""
-    lists = ((unit.spec.render.kustomize or Kustomize()).remote_bases for unit in units)
-    return tuple(dict.fromkeys(one.url for listed in lists for one in listed))
+    found: dict[ListedBase, None] = {}
+    for unit in units:
+        for one in (unit.spec.render.kustomize or Kustomize()).remote_bases:
+            secret = f"{unit.namespace}/{one.secret_ref.name}" if one.secret_ref else ""
+            found[ListedBase(one.url, secret)] = None
+    return tuple(found)
 
 
-def _without_secret(finding: Finding) -> Finding:
-    """Give a failed conversation with git a next step that fits: bases have no Secret."""
-    said = [note for note in finding.notes if note[0] == "git said"]
+def _about(listed: ListedBase, error: SourceFailed) -> SourceFailed:
+    """Make a failed conversation with git one about a base, read with its Secret or with none."""
+    secret = f"Secret {listed.secret}" if listed.secret else "no Secret: remoteBases names none"
     unchanged = ("unchanged", "what runs stays as it is; the commit is tried again")
-    following = ("next", "bases are read without credentials: correct the server, or commit a copy")
-    return replace(finding, notes=(*said, unchanged, following))
+    findings = []
+    for one in error.findings:
+        said = [note for note in one.notes if note[0] == "git said"]
+        following = _FOLLOWING.get(one.code) or dict(one.notes).get("next", _CORRECT)
+        notes = (*said, ("read with", secret), unchanged, ("next", following))
+        findings.append(replace(one, notes=notes))
+    return SourceFailed(*findings)
 
 
 def _known(repository: Repository, ref: str) -> str:

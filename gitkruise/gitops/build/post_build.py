@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from gitkruise.errors import ClusterFailed, Finding, NotFound, UsageProblem
+from gitkruise.errors import ClusterFailed, Finding, NotFound
 from gitkruise.git.helm.release import ReleaseInputs
 from gitkruise.git.manifests.decryption import Opener, check_kind, locked
 from gitkruise.git.manifests.reader import Manifests
@@ -21,6 +21,7 @@ from gitkruise.git.manifests.sops import PrivateKeys, Sops, is_encrypted, sealed
 from gitkruise.git.manifests.substitute import Value, Values, substitute
 from gitkruise.git.plumbing import process
 from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.base_mirrors import BaseMirrors, listed_bases
 from gitkruise.gitops.build.release import gather_release, offline_release
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.config import Substitute, Unit, ValuesFrom
@@ -89,7 +90,7 @@ def offline(unit: Unit) -> PostBuildInputs:
 
 async def gather(unit: Unit, transport: Transport, charts: Charts) -> PostBuildInputs:
     """Read the ConfigMaps and Secrets that the unit names, and for a chart the cluster's version
-    and the archive.
+    and the archive. Those of remote bases stay in this process.
     Raises ApiError, ClusterFailed GK4203 when one does not exist, and whatever keeps the chart of a
     repository away (SourceFailed, InvalidManifests)."""
     render = unit.spec.render
@@ -114,6 +115,7 @@ async def gather(unit: Unit, transport: Transport, charts: Charts) -> PostBuildI
         answer = await chart_of(unit, transport, charts)
         chart = answer.chart if answer is not None else None
         release = await gather_release(unit, transport, read, chart)
+    await read_base_secrets(unit, transport)
     digest = _digest(known, keys, release)
     stale = answer.stale if answer is not None else None
     return PostBuildInputs(values=values, keys=keys, release=release, digest=digest, stale=stale)
@@ -134,13 +136,29 @@ async def chart_of(unit: Unit, transport: Transport | None, charts: Charts) -> C
         name = helm.secret_ref.name
         data = await _required("Secret", unit.namespace, name, transport, "helm.secretRef")
         if not _CREDENTIALS & data.keys():
-            message = f"the Secret {unit.namespace}/{name} has no credentials for charts"
+            from gitkruise.gitops.source.repositories import unfit_secret  # noqa: PLC0415  seldom
+
             known = "username and password, or bearerToken, and ca.crt"
-            notes = (("found", ", ".join(sorted(data)) or "no keys"), ("next", f"give it {known}"))
-            raise UsageProblem(Finding(code="GK7025", message=message, notes=notes))
+            where = f"{unit.namespace}/{name}"
+            raise unfit_secret(data, where, "no credentials for charts", known)
     from gitkruise.gitops.http_get import Access  # noqa: PLC0415  imports aiohttp
 
     return await charts.fetched(unit, Access(data))
+
+
+async def read_base_secrets(unit: Unit, transport: Transport) -> None:
+    """Read the Secrets of the unit's remote bases, which are fetched with them from now on.
+
+    Raises ApiError, UsageProblem GK7025 and ClusterFailed GK4203.
+    """
+    from gitkruise.gitops.source.repositories import git_credentials  # noqa: PLC0415  seldom needed
+
+    for listed in listed_bases([unit]):
+        name = listed.secret.partition("/")[2]
+        if name:
+            field = "kustomize.remoteBases"
+            data = await _required("Secret", unit.namespace, name, transport, field)
+            BaseMirrors.secrets[listed] = git_credentials(data, listed.secret)
 
 
 def _named(said: Substitute | None) -> Iterator[tuple[str, str]]:

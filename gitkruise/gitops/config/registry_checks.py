@@ -24,7 +24,8 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _FIELDS: Final = ("repository", "chart", "version")
 _WHERE: Final = ("spec", "render", "helm")
 BASES: Final = ("spec", "render", "kustomize", "remoteBases")
-_OF_BASES: Final = frozenset({"https", "file"})  # ssh needs the known_hosts of a Secret
+_OF_BASES: Final = frozenset({"https", "file"})
+_OF_PRIVATE_BASES: Final = frozenset({"https", "ssh"})  # ssh needs the known_hosts of a Secret
 
 
 def address_of(repository: str) -> str:
@@ -87,20 +88,22 @@ def base_findings(document: Document) -> Iterator[Finding]:
             notes=(("next", "take render.kustomize out, or write render.kind: kustomize"),),
         )
     for number, base in enumerate(get(document.obj, *BASES, default=())):
-        why = _unfetched(base["url"])
+        why = _unfetched(base["url"], secret="secretRef" in base)
         if why:
             yield Finding(
                 code="GK7003",
                 message=f"Unit {'.'.join(BASES)}.{number}.url: {why}",
                 places=(document.place((*BASES, number, "url")),),
-                notes=(("next", "write https://HOST/PATH; bases are read without credentials"),),
+                notes=(
+                    ("next", "write https://HOST/PATH, or ssh://USER@HOST/PATH with a secretRef"),
+                ),
             )
 
 
-def _unfetched(url: str) -> str:
-    """Return why a repository of bases is not fetched, or ""."""
+def _unfetched(url: str, *, secret: bool) -> str:
+    """Return why a repository of bases is not fetched, or ""; `secret` for one with a Secret."""
     try:
-        remote = parse_url(url, protocols=_OF_BASES)
+        remote = parse_url(url, protocols=_OF_PRIVATE_BASES if secret else _OF_BASES)
     except SourceFailed as error:
         return error.findings[0].message
     relative = remote.path is not None and not remote.path.is_absolute()

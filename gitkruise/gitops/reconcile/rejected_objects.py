@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from gitkruise.errors import Finding
-from gitkruise.gitops.build.base_mirrors import base_urls
+from gitkruise.gitops.build.base_mirrors import listed_bases
 from gitkruise.gitops.build.builder import BuiltCommit
 from gitkruise.gitops.build.post_build import wants
 from gitkruise.gitops.reconcile.applier import Sent
@@ -75,7 +75,7 @@ class RejectedObjects:
 def look_again(unit: Unit, built: BuiltCommit, now: datetime) -> tuple[str, datetime] | None:
     """Return a commit to read again, and when: the cluster may decide differently then, or the tag
     of a remote base may be there."""
-    if built.by_cluster or (built.desired is None and base_urls([unit])):
+    if built.by_cluster or (built.desired is None and listed_bases([unit])):
         return built.commit.id, now + AGAIN
     if not wants(unit):
         return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from gitkruise.errors import ApiError, ClusterFailed, Finding, SourceFailed, UsageProblem
 from gitkruise.git.plumbing.process import GitCredentials
+from gitkruise.git.repository.mirror import mirrors_read_with
 from gitkruise.git.repository.remote import Keyring
 from gitkruise.git.repository.repository import Repository
 from gitkruise.git.signing.verify import Signers
@@ -180,7 +180,7 @@ class Pool:
         key = (source.spec.url, secret_of(source), credentials)
         if key not in self._open:
             keyring = Keyring(credentials)
-            mirrors = _mirrors(self._state_dir, source)
+            mirrors = mirrors_read_with(secret_of(source), self._state_dir / "mirrors")
             if source.spec.is_artifact:
                 make = partial(Repository.imported, source.spec.url, mirrors)
             else:
@@ -209,15 +209,6 @@ def secret_of(source: GitSource) -> str:
     return resolve_reference(ref, source.namespace) if ref else ""
 
 
-def _mirrors(state_dir: Path, source: GitSource) -> Path:
-    """Return the folder of mirrors: content read with one Secret is not shared with another."""
-    where = secret_of(source)
-    if not where:
-        return state_dir / "mirrors"
-    name = hashlib.sha256(where.encode()).hexdigest()[:12]
-    return state_dir / "mirrors" / name
-
-
 def patience_of(sources: Mapping[str, GitSource], url: str) -> float:
     """Return the timeout of an operation on the repository in seconds: the longest of its
     sources."""
@@ -230,25 +221,39 @@ async def _credentials(source: GitSource, transport: Transport) -> GitCredential
     if source.spec.secret_ref is None:
         return GitCredentials()
     data, where = await read_secret(source.spec.secret_ref, source.namespace, transport)
-    if source.spec.is_artifact:
-        name = source.spec.url.removeprefix(OCI)
-        host, login = name.partition("/")[0], login_in(name, data.get(_DOCKER, "{}"))
-        held = {"username": login.username, "password": login.password} if login else {}
-        credentials = GitCredentials.from_secret({**held, **data})
-        sent = (credentials.password, credentials.bearer_token, credentials.ca)
-        to, known, half, useful = f"the registry {host}", _REGISTRY_KEYS, False, any(sent)
-    else:
-        credentials = GitCredentials.from_secret(data)
-        half = bool(credentials.certificate) != bool(credentials.key)
-        to, known, useful = "git", _GIT_KEYS, credentials != GitCredentials()
-    if half or not useful:
-        lacks = (
-            "one of tls.crt and tls.key without the other" if half else f"no credentials for {to}"
-        )
-        message = f"the Secret {where} has {lacks}"
-        notes = (("found", ", ".join(sorted(data)) or "no keys"), ("next", f"give it {known}"))
-        raise UsageProblem(Finding(code="GK7025", message=message, notes=notes))
+    if not source.spec.is_artifact:
+        return git_credentials(data, where)
+    name = source.spec.url.removeprefix(OCI)
+    host, login = name.partition("/")[0], login_in(name, data.get(_DOCKER, "{}"))
+    held = {"username": login.username, "password": login.password} if login else {}
+    credentials = GitCredentials.from_secret({**held, **data})
+    if not any((credentials.password, credentials.bearer_token, credentials.ca)):
+        lacks = f"no credentials for the registry {host}"
+        raise unfit_secret(data, where, lacks, _REGISTRY_KEYS)
     return credentials
+
+
+def git_credentials(data: Mapping[str, str], where: str) -> GitCredentials:
+    """Return the credentials in the Secret `where`, with Flux's key names. Raises UsageProblem
+    GK7025."""
+    credentials = GitCredentials.from_secret(data)
+    if bool(credentials.certificate) != bool(credentials.key):
+        lacks = "one of tls.crt and tls.key without the other"
+        raise unfit_secret(data, where, lacks, _GIT_KEYS)
+    if credentials == GitCredentials():
+        raise unfit_secret(data, where, "no credentials for git", _GIT_KEYS)
+    return credentials
+
+
+def unfit_secret(data: Mapping[str, str], where: str, lacks: str, known: str) -> UsageProblem:
+    """Return GK7025 for a Secret without the keys that are `known`."""
+    message = f"the Secret {where} has {lacks}"
+    notes = (
+        ("found", ", ".join(sorted(data)) or "no keys"),
+        ("unchanged", "what runs stays as it is"),
+        ("next", f"give it {known}"),
+    )
+    return UsageProblem(Finding(code="GK7025", message=message, notes=notes))
 
 
 async def read_secret(

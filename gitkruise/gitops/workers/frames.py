@@ -22,6 +22,7 @@ from gitkruise.errors import (
     SourceFailed,
     UsageProblem,
 )
+from gitkruise.git.kustomize.remote_bases import ListedBase
 from gitkruise.git.parsing.documents import Elsewhere
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import BuildResult
@@ -162,18 +163,18 @@ class Unread(msgspec.Struct, frozen=True, array_like=True, tag="unread"):
 class FetchObjects(msgspec.Struct, frozen=True, array_like=True, tag="bring"):
     """Objects or commits that the mirror lacks: ids, or a number of further commits (0 for all).
 
-    `base` is the address of a repository of bases, if it is not the mirror of the job.
+    `base` is a repository of bases, if it is not the mirror of the job.
     """
 
     objects: tuple[str, ...] = ()
     commits: int = -1
-    base: str = ""
+    base: ListedBase | None = None
 
 
 class FetchBase(msgspec.Struct, frozen=True, array_like=True, tag="base"):
-    """A commit that a remote base names, by the address in the unit and the ref."""
+    """A commit that a remote base names, by the repository that the unit lists and the ref."""
 
-    url: str
+    listed: ListedBase
     ref: str
 
 

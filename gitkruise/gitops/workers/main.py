@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from gitkruise.errors import DiagnosticError
+from gitkruise.git.kustomize.remote_bases import ListedBase
 from gitkruise.git.parsing.parse_cache import ParseCache
 from gitkruise.git.parsing.parse_cache_db import ParsedStore
 from gitkruise.git.plumbing.process import Tether
@@ -71,7 +72,7 @@ class Place:
 
     git_dir: str
     far: bool  # a mirror, which may lack objects that its remote has
-    base: str = ""  # the address of a repository of bases
+    base: ListedBase | None = None  # of a repository of bases
     imported: bool = False  # commits are artifacts of a registry
 
 
@@ -204,7 +205,7 @@ class Wire:
 class _LentEnd(RemoteEnd):
     """The remote of a mirror, asked by the parent: this process has no credentials."""
 
-    def __init__(self, wire: Wire, base: str) -> None:
+    def __init__(self, wire: Wire, base: ListedBase | None) -> None:
         self._wire, self._base = wire, base
 
     def fetch_objects(self, ids: Iterable[str]) -> None:
@@ -246,9 +247,9 @@ class WorkerMemory:
             self.repositories[place] = opened, PathHistory(opened)
         return self.repositories[place]
 
-    def commit(self, url: str, ref: str) -> tuple[Repository, str]:
+    def commit(self, listed: ListedBase, ref: str) -> tuple[Repository, str]:
         """Return the commit of a remote base, which the parent fetches (a `BaseOrigin`)."""
-        place, commit = self.wire.ask(frames.FetchBase(url, ref))
+        place, commit = self.wire.ask(frames.FetchBase(listed, ref))
         return self.repository(place)[0], commit
 
     def known(self, number: int, packed: bytes) -> _Known:

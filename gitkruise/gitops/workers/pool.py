@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.build.base_mirrors import BASES, BaseMirrors
+from gitkruise.gitops.build.base_mirrors import BASES, BaseMirrors, KeptBases
 from gitkruise.gitops.build.builder import Builder, BuildRequest, BuildResult
 from gitkruise.gitops.build.post_build import PostBuildInputs
 from gitkruise.gitops.build.untrusted import Asked, BuiltUnit, CheckResult, PageRequest
@@ -122,7 +122,7 @@ class WorkerPool:
             WorkerSlot(WorkerProcess(trusted, store, charts, lent)) for _ in range(count)
         ]
         # A stranger's commit may name each tag of a repository that a unit allows.
-        kept = LentBases(mirrors.kept, mirrors)
+        kept = LentBases(KeptBases(mirrors, stranger=True), mirrors)
         self._stranger = WorkerSlot(WorkerProcess(stranger, bases=kept))
         self._health = WorkerSlot(WorkerProcess(health))
         self._places: dict[Path, int] = {}

@@ -21,11 +21,11 @@ from typing import IO, Final
 import msgspec
 
 from gitkruise.errors import DiagnosticError, Finding, InvalidManifests
-from gitkruise.git.kustomize.remote_bases import BaseOrigin
+from gitkruise.git.kustomize.remote_bases import BaseOrigin, ListedBase
 from gitkruise.git.manifests.gpg_home import clear_private_folders
 from gitkruise.git.plumbing.process import SEARCH_PATH
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.build.base_mirrors import BaseMirrors, base_urls
+from gitkruise.gitops.build.base_mirrors import BaseMirrors, listed_bases
 from gitkruise.gitops.workers import frames
 from gitkruise.gitops.workers.main import HEADER, Job, Place, Start
 from gitkruise.model.gitops.config import Unit
@@ -157,7 +157,7 @@ class WorkerProcess:
         self._busy = True
         try:
             self._send(pickle.dumps(job))
-            for frame in self._frames(_Lender(mirror, self._bases, base_urls(units))):
+            for frame in self._frames(_Lender(mirror, self._bases, listed_bases(units))):
                 self._busy = frame.more if isinstance(frame, _READ) else isinstance(frame, _GOES_ON)
                 if isinstance(frame, frames.Raised):
                     raise frames.error_of(frame)
@@ -284,7 +284,7 @@ class _Lender:
 
     mirror: Repository | None
     bases: LentBases | None
-    allowed: Sequence[str]  # addresses of the units, which the worker cannot change
+    allowed: Sequence[ListedBase]  # by the units, which the worker cannot change
 
     def answer(self, wanted: frames.FetchObjects | frames.FetchBase) -> object:
         """Fetch what a worker lacks; return its place, or the error if that fails."""
@@ -292,7 +292,7 @@ class _Lender:
             if isinstance(wanted, frames.FetchBase):
                 return self._base(wanted)
             mirror = self.mirror
-            if wanted.base:
+            if wanted.base is not None:
                 mirror = self._bases(wanted.base).mirrors.repository(wanted.base)
             if mirror is not None and wanted.commits >= 0:
                 mirror.deepen(wanted.commits)
@@ -303,11 +303,12 @@ class _Lender:
         return None
 
     def _base(self, wanted: frames.FetchBase) -> tuple[Place, str]:
-        repository, commit = self._bases(wanted.url).origin.commit(wanted.url, wanted.ref)
-        return replace(place(repository), base=wanted.url), commit
+        origin = self._bases(wanted.listed).origin
+        repository, commit = origin.commit(wanted.listed, wanted.ref)
+        return replace(place(repository), base=wanted.listed), commit
 
-    def _bases(self, url: str) -> LentBases:
-        if self.bases is None or url not in self.allowed:
+    def _bases(self, listed: ListedBase) -> LentBases:
+        if self.bases is None or listed not in self.allowed:
             raise WorkerEnded("", "it asked for a repository that no unit allows")
         return self.bases
 

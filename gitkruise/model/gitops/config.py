@@ -122,6 +122,7 @@ class RemoteBase(Strict, frozen=True):
     """A repository that kustomizations may take bases from."""
 
     url: str
+    secret_ref: SecretReference | None = None
 
 
 class Kustomize(Strict, frozen=True):

@@ -7,7 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitkruise.errors import InvalidManifests
-from gitkruise.git.kustomize.remote_bases import BaseAddress, RemoteBases, parse_base
+from gitkruise.git.kustomize.remote_bases import (
+    BaseAddress,
+    ListedBase,
+    RemoteBases,
+    parse_base,
+)
 
 # Form, repository, folder, ref: those of kustomize's documentation and of its repospec tests.
 HUB, DEV = "https://github.com/org/repo", "https://git.example.com"
@@ -61,7 +66,7 @@ def test_an_address_that_sources_cannot_have_is_refused(text: str, why: str) -> 
 
 
 def test_a_listed_repository_is_the_same_by_each_protocol() -> None:
-    bases = RemoteBases(("https://github.com/org/repo.git",))
+    bases = RemoteBases((ListedBase("https://github.com/org/repo.git"),))
     for text in ("git@github.com:org/repo//base?ref=v1", "github.com/org/repo/base?ref=v1"):
         with pytest.raises(InvalidManifests, match="GK3420"):  # allowed, and nothing brings it
             bases.find(text)
@@ -76,13 +81,13 @@ def test_a_listed_repository_is_the_same_by_each_protocol() -> None:
 
 @pytest.mark.parametrize("ref", ["", "?ref=", "?ref=a..b", "?ref=-x"])
 def test_a_base_without_a_ref_is_refused(ref: str) -> None:
-    bases = RemoteBases((HUB,))
+    bases = RemoteBases((ListedBase(HUB),))
     with pytest.raises(InvalidManifests, match="GK3419"):
         bases.find(f"{HUB}//base{ref}")
 
 
 def test_a_folder_outside_of_the_repository_is_refused() -> None:
-    bases = RemoteBases((HUB,))
+    bases = RemoteBases((ListedBase(HUB),))
     for folder in ("/../../x", "/a/../../x", "/..", "/a\\b"):
         with pytest.raises(InvalidManifests, match="GK3010"):
             bases.find(f"{HUB}/{folder}?ref=v1")
@@ -96,4 +101,4 @@ PIECES = st.sampled_from(
 @given(text=st.lists(PIECES | st.text(max_size=4), max_size=8).map("".join))
 def test_no_text_raises_another_error(text: str) -> None:
     with pytest.raises(InvalidManifests):
-        RemoteBases((HUB,)).find(text)
+        RemoteBases((ListedBase(HUB),)).find(text)

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from gitkruise.errors import Finding, SourceFailed
+from gitkruise.git.kustomize.remote_bases import ListedBase
 from gitkruise.git.manifests.reader import ParseCache
 from gitkruise.git.plumbing.process import GitCredentials
 from gitkruise.git.repository.repository import Repository
@@ -57,6 +58,7 @@ class Repositories:
         self.url = f"file://{self.bases.bare}"
         self.mirrors = BaseMirrors(folder / "state" / BASES)
         self.allowed = [self.url]
+        self.secret = ""  # of all that are allowed
 
     def tag(self, name: str, files: dict[str, Any], *options: str) -> str:
         commit = self.bases.commit(files)
@@ -70,12 +72,20 @@ class Repositories:
         return self.own.commit({"app/kustomization.yaml": text, **more})
 
     def unit(self) -> Unit:
+        named = {"secretRef": {"name": self.secret}} if self.secret else {}
+        listed = [{"url": url, **named} for url in self.allowed]
         spec = {
             "sourceRef": {"name": "src"},
             "path": "app",
-            "render": {"kustomize": {"remoteBases": [{"url": url} for url in self.allowed]}},
+            "render": {"kustomize": {"remoteBases": listed}},
         }
         return Unit("shop", "web", msgspec.convert(spec, UnitSpec))
+
+    def give(self, credentials: GitCredentials, secret: str = "bases") -> None:
+        """Let the allowed repositories be read with a Secret, or with none by these rights."""
+        self.secret = secret
+        for url in self.allowed:
+            BaseMirrors.secrets[ListedBase(url, f"shop/{secret}" if secret else "")] = credentials
 
     def config(self) -> Config:
         unit = self.unit()
@@ -95,6 +105,7 @@ class Repositories:
 def repositories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repositories]:
     made = Repositories(tmp_path)
     monkeypatch.setattr(BaseMirrors, "shared", made.mirrors)
+    monkeypatch.setattr(BaseMirrors, "secrets", {})
     yield made
     made.mirrors.close()
 
@@ -147,7 +158,8 @@ def test_a_tag_is_what_it_was_when_it_was_fetched(
     with serve(repositories.bases.bare.parent, tls=tls, asked=asked) as address:
         repositories.url = f"{address}/origin.git"
         repositories.allowed = [repositories.url]
-        mirrors = BaseMirrors(tmp_path / "state" / BASES, credentials=credentials)
+        repositories.give(credentials)
+        mirrors = BaseMirrors(tmp_path / "state" / BASES)
         BaseMirrors.shared = mirrors  # the fixture puts the former one back
         first = repositories.tag("v1", BASE)
         base = f"{repositories.url}/deploy?ref=v1"
@@ -247,11 +259,11 @@ def test_a_worker_gets_bases_from_its_parent_and_a_stranger_only_known_ones(
     ca = issue("authority")
     tls = context(tmp_path, issue("server", ca))
     pool = WorkerPool(tmp_path / "state", 1)
-    pool._bases._credentials = GitCredentials(ca=ca.certificate)
     rules = (load_catalog(), Gates())
     with serve(repositories.bases.bare.parent, tls=tls) as address:
         repositories.url = f"{address}/origin.git"
         repositories.allowed = [repositories.url]
+        repositories.give(GitCredentials(ca=ca.certificate), secret="")
         one, two = (
             repositories.overlay(f"{repositories.url}/deploy?ref={tag}") for tag in ("v1", "v2")
         )

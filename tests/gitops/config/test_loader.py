@@ -75,6 +75,11 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
         (f"bases {words}", "sinkRef:", f"render: {{{render}}}\n  sinkRef:", "GK7003", column, words)
         for render, column, words in (
             ("kustomize: {remoteBases: [{url: 'ssh://git@a.example/b'}]}", ":16:44", "ssh is not"),
+            (
+                "kustomize: {remoteBases: [{url: /srv/b, secretRef: {name: x}}]}",
+                ":16:44",
+                "of this machine are not allowed",
+            ),
             ("kustomize: {remoteBases: [{url: 'http://a.example/b'}]}", ":16:44", "http is not"),
             ("kustomize: {remoteBases: [{url: team/bases}]}", ":16:44", "is relative"),
             ("kustomize: {remoteBases: [{}]}", ":16:38", "'url' is a required property"),

@@ -59,6 +59,8 @@ ROWS: list[tuple[str, dict[str, Any], str]] = [
     ("Unit", unit(render={"kind": "plain", "kustomize": {}}), "kustomize is for kustomizations"),
     ("Unit", unit(render={"kustomize": {"remoteBases": [{"url": "https://a/b"}]}}), ""),
     ("Unit", unit(render={"kustomize": {"remoteBases": [{}]}}), "url: Required value"),
+    ("Unit", unit(render={"kustomize": {"remoteBases": [{"url": "a@b:c", "secretRef": {}}]}}),
+     "name: Required value"),
     ("Unit", unit(render={"substitute": {"from": [{}]}}), "a source names one object"),
     ("Unit", unit(render={"substitute": {"from": [{"configMap": "a", "secret": "b"}]}}),
      "a source names one object"),

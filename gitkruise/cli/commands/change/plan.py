@@ -247,10 +247,14 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
 def _charts(config: Config, options: _PlanOptions) -> tuple[Finding, ...]:
     """Fetch charts of repositories, and bases when they are met, unless offline; return why some
     charts may be old."""
-    from gitkruise.cli.context.charts import fetch_bases, fetch_charts, kept_charts  # noqa: PLC0415  as above
-    from gitkruise.gitops.charts.cache import wanted_of  # noqa: PLC0415  as above
+    from gitkruise.cli.context.charts import (  # noqa: PLC0415  as above
+        fetch_bases,
+        fetch_charts,
+        is_read_ahead,
+        kept_charts,
+    )
 
-    if options.offline or not any(map(wanted_of, config.units.values())):
+    if options.offline or not any(map(is_read_ahead, config.units.values())):
         kept_charts()
         if not options.offline:
             fetch_bases()
