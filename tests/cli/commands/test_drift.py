@@ -14,6 +14,7 @@ from tests.cli.calls import Caller
 from tests.cli.commands.test_why import ask
 from tests.cli.live import applied, send
 from tests.cli.shop import Checkout, cloneset
+from tests.git.repos import make_origin, run_git
 
 TWO_UNITS = """\
 apiVersion: gitkruise.io/v1alpha1
@@ -53,6 +54,26 @@ def test_a_unit_that_cannot_be_read_hides_no_drift_of_others(
     assert f"error[{finding['code']}]" in text.err
     assert "broken/c.yaml" in text.err
     assert ("nothing differs from git in 1 object of other units" in text.out) == (not live)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("kubectl")
+def test_a_unit_with_a_remote_base_is_compared(
+    gk: Caller, checkout: Checkout, cluster: Path, tmp_path: Path
+) -> None:
+    bases = make_origin(tmp_path)
+    bases.commit({"kustomization.yaml": "resources: [c.yaml]\n", "c.yaml": cloneset(name="two")})
+    run_git(bases.bare, "tag", "v1", "main")
+    url = f"file://{bases.bare}"
+    unit = TWO_UNITS.rpartition("---")[0].replace(
+        "path: good", f"path: good, render: {{kustomize: {{remoteBases: [{{url: '{url}'}}]}}}}"
+    )
+    listing = f"resources: ['{url}//?ref=v1']\n"
+    checkout.commit("one", {"gitkruise.yaml": unit, "good/kustomization.yaml": listing})
+    with applied(cluster, cloneset(name="two", replicas=3)):
+        ended = ask(gk, cluster, "drift", "-o", "json", "--repo", str(checkout.folder))
+    assert ended.code == 1, ended.err
+    assert [item["live"] for item in ended.obj["items"]] == ["3"]
 
 
 SIZED = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {
