@@ -82,6 +82,7 @@ class _KnownHost:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     index: ChartIndex = field(default_factory=ChartIndex)
     versions: dict[str, tuple[float, tuple[ChartVersion, ...]]] = field(default_factory=dict)
+    tags: registry.ReadTags = field(default_factory=dict)
     silent: SourceFailed | None = None
     silent_since: datetime | None = None
     asked: float = 0.0
@@ -145,13 +146,12 @@ class ChartFetcher:
     ) -> FetchedChart:
         """Return the version that is wanted now, which may be the one that was kept."""
         version = chosen(wanted, await self._versions(host, wanted, known))
+        oci = _is_registry(wanted)
+        if oci and not version.digest:
+            version = await self._with_digest(host, wanted, version, known)
         same = kept is not None and kept.version == version.version
         if kept is not None and same and version.digest in {"", kept.digest}:
             return kept
-        oci = _is_registry(wanted)
-        if oci:
-            digest = await registry.digest_of(host, wanted, version)
-            version = replace(version, digest=digest)
         if version.digest and self._cache.archived(wanted, version.version, version.digest):
             return self._cache.note(wanted, version.version, version.digest)
         if oci:
@@ -178,6 +178,18 @@ class ChartFetcher:
                 versions = tuple(await repository.versions_of(host, wanted, known.index))
             known.versions[wanted.name] = self._clock.monotonic(), versions
         return versions
+
+    async def _with_digest(
+        self, host: ContentHost, wanted: WantedChart, version: ChartVersion, known: _KnownHost
+    ) -> ChartVersion:
+        """Return a version of a registry, whose list has no digests, with that of its archive: a
+        tag may be pushed again. All units share the answer as long as the list."""
+        digest = await registry.digest_of(host, wanted, version, known.tags)
+        found = replace(version, digest=digest)
+        at, versions = known.versions[wanted.name]
+        listed = tuple(found if one is version else one for one in versions)
+        known.versions[wanted.name] = at, listed
+        return found
 
 
 def open_charts(state_dir: Path, clock: Clock) -> ChartFetcher:

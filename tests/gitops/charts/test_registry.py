@@ -71,7 +71,8 @@ def offer(host: Host, version: str, data: bytes, **layer: Any) -> None:
     digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
     layers = [{"mediaType": LAYER, "digest": digest, "size": len(data), **layer}]
     manifest = json.dumps({"schemaVersion": 2, "layers": layers}).encode()
-    host.has(f"/v2/charts/web/manifests/{version.replace('+', '_')}", manifest)
+    named = {"Docker-Content-Digest": f"sha256:{hashlib.sha256(manifest).hexdigest()}"}
+    host.has(f"/v2/charts/web/manifests/{version.replace('+', '_')}", manifest, **named)
     host.has(f"/v2/charts/web/blobs/{digest}", data)
 
 
@@ -81,6 +82,28 @@ def test_a_chart_is_a_blob_of_a_manifest(host: Host, tmp_path: Path) -> None:
         "1.0.0+a", hashlib.sha256(chart("1.0.0+a")).hexdigest(),
     )  # fmt: skip
     assert len(host.requests) == 3
+
+
+def test_a_tag_that_is_pushed_again_is_noticed_by_a_range(host: Host, tmp_path: Path) -> None:
+    again = chart("1.0.0+a", template="")
+    clock = ManualClock()
+    fetcher = ChartFetcher(ChartCache(tmp_path), clock, fetch_now)
+
+    async def digest(version: str) -> str:
+        found = (await fetcher.fetched(unit_of(host.url, version), Access())).chart
+        return str(found.digest)
+
+    async def script() -> None:
+        first = await digest("1.x")
+        await clock.sleep(30)
+        assert [await digest("1.x"), await digest("1.x")] == [first, first]
+        assert len(host.requests) == 3 + 2, host.paths  # the tags and the manifest, one time
+        offer(host, "1.0.0+a", again)
+        assert await digest("1.x") == first  # as it was a moment ago
+        await clock.sleep(30)
+        assert await digest("1.x") == hashlib.sha256(again).hexdigest() != first
+
+    clock.run(script())
 
 
 def test_tags_are_read_page_by_page(host: Host, tmp_path: Path) -> None:
