@@ -276,11 +276,14 @@ def _digests(desired: DesiredSet | None) -> dict[ObjectKey, str]:
     return {d.key: d.digest for d in desired.objects} if desired else {}
 
 
-def with_unchanged(findings: tuple[Finding, ...], live: GitCommit | None) -> tuple[Finding, ...]:
-    """Complete each error: the live commit that stays live, and the next command, unless it has
-    both."""
-    stays = f"commit {live.short} stays live" if live else "nothing was live yet"
-    unchanged = ("unchanged", f"{stays}; nothing of this commit was applied")
+def with_unchanged(built: BuiltCommit, live: BuiltCommit | None) -> tuple[Finding, ...]:
+    """Complete each error of a commit: the live commit that stays live, and the next command,
+    unless it has both. Charts and values change without a commit: then it is the live one."""
+    stays = f"commit {live.causal.short} stays live" if live else "nothing was live yet"
+    told = f"{stays}; nothing of this commit was applied"
+    if live and built.commit.id == live.commit.id:
+        told = f"what was applied of commit {live.causal.short} before stays live"
+    unchanged, findings = ("unchanged", told), built.findings
     return tuple(_complete(f, unchanged) if f.is_error else f for f in findings)
 
 

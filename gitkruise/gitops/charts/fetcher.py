@@ -6,12 +6,22 @@ import asyncio
 import hashlib
 import logging
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Protocol
 
-from gitkruise.errors import ClusterFailed, Finding, Severity, SourceFailed, Unavailable
+import msgspec
+
+from gitkruise.errors import (
+    ClusterFailed,
+    Finding,
+    InvalidManifests,
+    Severity,
+    SourceFailed,
+    Unavailable,
+)
 from gitkruise.git.helm.release import FetchedChart
 from gitkruise.gitops.charts import registry, repository
 from gitkruise.gitops.charts.cache import CHARTS, ChartCache, WantedChart, wanted_of
@@ -22,7 +32,8 @@ from gitkruise.gitops.http_get import Access, Fetch, fetch
 from gitkruise.gitops.registry.requests import ContentHost
 from gitkruise.kube.system.clock import Clock
 from gitkruise.kube.system.private_files import unusable_state
-from gitkruise.model.gitops.config import OCI, Unit
+from gitkruise.model.gitops.config import OCI, Helm, Unit
+from gitkruise.model.gitops.record import ChartRecord
 from gitkruise.printable import shown
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.times import format_time
@@ -75,6 +86,47 @@ class KeptCharts:
         return self
 
 
+@dataclass(frozen=True, slots=True)
+class LiveCharts:
+    """The charts that records of units name, by their digest: a range may mean another version by
+    now, and a version may have been published again. Others are as `charts` has them."""
+
+    charts: Charts
+    cache: ChartCache
+    live: Mapping[str, ChartRecord]
+
+    async def fetched(self, unit: Unit, access: Access) -> ChartAnswer:
+        """Return the chart that is live. Raises as `Charts.fetched`, and SourceFailed GK3413 for
+        an archive that is neither kept nor published any more."""
+        wanted, live = wanted_of(unit), self.live.get(unit.id)
+        if wanted is None or live is None or not _may_be(wanted, live):
+            return await self.charts.fetched(unit, access)
+        digest = live.digest.removeprefix("sha256:")
+        kept = await asyncio.to_thread(self.cache.archived, wanted, live.version, digest)
+        if kept is not None:
+            return ChartAnswer(kept)
+        answer = await self.charts.fetched(_at_version(unit, live.version), access)
+        if answer.chart.digest != digest:
+            raise SourceFailed(_not_kept(unit, live, digest, answer.chart))
+        return answer
+
+    @property
+    def kept(self) -> Charts:
+        return self.charts.kept
+
+
+def _may_be(wanted: WantedChart, live: ChartRecord) -> bool:
+    same = (wanted.repository, wanted.name) == (live.repository, live.name)
+    return same and (exact(wanted.version) is None or wanted.version == live.version)
+
+
+def _at_version(unit: Unit, version: str) -> Unit:
+    replaced = msgspec.structs.replace
+    helm = replaced(unit.spec.render.helm or Helm(), version=version)
+    render = replaced(unit.spec.render, helm=helm)
+    return replaced(unit, spec=replaced(unit.spec, render=render))
+
+
 @dataclass(slots=True)
 class _KnownHost:
     """A repository of charts as one Secret reads it."""
@@ -118,6 +170,9 @@ class ChartFetcher:
                 if kept is None:
                     raise
                 return ChartAnswer(kept, _stale(kept, known.silent_since, error))
+            except InvalidManifests:
+                known.silent_since = None  # it answered
+                raise
         known.silent_since = None
         return ChartAnswer(found)
 
@@ -223,6 +278,19 @@ def _other_digest(wanted: WantedChart, version: ChartVersion, digest: str) -> Fi
             ("received", f"sha256:{digest}"),
             ("unchanged", "what runs stays as it is; it is tried again"),
             ("next", "ask the operator of the repository of charts"),
+        ),
+    )
+
+
+def _not_kept(unit: Unit, live: ChartRecord, digest: str, found: FetchedChart) -> Finding:
+    return Finding(
+        code="GK3413",
+        message=f"unit {unit.id}: the archive of {live} that is live is not kept here, and"
+        f" {shown(live.repository)} has another one under this version",
+        notes=(
+            ("live", f"sha256:{digest}"),
+            ("found", f"sha256:{found.digest}"),
+            ("next", "gitkruise drift, without a cluster, shows what the controller recorded"),
         ),
     )
 

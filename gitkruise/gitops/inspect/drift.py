@@ -8,17 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
 from gitkruise.errors import DiagnosticError, Forbidden, InvalidManifests, NotFound
 from gitkruise.git.manifests.reader import ParseCache
 from gitkruise.git.push.worktree import addresses
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import Builder
 from gitkruise.gitops.build.post_build import gather
-from gitkruise.gitops.charts.cache import wanted_of
-from gitkruise.gitops.charts.fetcher import Charts
-from gitkruise.gitops.charts.versions import exact
+from gitkruise.gitops.charts.cache import ChartCache
+from gitkruise.gitops.charts.fetcher import Charts, LiveCharts
 from gitkruise.gitops.config.cluster_units import cluster_config
 from gitkruise.gitops.preview.changes import changes_between, with_live
 from gitkruise.gitops.preview.inputs import config_at
@@ -31,7 +28,7 @@ from gitkruise.kube.client.discovery import served_catalog
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import CONFIG_FILE, Config, Unit
-from gitkruise.model.gitops.record import ChartRecord, DriftRecord
+from gitkruise.model.gitops.record import DriftRecord
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import COMMIT, annotation
 from gitkruise.planner.sync.autoscale import REPLICAS
@@ -70,13 +67,16 @@ async def compare(
     annotations of its objects, otherwise HEAD.
     Raises InvalidManifests, SourceFailed, ClusterFailed and ApiError.
     """
-    access = ClusterAccess(transport, await _served(transport, catalog), charts)
+    kinds = await _served(transport, catalog)
     with Repository.open(path) as repository:
         head = repository.named(revision or "HEAD")
         ref = status_branches(repository).get(cluster)
         units = read_units(repository, ref) if ref else []
         applied = {u.unit: u.applied.id for u in units if u.applied}
-        live_charts = {u.unit: u.chart for u in units if u.chart}
+        if ChartCache.shared is not None:
+            live = {u.unit: u.chart for u in units if u.chart}
+            charts = LiveCharts(charts, ChartCache.shared, live)
+        access = ClusterAccess(transport, kinds, charts)
         found: list[DriftRecord] = []
         compared: set[ObjectKey] = set()
         unread: list[DiagnosticError] = []
@@ -85,10 +85,9 @@ async def compare(
             config = await cluster_config(transport, catalog, here, cluster)
         for unit in (config or config_at(repository, head)).units.values():
             commit = head if revision else applied.get(unit.id, head)
-            fixed = _with_chart(unit, live_charts.get(unit.id))
             try:
                 records, wanted = await _of_unit(
-                    repository, fixed, commit, access, fixed=bool(revision)
+                    repository, unit, commit, access, fixed=bool(revision)
                 )
             except DiagnosticError as error:
                 unread.append(error)
@@ -113,19 +112,6 @@ class ClusterAccess:
     transport: Transport
     catalog: Catalog
     charts: Charts
-
-
-def _with_chart(unit: Unit, live: ChartRecord | None) -> Unit:
-    """Return the unit with the version of its chart that is live, which a range may not mean any
-    more."""
-    wanted = wanted_of(unit)
-    helm = unit.spec.render.helm
-    same = wanted and live and (wanted.repository, wanted.name) == (live.repository, live.name)
-    if not same or live is None or helm is None or exact(helm.version) is not None:
-        return unit
-    replace = msgspec.structs.replace
-    render = replace(unit.spec.render, helm=replace(helm, version=live.version))
-    return replace(unit, spec=replace(unit.spec, render=render))
 
 
 async def _of_unit(

@@ -157,6 +157,7 @@ class CommitValidator:
         try:
             given = await gather(self._unit, self._transport, charts)
         except InvalidManifests as error:  # of a chart that its repository does not have
+            self.stale = None  # it answered
             info = await asyncio.to_thread(self._reader.repository.commit, commit)
             return rejected_commit(info, error.findings)
         self.stale = given.stale

@@ -433,8 +433,7 @@ class UnitReconciler:
             if not built.same_as(self.built):
                 self._take(built)
             return
-        good = self.built.causal if self.built else None
-        self._reporter.rejected(replace(built, findings=with_unchanged(built.findings, good)))
+        self._reporter.rejected(replace(built, findings=with_unchanged(built, self.built)))
 
     async def _go_back(self, commit: str) -> None:
         """Keep what was live before, after a start on a commit that cannot be read."""

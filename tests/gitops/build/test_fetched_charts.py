@@ -18,13 +18,12 @@ from gitkruise.git.helm.release import FetchedChart
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.post_build import offline
 from gitkruise.gitops.charts.cache import ChartCache, wanted_of
-from gitkruise.gitops.inspect.drift import _with_chart
 from gitkruise.gitops.preview.inputs import read_side
 from gitkruise.gitops.preview.preview import offline_preview
 from gitkruise.gitops.preview.report import report_of
 from gitkruise.gitops.workers.pool import WorkerPool
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.gitops.config import Config, GitSource, GitSourceSpec, Helm, Unit, UnitSpec
+from gitkruise.model.gitops.config import Config, GitSource, GitSourceSpec, Unit, UnitSpec
 from gitkruise.model.gitops.record import ChartRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.workloads.feature_gates import Gates
@@ -132,8 +131,13 @@ def test_a_repository_that_is_away_is_said_and_deletes_nothing(
             stage.meddle(config_map("settings", version="other"))
             await stage.rest()
             assert version(stage) == "1.0.0", "drift is corrected meanwhile"
+            host.publish(("2.0.0", TWO))
+            await stage.rest(90)
+            (finding,) = stage.record.findings  # the repository answers again
+            assert (stage.state, finding.code) == ("Rejected", "GK3414")
+            assert dict(finding.notes)["unchanged"].startswith("what was applied of commit")
             host.publish(("1.1.0", TWO))
-            await stage.rest(180)
+            await stage.rest(300)
             assert (stage.state, stage.record.findings) == ("Done", ())
             assert version(stage) == "1.1.0"
 
@@ -270,15 +274,6 @@ def test_an_offline_plan_uses_what_was_fetched_and_says_so(
 def test_without_a_cache_nothing_is_known(host: Host) -> None:
     with pytest.raises(InvalidManifests, match="GK3418"):
         offline(unit_of(host))
-
-
-def test_drift_is_found_against_the_version_that_is_live(host: Host) -> None:
-    live = ChartRecord(repository=host.url, name="web", version="1.0.0", digest="0")
-    for written, meant in (("1.x", "1.0.0"), ("1.1.0", "1.1.0")):
-        fixed = _with_chart(unit_of(host, written), live).spec.render.helm or Helm()
-        assert fixed.version == meant
-    other = msgspec.convert({"sourceRef": {"name": "src"}}, UnitSpec)
-    assert _with_chart(Unit("shop", "web", other), live).spec == other
 
 
 def test_a_stranger_sees_no_chart_that_was_fetched(

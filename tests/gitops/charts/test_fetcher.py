@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 
 from gitkruise.errors import DiagnosticError, InvalidManifests, SourceFailed
+from gitkruise.git.helm.release import FetchedChart
 from gitkruise.gitops.charts import cache
 from gitkruise.gitops.charts.cache import ChartCache
-from gitkruise.gitops.charts.fetcher import ChartAnswer, ChartFetcher
+from gitkruise.gitops.charts.fetcher import ChartAnswer, ChartFetcher, LiveCharts
 from gitkruise.gitops.http_get import Access
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.analysis import SecretReference
 from gitkruise.model.gitops.config import Helm, Reference, Render, Unit, UnitSpec
+from gitkruise.model.gitops.record import ChartRecord
 from tests.gitops.analysis.endpoint import fetch_now
 from tests.gitops.charts.hosts import Host, chart, serving
 
@@ -155,6 +157,44 @@ def test_a_repository_that_is_away_leaves_the_last_version_in_use(
     host.publish(("1.2.0", chart("1.2.0")))
     charts.wait(60)
     assert charts.answer(unit).stale is None
+
+
+def test_a_refusal_ends_the_time_that_a_repository_was_away(host: Host, charts: Charts) -> None:
+    unit = unit_of(host, "1.x")
+    charts.version(unit)
+    host.replies.clear()
+    charts.wait(60)
+    first = charts.answer(unit).stale
+    host.publish(("3.0.0", chart("3.0.0")))
+    charts.wait(60)
+    assert "GK3414" in charts.refusal(unit)
+    host.replies.clear()
+    charts.wait(60)
+    again = charts.answer(unit).stale
+    assert first is not None
+    assert again is not None
+    assert again.message != first.message
+
+
+def test_a_chart_that_is_live_is_found_by_its_digest(host: Host, charts: Charts) -> None:
+    unit, data = unit_of(host, "1.x"), chart("1.0.0", template="")
+    digest = hashlib.sha256(data).hexdigest()
+    charts.version(unit_of(host, "1.0.0"))  # as it was published first
+
+    def live(written: str, version: str, digest: str) -> FetchedChart:
+        record = ChartRecord(repository=host.url, name="web", version=version, digest=digest)
+        asked = LiveCharts(charts.fetcher, charts.cache, {"shop/web": record})
+        return asyncio.run(asked.fetched(unit_of(host, written), Access())).chart
+
+    for written, meant in (("1.x", "1.0.0"), ("1.0.0", "1.0.0"), ("1.1.0", "1.1.0")):
+        assert live(written, "1.0.0", hashlib.sha256(ONE).hexdigest()).version == meant
+    with pytest.raises(SourceFailed) as caught:
+        live("1.x", "1.0.0", digest)
+    assert "chart web 1.0.0 that is live is not kept here" in caught.value.findings[0].message
+    host.publish(("1.0.0", data))
+    charts.wait(60)
+    charts.version(unit)
+    assert live("1.0.0", "1.0.0", digest).digest == digest
 
 
 def test_a_repository_that_was_never_there_is_an_error(host: Host, charts: Charts) -> None:
