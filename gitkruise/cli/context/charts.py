@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.context.cluster import ClusterChoice, connected
 from gitkruise.gitops.build.base_mirrors import BASES, BaseMirrors, listed_bases
+from gitkruise.gitops.build.release import KnownData
 from gitkruise.gitops.charts.cache import CHARTS, ChartCache, wanted_of
 
 if TYPE_CHECKING:
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
 
 
 def kept_charts() -> None:
-    """Let plans of this process use the charts and bases that were fetched before."""
+    """Let plans of this process use the charts and bases that were fetched before, and no values of
+    a cluster."""
     ChartCache.shared = ChartCache(read_environment().state_dir / CHARTS)
     BaseMirrors.shared = _base_mirrors().kept
+    KnownData.shared = None
 
 
 def fetch_bases() -> None:
@@ -52,9 +55,16 @@ def chart_fetcher(clock: Clock) -> ChartFetcher:
     return open_charts(read_environment().state_dir, clock)
 
 
-def is_read_ahead(unit: Unit) -> bool:
-    """Return whether a unit needs `fetch_charts` before a plan: for its chart, or for Secrets."""
-    return wanted_of(unit) is not None or _names_secret(unit)
+def is_read_ahead(unit: Unit, choice: ClusterChoice | None) -> bool:
+    """Return whether a unit needs `fetch_charts` before a plan: for its chart, or for what it names
+    in the chosen cluster."""
+    return wanted_of(unit) is not None or (choice is not None and _asks_cluster(unit))
+
+
+def _asks_cluster(unit: Unit) -> bool:
+    from gitkruise.gitops.build.post_build import wants  # noqa: PLC0415  imports the model
+
+    return wants(unit) or _names_secret(unit)
 
 
 def _names_secret(unit: Unit) -> bool:
@@ -67,22 +77,21 @@ async def fetch_charts(config: Config, choice: ClusterChoice | None) -> tuple[Fi
     """Fetch the charts that units of a configuration name; return why some may be old.
 
     Plans of this process use them, and those that were fetched before; remote bases are fetched
-    when a plan meets one. Secrets are read in the
-    chosen cluster, and only if a unit names one; without a cluster the charts of such units are
-    left out. Raises what `build.post_build` raises for charts and Secrets, and ClusterFailed.
+    when a plan meets one. Secrets and values are read in the chosen cluster; without a cluster the
+    charts of units that name a Secret are left out. Raises what `build.post_build` raises for
+    charts and Secrets, and ClusterFailed.
     """
-    kept_charts()
+    ChartCache.shared = ChartCache(read_environment().state_dir / CHARTS)
     fetch_bases()
-    secret = {unit.id for unit in config.units.values() if _names_secret(unit)}
-    units = [unit for unit in config.units.values() if is_read_ahead(unit)]
+    units = [unit for unit in config.units.values() if is_read_ahead(unit, choice)]
     if choice is None:
-        units = [unit for unit in units if unit.id not in secret]
+        units = [unit for unit in units if not _names_secret(unit)]
     if not units:
         return ()
     from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415  only for charts
 
     fetcher = chart_fetcher(SystemClock())
-    if choice is None or not secret:
+    if choice is None or not any(map(_asks_cluster, units)):
         return await _fetched(units, None, fetcher)
     async with connected(choice, read_environment()) as chosen:
         return await _fetched(units, chosen.transport, fetcher)
@@ -91,10 +100,15 @@ async def fetch_charts(config: Config, choice: ClusterChoice | None) -> tuple[Fi
 async def _fetched(
     units: Sequence[Unit], transport: Transport | None, fetcher: ChartFetcher
 ) -> tuple[Finding, ...]:
-    from gitkruise.gitops.build.post_build import chart_of, read_base_secrets  # noqa: PLC0415  as above
+    from gitkruise.gitops.build.post_build import (  # noqa: PLC0415  imports the model
+        chart_of,
+        read_ahead,
+        read_base_secrets,
+    )
 
     if transport is not None:
         for unit in units:
             await read_base_secrets(unit, transport)
+            await read_ahead(unit, transport)
     answers = [await chart_of(unit, transport, fetcher) for unit in units]
     return tuple(one.stale for one in answers if one is not None and one.stale is not None)

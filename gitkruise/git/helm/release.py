@@ -53,14 +53,15 @@ class FetchedChart:
 class ReleaseInputs:
     """Contribution of a cluster to a release, and a chart that is not in the git repository.
 
-    `unread` names objects with values that were not read; the version is `assumed` without a
-    cluster.
+    `unread` names objects with values that were not read, and `why` they were not; the version is
+    `assumed` without a cluster.
     """
 
     kube_version: str
     assumed: bool = False
     values: tuple[ClusterValues, ...] = ()
     unread: tuple[str, ...] = ()
+    why: str = ""
     chart: FetchedChart | None = None
 
 

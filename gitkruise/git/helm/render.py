@@ -232,7 +232,7 @@ def _assumptions(chart: ChartFiles, release: Release) -> Iterator[Finding]:
             code="GK3412",
             message=f"rendered without the values of {', '.join(inputs.unread)}",
             places=(place,),
-            notes=(("why", "the cluster was not asked"),),
+            notes=(("why", inputs.why),),
             severity=Severity.WARNING,
         )
     if inputs.assumed and chart.mentions(b"Capabilities", b"kubeVersion"):

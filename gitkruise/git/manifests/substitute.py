@@ -36,11 +36,13 @@ class Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
-    """All names. `elsewhere` says where more are that cannot be asked now ("" when none are)."""
+    """All names. `elsewhere` says where more are that cannot be asked now ("" when none are), and
+    `why` they cannot."""
 
     known: Mapping[str, Value]
     strict: bool = True
     elsewhere: str = ""
+    why: str = ""
 
 
 def substitute(
@@ -182,7 +184,7 @@ class _Pass:
         written = f"${{{name}}}" if self._hides(path) else found  # without its default
         if self._values.elsewhere:
             message = f"the value of ${{{name}}} may come from {self._values.elsewhere}"
-            notes = (("why", "the cluster was not asked"), ("shown", f"{written} as it is written"))
+            notes = (("why", self._values.why), ("shown", f"{written} as it is written"))
             self._report("GK1405", message, path, written, notes, severity=Severity.WARNING)
         elif self._values.strict:
             from difflib import get_close_matches  # noqa: PLC0415  only on this path

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from gitkruise.errors import ClusterFailed, Finding, NotFound
+from gitkruise.errors import ClusterFailed, Finding, Forbidden, NotFound
 from gitkruise.git.helm.release import ReleaseInputs
 from gitkruise.git.manifests.decryption import Opener, check_kind, locked
 from gitkruise.git.manifests.reader import Manifests
@@ -22,7 +22,13 @@ from gitkruise.git.manifests.substitute import Value, Values, substitute
 from gitkruise.git.plumbing import process
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.base_mirrors import BaseMirrors, listed_bases
-from gitkruise.gitops.build.release import gather_release, offline_release
+from gitkruise.gitops.build.release import (
+    KnownData,
+    gather_release,
+    named_values,
+    offline_release,
+)
+from gitkruise.kube.client.discovery import server_version
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.config import Substitute, Unit, ValuesFrom
 from gitkruise.model.gitops.document import Document
@@ -77,15 +83,41 @@ def wants(unit: Unit) -> bool:
 
 def offline(unit: Unit) -> PostBuildInputs:
     """Return the inputs that are known without a cluster: the values written in the unit itself,
-    and a chart that was fetched. Raises InvalidManifests GK3418 where that is missing."""
+    those that `read_ahead` read, and a chart that was fetched. Raises InvalidManifests GK3418 where
+    that is missing."""
     said = unit.spec.render.substitute
     release = offline_release(unit) if unit.spec.render.kind == "helm" else None
     if said is None:
         return PostBuildInputs(release=release) if release else NOTHING
-    names = " or ".join(f"{kind} {unit.namespace}/{name}" for kind, name in _named(said))
-    known = {name: Value(text=text) for name, text in said.vars.items()}
-    values = Values(known=known, strict=said.strict, elsewhere=names)
+    known: dict[str, Value] = {}
+    unread: dict[str, str] = {}
+    for kind, name in _named(said):
+        data, why = KnownData.of(kind, unit.namespace, name)
+        known |= _texts(kind, data or {})
+        if data is None:
+            unread[f"{kind} {unit.namespace}/{name}"] = why
+    known |= {name: Value(text=text) for name, text in said.vars.items()}
+    whys = "; ".join(dict.fromkeys(unread.values()))
+    values = Values(known=known, strict=said.strict, elsewhere=" or ".join(unread), why=whys)
     return PostBuildInputs(values=values, release=release)
+
+
+def _texts(kind: str, data: Mapping[str, str]) -> dict[str, Value]:
+    return {name: Value(text=text, secret=kind == "Secret") for name, text in data.items()}
+
+
+async def read_ahead(unit: Unit, transport: Transport) -> None:
+    """Read the ConfigMaps and Secrets that a unit is rendered with, for `offline`. One that is
+    missing, or may not be read, stays unknown. Raises ApiError."""
+    known = KnownData.shared = KnownData.shared or KnownData()
+    if unit.spec.render.kind == "helm":
+        known.version = await server_version(transport)
+    for kind, name in (*_named(unit.spec.render.substitute), *named_values(unit)):
+        place = (kind, unit.namespace, name)
+        try:
+            known.data[place] = await _data(transport, unit.namespace, kind, name)
+        except Forbidden as error:
+            known.data[place] = str(error)
 
 
 async def gather(unit: Unit, transport: Transport, charts: Charts) -> PostBuildInputs:
@@ -97,7 +129,7 @@ async def gather(unit: Unit, transport: Transport, charts: Charts) -> PostBuildI
     known: dict[str, Value] = {}
     for kind, name in _named(render.substitute):
         found = await _required(kind, unit.namespace, name, transport, "substitute")
-        known |= {k: Value(text=text, secret=kind == "Secret") for k, text in found.items()}
+        known |= _texts(kind, found)
     values, keys = None, None
     if render.substitute is not None:
         known |= {name: Value(text=text) for name, text in render.substitute.vars.items()}

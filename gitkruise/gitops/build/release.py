@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Final
 
 from gitkruise.errors import ClusterFailed, Finding, InvalidManifests
 from gitkruise.git.helm.release import ClusterValues, FetchedChart, Release, ReleaseInputs
@@ -19,8 +19,32 @@ from gitkruise.wire.catalog.catalog import Catalog
 ASSUMED: Final = f"v{'.'.join(KUBERNETES)}.0"  # without a cluster
 _VALIDATE: Final = "gitkruise validate"
 _CORRECT: Final = "correct the template or the values, and try: gitkruise plan"
+_NOT_ASKED: Final = "the cluster was not asked"
 # Reads the data of a ConfigMap or Secret by kind and name; None where there is no such object.
 ReadData = Callable[[str, str], Awaitable[Mapping[str, str] | None]]
+
+
+@dataclass(slots=True)
+class KnownData:
+    """ConfigMaps and Secrets that one command read in a cluster before it renders without one.
+
+    `data` is by kind, namespace and name: None where there is no such object, or a text that says
+    why it was not read. `version` is that of the cluster.
+    """
+
+    shared: ClassVar[KnownData | None] = None
+
+    version: str = ""
+    data: dict[tuple[str, str, str], Mapping[str, str] | str | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, kind: str, namespace: str, name: str) -> tuple[Mapping[str, str] | None, str]:
+        """Return the data of an object as this process knows it, and why there is none."""
+        shared = cls.shared
+        found = shared.data.get((kind, namespace, name), _NOT_ASKED) if shared else _NOT_ASKED
+        if found is None:
+            return None, f"{kind} {namespace}/{name} {_absent('')}"
+        return (None, found) if isinstance(found, str) else (found, "")
 
 
 def release_of(unit: Unit, catalog: Catalog, inputs: ReleaseInputs | None) -> Release | None:
@@ -50,15 +74,27 @@ def _served(catalog: Catalog) -> Iterator[str]:
 
 
 def offline_release(unit: Unit) -> ReleaseInputs:
-    """Return what is known without a cluster: the version of the spec, or an assumed one, and the
-    chart that was fetched last. Raises InvalidManifests GK3418 where none was."""
+    """Return what is known without a cluster: the version of the spec, or an assumed one, values
+    that were read before, and the chart that was fetched last.
+    Raises InvalidManifests GK3418 where none was."""
     helm = unit.spec.render.helm or Helm()
+    values, unread = [], {}
+    for source in helm.values_from:
+        kind, name = _named(source)
+        data, why = KnownData.of(kind, unit.namespace, name)
+        origin = f"{kind} {unit.namespace}/{name}"
+        text = None if data is None else data.get(source.key)
+        if text is not None:
+            values.append(ClusterValues(origin=origin, text=text, secret=kind == "Secret"))
+        elif why == _NOT_ASKED or not source.optional:
+            unread[origin] = why or f"{origin} {_absent(source.key)}"
+    known = helm.kube_version or (KnownData.shared.version if KnownData.shared else "")
     return ReleaseInputs(
-        kube_version=helm.kube_version or ASSUMED,
-        assumed=not helm.kube_version,
-        unread=tuple(
-            f"{kind} {unit.namespace}/{name}" for kind, name in map(_named, helm.values_from)
-        ),
+        kube_version=known or ASSUMED,
+        assumed=not known,
+        values=tuple(values),
+        unread=tuple(unread),
+        why="; ".join(dict.fromkeys(unread.values())),
         chart=_kept(unit),
     )
 
@@ -128,15 +164,23 @@ def _about_template(finding: Finding) -> Finding:
     return replace(finding, notes=(*kept, ("next", _CORRECT)))
 
 
+def named_values(unit: Unit) -> Iterator[tuple[str, str]]:
+    """Yield the kind and name of each object that has values for the chart of a unit."""
+    yield from map(_named, (unit.spec.render.helm or Helm()).values_from)
+
+
 def _named(source: ChartValuesFrom) -> tuple[str, str]:
     return ("ConfigMap", source.config_map) if source.config_map else ("Secret", source.secret)
 
 
+def _absent(key: str) -> str:
+    return f"has no entry {key} in UTF-8" if key else "does not exist"
+
+
 def _missing(origin: str, key: str) -> Finding:
-    lacks = f"has no entry {key} in UTF-8" if key else "does not exist"
     return Finding(
         code="GK4203",
-        message=f"{origin}, which render.helm.valuesFrom names, {lacks}",
+        message=f"{origin}, which render.helm.valuesFrom names, {_absent(key)}",
         notes=(
             ("unchanged", "what runs stays as it is; the commit is tried again"),
             ("next", "create it, or set optional: true in render.helm.valuesFrom"),

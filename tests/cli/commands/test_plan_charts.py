@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from gitkruise.git.helm import render
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.cli.calls import Caller
+from tests.cli.live import send
 from tests.cli.shop import Checkout, cloneset
 from tests.git.helm_program import real
 from tests.gitops.charts.hosts import chart, serving
@@ -75,6 +80,29 @@ def test_a_plan_fetches_charts_and_offline_uses_them(
         ended = gk("plan", cwd=checkout.folder)
         assert ended.code == 3
         assert "next: gitkruise plan with a cluster (--context NAME)" in ended.err
+
+
+def test_a_plan_reads_values_in_the_cluster(gk: Caller, checkout: Checkout, cluster: Path) -> None:
+    text = "render: {substitute: {from: [{configMap: plan-values}]}}"
+    unit = CONFIG.partition("  render:")[0].format() + f"  path: apps\n  {text}\n"
+    settings = (
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: '${REGION}'}\n"
+    )
+    checkout.commit("one", {"gitkruise.yaml": unit, "apps/settings.yaml": settings})
+    named = ("plan", "--kubeconfig", str(cluster))
+    missing = gk(*named, cwd=checkout.folder)
+    assert "ConfigMap default/plan-values does not exist" in missing.err
+    kind, named_so = ResourceRef("", "v1", "configmaps"), {"name": "plan-values"}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": named_so, "data": {"REGION": "eu"}}
+    request = ApiRequest(verb="create", resource=kind, namespace="default", body=body)
+    send(cluster, request)
+    try:
+        read = gk(*named, cwd=checkout.folder)
+        offline = gk("plan", "--offline", cwd=checkout.folder)
+    finally:
+        send(cluster, replace(request, verb="delete", name="plan-values", body=None))
+    assert (read.code, read.err) == (0, "")
+    assert "the cluster was not asked" in offline.err
 
 
 def test_an_action_fetches_the_charts_of_other_units(

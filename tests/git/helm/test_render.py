@@ -324,10 +324,13 @@ def test_an_error_quotes_no_secret_value(origin: Origin, repository: Repository)
 
 
 def test_what_a_cluster_would_tell_is_told(origin: Origin, repository: Repository) -> None:
-    inputs = ReleaseInputs(kube_version="v1.34.0", assumed=True, unread=("Secret prod/web",))
+    inputs = ReleaseInputs(
+        kube_version="v1.34.0", assumed=True, unread=("Secret prod/web",), why="it is away"
+    )
     first, second = rendered(repository, origin.commit(CHART), real(), inputs=inputs).findings
     assert {first.code, second.code} == {"GK3412"}
     assert "without the values of Secret prod/web" in first.message
+    assert first.notes == (("why", "it is away"),)
     assert "v1.34.0, which is assumed" in second.message
     plain = {"web/templates/app.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"}
     inputs = ReleaseInputs(kube_version="v1.34.0", assumed=True)

@@ -111,11 +111,12 @@ def test_what_is_not_strict_stays_as_it_is_written() -> None:
 
 
 def test_without_the_cluster_only_its_names_stay_open() -> None:
-    partly = Values(known={"N": Value(text="3")}, elsewhere="ConfigMap shop/region")
+    partly = Values(known={"N": Value(text="3")}, elsewhere="ConfigMap shop/region", why="gone")
     made, (finding,) = substitute(document("a: ${REGION}\nb: ${N}"), partly)
     assert made.obj == {"a": "${REGION}", "b": 3}
     assert (finding.code, finding.severity) == ("GK1405", "warning")
     assert "ConfigMap shop/region" in finding.message
+    assert dict(finding.notes)["why"] == "gone"
 
 
 def test_a_document_without_names_is_itself() -> None:

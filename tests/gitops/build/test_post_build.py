@@ -9,8 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from gitkruise.errors import Forbidden
+from gitkruise.git.manifests.substitute import Value
 from gitkruise.gitops.build.builder import Builder
-from gitkruise.gitops.build.post_build import offline, wants
+from gitkruise.gitops.build.post_build import offline, read_ahead, wants
+from gitkruise.gitops.build.release import KnownData
 from gitkruise.model.gitops.config import Unit, UnitSpec
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.workloads.feature_gates import Gates
@@ -171,6 +174,37 @@ def test_without_a_cluster_only_the_units_own_values_are_known() -> None:
     assert given.values.elsewhere == "ConfigMap shop/region"
     assert wants(unit)
     assert not wants(_unit({"sourceRef": {"name": "src"}, "render": {"substitute": {}}}))
+
+
+def test_values_that_were_read_before_are_those_of_a_plan(
+    staged: MakeStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KnownData, "shared", None)
+    stage = staged()
+    sources = [{"configMap": "region"}, {"secret": "token"}, {"secret": "gone"}, {"secret": "shut"}]
+    unit = _unit({"sourceRef": {"name": "src"}, "render": {"substitute": {"from": sources}}})
+    files = [{"configMap": "region", "key": "REGION"}, {"secret": "gone", "optional": True}]
+    helm = _unit(
+        {"sourceRef": {"name": "src"}, "render": {"kind": "helm", "helm": {"valuesFrom": files}}}
+    )
+    stage.meddle(config_map("region", REGION="eu"))
+    stage.meddle(secret("token", TOKEN=CANARY))
+    stage.wire.refuse = lambda r: Forbidden("no rights") if r.name == "shut" else None
+
+    async def script() -> None:
+        for one in (unit, helm):
+            await read_ahead(one, stage.wire)
+
+    stage.play(script)
+    values, release = offline(unit).values, offline(helm).release
+    assert values is not None
+    assert values.known == {"REGION": Value(text="eu"), "TOKEN": Value(text=CANARY, secret=True)}
+    assert values.elsewhere == "Secret shop/gone or Secret shop/shut"
+    assert values.why.startswith("Secret shop/gone does not exist; ")
+    assert "no rights" in values.why
+    assert release is not None
+    assert [one.text for one in release.values] == ["eu"]
+    assert (release.assumed, release.unread) == (False, ())
 
 
 def _unit(spec: dict[str, Any]) -> Unit:

@@ -254,7 +254,8 @@ def _charts(config: Config, options: _PlanOptions) -> tuple[Finding, ...]:
         kept_charts,
     )
 
-    if options.offline or not any(map(is_read_ahead, config.units.values())):
+    units = config.units.values()
+    if options.offline or not any(is_read_ahead(unit, options.cluster) for unit in units):
         kept_charts()
         if not options.offline:
             fetch_bases()
