@@ -98,9 +98,11 @@ class Checkout:
         run_git(self.folder, "commit", "-q", "--allow-empty", "-m", subject)
         return run_git(self.folder, "rev-parse", "HEAD")
 
-    def record(self, cluster: str, record: UnitRecord) -> None:
-        """A commit of the status branch with this record; the working tree stays as it is."""
-        files = record_files(record) | shared_files([record])
+    def record(self, cluster: str, *records: UnitRecord) -> None:
+        """A commit of the status branch with these records; the working tree stays as it is."""
+        files = {**shared_files(records)}
+        for record in records:
+            files |= record_files(record)
         index = {}
         for path, data in files.items():
             index[path] = run_git(self.folder, "hash-object", "-w", "--stdin", data=data)

@@ -87,10 +87,13 @@ def _tell_unwritten(
 ) -> None:
     """Name the awaited units of which no record will say anything.
 
-    Raises UsageProblem GK7017 when there are no others.
+    Raises UsageProblem GK7017 when there are no others, GK7049 for one of another repository.
     """
     known = question.configured | {news.unit for news in units}
     _check_named(awaited.unit, known)
+    away = {name for name in known & question.elsewhere.keys() if _means(awaited.unit, name)}
+    if awaited.unit and away and not any(_means(awaited.unit, name) for name in known - away):
+        raise UsageProblem(question.elsewhere[min(away)])
     silent = {name for name in question.unwritten(units) if _means(awaited.unit, name)}
     if silent and not any(_means(awaited.unit, name) for name in known - silent):
         message = (
@@ -120,6 +123,7 @@ def _judged(
     if not units:
         return []
     wanted = [news for news in units if _means(awaited.unit, news.unit)]
+    question.check(wanted)
     answers = question.ask(wanted, now)
     if not (verdict(answers) or (awaited.unit and not wanted)):
         return answers  # of those that are not recorded nothing more is asked now

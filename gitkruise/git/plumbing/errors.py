@@ -96,6 +96,7 @@ def ref_missing(url: str, ref: str, known: list[str]) -> SourceFailed:
     near = get_close_matches(ref, known, 3)
     notes = [("did you mean", ", ".join(shown(n) for n in near))] if near else []
     notes.append(("unchanged", "nothing is deleted because a ref is missing"))
+    notes.append(("next", "push it, or name one that is there"))
     message = f"{shown(ref)} is not in {url}"
     return RefMissing(Finding(code="GK3201", message=message, notes=tuple(notes)))
 

@@ -8,7 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from gitkruise.errors import DiagnosticError, Forbidden, InvalidManifests, NotFound
+from gitkruise.errors import (
+    DiagnosticError,
+    Forbidden,
+    InvalidManifests,
+    NotFound,
+    UsageProblem,
+)
 from gitkruise.git.manifests.reader import ParseCache
 from gitkruise.git.push.worktree import addresses
 from gitkruise.git.repository.repository import Repository
@@ -18,7 +24,7 @@ from gitkruise.gitops.charts.cache import ChartCache
 from gitkruise.gitops.charts.fetcher import Charts, LiveCharts
 from gitkruise.gitops.config.cluster_units import cluster_config
 from gitkruise.gitops.preview.changes import changes_between, with_live
-from gitkruise.gitops.preview.inputs import config_at
+from gitkruise.gitops.preview.inputs import not_here, units_elsewhere, whole_config_at
 from gitkruise.gitops.preview.live_diff import sized_workloads
 from gitkruise.gitops.reconcile.drift_correction import ignore_rules
 from gitkruise.gitops.source.ancestry import newest_of
@@ -83,7 +89,13 @@ async def compare(
         if config is None and repository.find(head, CONFIG_FILE) is None:
             here = addresses(repository.git_dir)
             config = await cluster_config(transport, catalog, here, cluster)
-        for unit in (config or config_at(repository, head)).units.values():
+        config = config or whole_config_at(repository, head)
+        there = units_elsewhere(repository, config)
+        for unit in config.units.values():
+            if unit.id in there:
+                why = not_here(config, unit, unchanged="its objects were not compared")
+                unread.append(UsageProblem(why))
+                continue
             commit = head if revision else applied.get(unit.id, head)
             try:
                 records, wanted = await _of_unit(

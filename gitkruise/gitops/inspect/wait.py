@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Final
 
-from gitkruise.errors import DiagnosticError, SourcePlace
+from gitkruise.errors import DiagnosticError, Finding, SourcePlace, UsageProblem
 from gitkruise.git.manifests.reader import PLAIN, content_at
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.preview.inputs import config_at, name_in_config, read_side
+from gitkruise.gitops.preview.inputs import (
+    config_at,
+    name_in_config,
+    not_here,
+    read_side,
+    units_elsewhere,
+    whole_config_at,
+)
 from gitkruise.gitops.source.ancestry import leads_to
 from gitkruise.gitops.status.reader import UnitNews
 from gitkruise.model.gitops.config import Config, Unit, resolve_reference
@@ -33,7 +41,7 @@ class WaitResult:
     why: str
 
 
-@dataclass(slots=True)
+@dataclass
 class WaitCondition:
     """Has `commit` come to `goal`? Asked of the records again and again.
 
@@ -50,8 +58,30 @@ class WaitCondition:
     _same: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     def ask(self, units: Sequence[UnitNews], now: datetime) -> list[WaitResult]:
-        """One answer a unit. Raises SourceFailed."""
-        return [self._judge(news, now) for news in units]
+        """One answer for each unit that follows this repository. Raises SourceFailed."""
+        return [self._judge(news, now) for news in units if news.unit not in self.elsewhere]
+
+    def check(self, units: Sequence[UnitNews]) -> None:
+        """Raise UsageProblem GK7049 where all units are among those that never read the commit."""
+        there = [news.unit for news in units if news.unit in self.elsewhere]
+        if there and len(there) == len(units) and self._nothing_here:
+            raise UsageProblem(self.elsewhere[there[0]])
+
+    @property
+    def _nothing_here(self) -> bool:
+        config = self.config or whole_config_at(self.repository, self.commit)
+        return config.units.keys() == self.elsewhere.keys()
+
+    @cached_property
+    def elsewhere(self) -> Mapping[str, Finding]:
+        """Units that never read the commit: their files are in other repositories."""
+        try:
+            config = self.config or whole_config_at(self.repository, self.commit)
+        except DiagnosticError:
+            return {}  # the controller refuses it, too
+        names = units_elsewhere(self.repository, config)
+        told = "git and the cluster; nothing was waited for"
+        return {name: not_here(config, config.units[name], unchanged=told) for name in names}
 
     def unrecorded(self, units: Sequence[UnitNews]) -> list[WaitResult]:
         """One answer for each unit that the commit configures and no record names.
@@ -72,7 +102,7 @@ class WaitCondition:
     @property
     def configured(self) -> set[str]:
         """Return the units that the commit configures; none where it cannot be read."""
-        return {*self._stated().units}
+        return {*self._stated().units, *self.elsewhere}
 
     def unwritten(self, units: Sequence[UnitNews]) -> set[str]:
         """Return the units that the commit configures and no record will ever name."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Final, TypeAlias
 
 from gitkruise.errors import (
@@ -18,6 +17,7 @@ from gitkruise.errors import (
 )
 from gitkruise.git.manifests.reader import ParseCache, read_desired
 from gitkruise.git.parsing.documents import LIMITS, parse_file
+from gitkruise.git.plumbing.refs import hide_password, repository_place
 from gitkruise.git.plumbing.trees import TreeEntry
 from gitkruise.git.repository.merge import merged
 from gitkruise.git.repository.repository import Repository
@@ -42,6 +42,7 @@ from gitkruise.model.gitops.config import (
 from gitkruise.model.gitops.document import Document, GitCommit
 from gitkruise.model.gitops.record import BaseRecord
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.printable import shown
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
 
@@ -87,12 +88,58 @@ def name_in_config(unit: Unit) -> str:
 
 
 def config_at(repository: Repository, commit: str) -> Config:
-    """The gitkruise.yaml at the top of a commit; without one the Units among its manifests that
-    follow this repository; without those the whole repository as one unit.
+    """The gitkruise.yaml at the top of a commit, without its units that follow another repository;
+    without one the Units among its manifests that follow this repository; without those the whole
+    repository as one unit.
 
     Raises UsageProblem for a broken one, and for Units that are declared more than once.
     """
+    config = whole_config_at(repository, commit)
+    there = units_elsewhere(repository, config)
+    if there == config.units.keys():
+        return config  # artifacts are built from a repository that may have their units
+    units = {
+        name: unit
+        for name, unit in config.units.items()
+        if name not in there or _is_built_here(repository, commit, config, unit)
+    }
+    return Config(config.sources, units, config.sinks, config.receivers)
 
+
+def _is_built_here(repository: Repository, commit: str, config: Config, unit: Unit) -> bool:
+    """Return whether an artifact has a folder that this repository has, too."""
+    named = config.source_of(unit).spec.is_artifact and unit.spec.path not in {"", "."}
+    return named and repository.find(commit, unit.spec.path) is not None
+
+
+def units_elsewhere(repository: Repository, config: Config) -> frozenset[str]:
+    """Return the units of a configuration whose files are not in this repository: those of
+    artifacts, and those of other addresses where it has units of its own."""
+    urls = {name: config.source_of(unit).spec.url for name, unit in config.units.items()}
+    artifacts = {n for n, unit in config.units.items() if config.source_of(unit).spec.is_artifact}
+    others = urls.keys() - artifacts
+    if not artifacts and len({urls[name] for name in others}) < 2:
+        return frozenset()
+    from gitkruise.git.push.worktree import addresses  # noqa: PLC0415  seldom needed
+
+    here = {repository_place(address) for address in addresses(repository.git_dir)}
+    away = {name for name in others if repository_place(urls[name]) not in here}
+    return frozenset(artifacts | away if away < others else artifacts)
+
+
+def not_here(config: Config, unit: Unit, *, unchanged: str) -> Finding:
+    """Return GK7049 for a unit of `units_elsewhere`."""
+    url = shown(hide_password(config.source_of(unit).spec.url))
+    following = "gitkruise status, or gitkruise drift without a cluster, show what was recorded"
+    return Finding(
+        code="GK7049",
+        message=f"unit {unit.id} follows {url}, not this repository",
+        notes=(("unchanged", unchanged), ("next", following)),
+    )
+
+
+def whole_config_at(repository: Repository, commit: str) -> Config:
+    """`config_at` with every unit of a gitkruise.yaml."""
     entries = repository.list_tree(commit)
     found = [e for e in entries if e.path == CONFIG_FILE]
     if not found:
@@ -100,7 +147,8 @@ def config_at(repository: Repository, commit: str) -> Config:
     parsed = parse_file(repository.read_blob(found[0].id), CONFIG_FILE)
     if not parsed.ok:
         raise InvalidManifests(*parsed.findings)
-    return make_config(list(parsed.documents), Path())
+    folder = repository.git_dir
+    return make_config(list(parsed.documents), folder.parent if folder.name == ".git" else folder)
 
 
 def _declared_units(repository: Repository, entries: Sequence[TreeEntry]) -> Config | None:
