@@ -79,4 +79,5 @@ def look_again(unit: Unit, built: BuiltCommit, now: datetime) -> tuple[str, date
         return built.commit.id, now + AGAIN
     if not wants(unit):
         return None
-    return built.commit.id, now + (duration(unit.spec.interval) if built.desired else AGAIN)
+    every = duration(unit.spec.interval)
+    return built.commit.id, now + (every if built.desired else min(every, AGAIN))

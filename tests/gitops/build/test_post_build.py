@@ -17,7 +17,7 @@ from gitkruise.gitops.build.release import KnownData
 from gitkruise.model.gitops.config import Unit, UnitSpec
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.workloads.feature_gates import Gates
-from tests.git.sops import CANARY, ENCRYPTED, KEY, PLAIN, stand_in
+from tests.git.sops import CANARY, ENCRYPTED, KEY, OTHER, PLAIN, stand_in
 from tests.gitops.stage import MakeStage, Stage, config_map
 from tests.worlds import SPACE
 
@@ -139,19 +139,23 @@ def test_encrypted_secrets_reach_the_cluster_and_nothing_else(
 ) -> None:
     values = {"substitute": {"vars": {"SPACE": SPACE}}}
     stage = staged(
-        render={**values, "decryption": {"provider": "sops", "secretRef": {"name": "age"}}}
+        render={**values, "decryption": {"provider": "sops", "secretRef": {"name": "age"}}},
+        interval="20s",
     )
     reader = Builder(
         repository=stage.repository, unit=stage.unit.unit, gates=Gates(),
         cache=stage.unit._validator._reader.cache, search=stand_in(tmp_path / "bin"),
     )  # fmt: skip
     stage.unit._validator._reader = reader
-    stage.meddle(secret("age", main_agekey=KEY))
+    stage.meddle(secret("age", main_agekey=OTHER))
 
     async def script() -> None:
         async with stage.running():
             await stage.push(app=ENCRYPTED)
-            await stage.rest()
+            await stage.rest(5)
+            assert [f.code for f in stage.record.findings] == ["GK1503"]
+            stage.meddle(secret("age", main_agekey=KEY))
+            await stage.rest(30)
             assert stage.state == "Done", stage.record.findings
             data = stage.get("Secret", "database")["data"]
             assert base64.b64decode(data["password"]).decode() == PLAIN[0]  # not substituted
