@@ -12,7 +12,7 @@ from gitkruise.gitops.inspect.disruption_budgets import ALONE, Sharing, Unavaila
 from gitkruise.gitops.status.reader import UnitNews
 from gitkruise.model.gitops.analysis import AnalysisRun
 from gitkruise.model.gitops.promotion import PromotionRecord
-from gitkruise.model.gitops.record import Rollout, RolloutStep
+from gitkruise.model.gitops.record import UNSEEN, Rollout, RolloutStep
 from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.model.planning.plan import HeldPod, Hold, Plan
 from gitkruise.model.planning.workload_spread import Division
@@ -191,7 +191,8 @@ def _of_rollout(r: Rollout | None) -> Iterator[str]:
     if r is None:
         return
     if not r.generation_seen:
-        yield "the controller has not seen the newest spec yet"
+        yield UNSEEN
+        return  # the counts are those of the spec before
     causes: dict[str, list[str]] = defaultdict(list)
     for pod, why in r.failing:
         causes[why].append(pod)

@@ -14,15 +14,15 @@ from gitkruise.model.gitops.change import Desired, DesiredSet, Live, ObjectChang
 from gitkruise.model.gitops.record import DriftRecord, ObjectRecord, PodRecord, Rollout
 from gitkruise.model.gitops.redacted import Redacted
 from gitkruise.model.gitops.unit_state import State, worst
-from gitkruise.model.workloads.labels import SIDECARSET
+from gitkruise.model.workloads.labels import DEPLOYMENT, SIDECARSET
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.health.health import Health, Phase, health
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.progress.builtin import min_ready_s
 from gitkruise.planner.report.redaction import covered
 from gitkruise.planner.report.summary import shown
-from gitkruise.planner.sync.annotations import COMMIT, annotation
-from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.planner.sync.annotations import COMMIT, ROLLOUT, annotation
+from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.secret_names import concealed
 from gitkruise.wire.primitives.times import format_time
 
@@ -160,12 +160,30 @@ class Observer:
         timed = min_ready_s(obj)
         if known is not None and known.evidence == evidence and not timed:
             return known
+        if known is not None and known.rollout.generation_seen:
+            obj = _with_news(obj, known.evidence.owner)
         told = kind.judge(obj, pods, revisions, now)
         named = _pod_records(pods) if seen.key.group_kind != SIDECARSET else ()
         rollout = replace(told, engine=self._engine, pods=named)
         owners = frozenset(uid for pod in pods for uid in pod.owner_uids)
         found = self._rollouts[seen.key] = _ObservedRollout(evidence, rollout, owners)
         return found
+
+
+def _with_news(obj: Obj, before: CachedObject) -> Obj:
+    """Return a Deployment as seen by its controller where nothing but our annotation differs from
+    `before`, which it has seen: a Deployment gets a generation for each change of an annotation."""
+    meta, status = obj["metadata"], obj.get("status") or {}
+    if key_of(obj).group_kind != DEPLOYMENT or meta["generation"] == status["observedGeneration"]:
+        return obj
+    if _asked(obj) != _asked(before.read()):
+        return obj
+    return {**obj, "status": {**status, "observedGeneration": meta["generation"]}}
+
+
+def _asked(deployment: Obj) -> tuple[object, dict[str, str]]:
+    notes = deployment["metadata"].get("annotations") or {}
+    return deployment["spec"], {name: text for name, text in notes.items() if name != ROLLOUT}
 
 
 def _pod_records(pods: Sequence[PodFacts]) -> tuple[PodRecord, ...]:

@@ -36,7 +36,7 @@ class Annotator:
         """Queue the annotations of a record."""
         for rollout in record.rollouts:
             obj = self._live.store.get(rollout.key)
-            if obj is None or rollout.state in {State.WAITING, State.UNKNOWN}:
+            if obj is None or not rollout.generation_seen or rollout.state is State.UNKNOWN:
                 continue
             text = rollout_text(rollout, annotation(obj, COMMIT))
             self._wanted[rollout.key] = text

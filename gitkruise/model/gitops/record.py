@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gitkruise.errors import Finding
 from gitkruise.model.gitops.analysis import AnalysisRun
@@ -16,6 +16,8 @@ from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import ObjectKey
+
+UNSEEN: Final = "the controller has not seen the newest spec yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from gitkruise.model.gitops.record import RevisionCount, Rollout
+from gitkruise.model.gitops.record import UNSEEN, RevisionCount, Rollout
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.planning.amounts import Bounds, bounds
 from gitkruise.model.planning.canary import CanaryPause
@@ -36,7 +36,7 @@ def observe_deployment_rollout(
     """The rollout of the Deployment `raw`; `pods` and `replica_sets` are its own.
 
     Counts come from the pods themselves. `asked` is the size at which its canary pauses the new
-    ReplicaSet, else all pods; until the controller has seen the newest spec the state is Waiting.
+    ReplicaSet, else all pods; until the controller has seen the newest spec the state is Rolling.
     """
     facts = _Facts(raw, pods, replica_sets, now)
     state, message = _judge(facts)
@@ -168,7 +168,7 @@ class _Facts:
 
 def _judge(f: _Facts) -> tuple[State, str]:
     if not f.seen:
-        return State.WAITING, "the controller has not seen the newest spec yet"
+        return State.ROLLING, UNSEEN
     if stuck := _stuck(f):
         return State.STUCK, stuck
     old = len(f.active) - len(f.updated)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from gitkruise.model.gitops.record import RevisionCount, Rollout
+from gitkruise.model.gitops.record import UNSEEN, RevisionCount, Rollout
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.workloads.conditions import STALLED
 from gitkruise.model.workloads.labels import DAEMONSET
@@ -158,7 +158,7 @@ def _rollout(c: _Counted, partition: str) -> Rollout:
 
 def _judge(c: _Counted, down: tuple[tuple[str, str], ...], partition: str) -> tuple[State, str]:
     if not c.seen:
-        return State.WAITING, "the controller has not seen the newest spec yet"
+        return State.ROLLING, UNSEEN
     new, short = len(c.updated), c.update.rpartition("-")[2]
     available = sum(map(c.available, c.updated))
     share = f"{new} of {c.wanted} on {short}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from gitkruise.model.gitops.record import RevisionCount, Rollout
+from gitkruise.model.gitops.record import UNSEEN, RevisionCount, Rollout
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.planning.amounts import Amounts, resolve_amounts
 from gitkruise.model.workloads.cloneset import CloneSetFacts, Policy, cloneset_facts
@@ -25,7 +25,7 @@ def observe_rollout(
     """The rollout of the CloneSet `raw` (either version); `pods` and `revisions` are its own.
 
     Counts come from the pods themselves, revisions' names from the controller's status; until
-    the controller has seen the newest spec the state is Waiting.
+    the controller has seen the newest spec the state is Rolling.
     """
     owner = cloneset_facts(raw)
     active = tuple(p for p in pods if p.active)
@@ -90,7 +90,7 @@ def _judge(owner: CloneSetFacts, c: _PodCounts, amounts: Amounts, update: str) -
     old = len(c.active) - len(c.new)
     share = f"{len(c.new)} of {owner.replicas} on {short}"
     if not c.seen or not update:
-        return State.WAITING, "the controller has not seen the newest spec yet"
+        return State.ROLLING, UNSEEN
     stuck = "; ".join(amounts.problem_texts) or _stuck(owner, c)
     if stuck:
         return State.STUCK, stuck

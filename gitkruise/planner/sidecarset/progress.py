@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from gitkruise.model.gitops.record import RevisionCount, Rollout
+from gitkruise.model.gitops.record import UNSEEN, RevisionCount, Rollout
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.planning.amounts import Amounts, resolve_sidecar_amounts
 from gitkruise.model.workloads.conditions import STALLED_NOTE
@@ -68,7 +68,7 @@ def observe_sidecars(
 ) -> Rollout:
     """The rollout of the SidecarSet `raw` (either version) over the matched ones of `pods`.
 
-    Until the controller has seen the newest spec the state is Waiting.
+    Until the controller has seen the newest spec the state is Rolling.
     """
     del now
     owner = sidecarset_facts(raw)
@@ -121,7 +121,7 @@ def _judge(
     share = f"{len(it.updated)} of {len(it.pods)} pods on {short}"
     old = len(it.pods) - len(it.updated)
     if not _seen(owner) or not short:
-        return State.WAITING, "the controller has not seen the newest spec yet"
+        return State.ROLLING, UNSEEN
     if owner.update.inject_only:
         return State.DONE, f"{share}, running pods keep what they have"
     if stuck := "; ".join(it.amounts.problem_texts) or stuck:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from gitkruise.planner.notify.commit_statuses import describe
 from tests.cli import shop as example
 from tests.gitops.reconcile.test_sidecars import mesh
 from tests.gitops.stage import WEB, MakeStage, config_map, web
-from tests.worlds import START
+from tests.worlds import START, deployment
 
 pytestmark = pytest.mark.slow
 
@@ -48,8 +50,9 @@ def test_no_record_counts_pods_of_the_commit_before(
         assert "/" not in commit_subject([record]).split(": ")[1]
         assert "4/4" not in describe(record)
         assert record.updated == 0
-        assert {str(r.state) for r in record.rollouts} == {"Waiting"}
-        assert {str(o.state) for o in record.objects} == {"Waiting"}
+        assert not any(r.generation_seen for r in record.rollouts)
+        assert {str(r.state) for r in record.rollouts} <= {"Waiting", "Rolling"}
+        assert [r.state for r in record.rollouts] == [o.state for o in record.objects]
 
 
 def test_the_log_names_a_commit_as_done_only_after_its_apply(staged: MakeStage) -> None:
@@ -144,3 +147,28 @@ def test_pods_without_a_uid_are_different_ones() -> None:
     rollout = replace(example.rollout(State.HELD), updated=4, ready=9, total=10)
     assert pod_counts([rollout, rollout]) == (8, 18, 20)
     assert pod_counts([replace(rollout, generation_seen=False)]) == (0, 9, 10)
+
+
+def test_states_of_a_unit_and_its_workloads_only_move_forward(staged: MakeStage) -> None:
+    """Also where the short status on a Deployment makes its controller look once more."""
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            for image in ("app:v1", "app:v2"):
+                before = len(stage.offered)
+                await stage.push(web(image), deployment("api", image=image), message=image)
+                await stage.rest()
+                records = stage.offered[before:]
+                assert _runs(r.state for r in records)[-2:] == ["Rolling", "Done"]
+                assert not {"Waiting"} & {r.state for r in records}
+                for name in ("web", "api"):
+                    found = [o.state for r in records for o in r.rollouts if o.key.name == name]
+                    assert _runs(found) in (["Rolling", "Done"], ["Waiting", "Rolling", "Done"])
+
+    stage.play(script)
+
+
+def _runs(states: Iterable[State]) -> list[str]:
+    """Return the states without immediate repetitions."""
+    return [str(state) for state, _ in groupby(states)]

@@ -90,7 +90,7 @@ STATES: dict[str, tuple[str | None, Callable[[Lab], None], str, tuple[int, int, 
     "edited": ("3", canary_edited_while_paused, "Paused", (3, 3, 7), "3 of 10 on {}, paused"),
     "rolling": (None, begun, "Rolling", (3, 10, 0), "0 of 10 asked are updated and available"),
     "gated": ("3", begun, "Rolling", (3, 3, 7), "0 of 3 asked are updated and available"),
-    "waiting": (None, not_seen, "Waiting", (0, 10, 0),
+    "not seen": (None, not_seen, "Rolling", (0, 10, 0),
                 "the controller has not seen the newest spec yet"),
     "no gate": ("100%", canary_held, "Done", (10, 10, 0), "10 of 10 on {}"),
 }  # fmt: skip

@@ -91,7 +91,7 @@ STATES: dict[str, tuple[Any, list[PodFacts], str, str, tuple[int, int, int]]] = 
     "stuck": (stateful(), [*pods("old", "old"), broken()], "Stuck",
               "web-2 cannot start: image web:bad cannot be pulled; 2 of 3 keep serving",
               (1, 3, 0)),
-    "not seen": (stateful(generation=3), pods("old", "old", "old"), "Waiting",
+    "not seen": (stateful(generation=3), pods("old", "old", "old"), "Rolling",
                  "the controller has not seen the newest spec yet", (0, 3, 0)),
     "on delete": (stateful(type_="OnDelete"), pods("old", "old", "new"), "Held",
                   f"1 of 3 on new, {HELD_BACK}", (1, 1, 0)),

@@ -148,7 +148,7 @@ ROWS: list[tuple[str, Any, tuple[PodFacts, ...], str, str]] = [
         "Stuck",
         'spec.updateStrategy.maxUnavailable: Invalid value: "x"',
     ),
-    ("not seen", owner(generation=3), pods("4o+"), "Waiting", "newest spec"),
+    ("not seen", owner(generation=3), pods("4o+"), "Rolling", "newest spec"),
     (
         "image",
         owner(),

@@ -85,7 +85,7 @@ ROWS: Final[dict[str, tuple[str, Obj, State, str]]] = {
         UNREADABLE,
     ),
     "a spec not seen yet": (
-        "n+ n+", new(generation=2), State.WAITING,
+        "n+ n+", new(generation=2), State.ROLLING,
         "the controller has not seen the newest spec yet",
     ),
 }  # fmt: skip

@@ -60,8 +60,8 @@ class DemoScreen:
             self._live.draw([part for line in lines for part in self._wrapped(line)])
             return
         for rollout, line in zip(rollouts, lines, strict=True):
-            if rollout.state in {State.WAITING, ends}:
-                continue  # waiting: its counts are still those of the previous commit
+            if rollout.state is ends or not rollout.generation_seen:
+                continue  # unseen: its counts are still those of the previous commit
             state, at, text = self._printed.get(rollout.key, (None, 0.0, ""))
             news = rollout.state is not state or now - at >= 1.0
             if line != text and news:
