@@ -12,6 +12,7 @@ from gitkruise.gitops.preview.ownership import moves
 from gitkruise.gitops.reconcile.pruner import prune_rules
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.planner.report.report import Heading, plan_report
+from gitkruise.planner.sync.hooks import POST, PRE
 from gitkruise.planner.sync.prune import guard
 from gitkruise.printable import many
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -51,14 +52,14 @@ def report_of(
         dirty=dirty,
         live=preview.live,
         asks=(*asks, *_moved(base, target, live=preview.live)),
-        charts=(*_charts(base, target), *_bases(base, target)),
+        notes=(*_charts(base, target), *_bases(base, target), *_hooks(preview, base, target)),
         staged=preview.staged,
         unknown=preview.unknown,
     )
     findings = (*(base.warnings if base else ()), *target.findings, *preview.unplayed)
     if shown is not None:
         changes, findings = [change for change in changes if change.key in shown], ()
-        heading = replace(heading, asks=(_ASKS,) if heading.asks else (), charts=())
+        heading = replace(heading, asks=(_ASKS,) if heading.asks else (), notes=())
     return plan_report(
         changes,
         preview.forecast.rollouts if preview.forecast else (),
@@ -121,6 +122,18 @@ def _bases(base: PlanSide | None, target: PlanSide) -> Iterator[str]:
             old = next((one for one in before if one.url == new.url), new)
             was = f"{old.named} → " if old != new else ""
             yield f"unit {name}: base {was}{new.named} of {new.url}"
+
+
+def _hooks(preview: Preview, base: PlanSide | None, target: PlanSide) -> Iterator[str]:
+    """Yield the hooks that run again, as they are, for the changes of their units."""
+    mine = {key: unit.id for key, unit in target.units.items()}
+    before = {key: unit.id for key, unit in base.units.items()} if base is not None else {}
+    units = {**preview.left, **before, **mine}
+    same = {c.key for c in preview.changes if c.kind is ChangeKind.UNCHANGED}
+    moving = {units[c.key] for c in preview.changes if c.key not in same and not c.drift}
+    for d in target.objects:
+        if d.hook in {PRE, POST} and d.key in same and mine[d.key] in moving:
+            yield f"hook {d.key} runs again ({d.hook}), as for each commit that changes its unit"
 
 
 def _moved(base: PlanSide | None, target: PlanSide, *, live: bool) -> Iterator[str]:

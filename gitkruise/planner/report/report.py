@@ -42,7 +42,7 @@ class Heading:
     dirty: bool = False
     live: bool = False
     asks: tuple[str, ...] = ()
-    charts: tuple[str, ...] = ()  # versions that git does not contain
+    notes: tuple[str, ...] = ()  # versions that git does not contain, hooks that run again
     staged: bool = False  # offline, and what was before the base was played
     unknown: Mapping[ObjectKey, str] = field(default_factory=dict)  # effects, and why
 
@@ -78,7 +78,7 @@ def plan_report(
         live=heading.live,
         blast=(
             *(Span(ask, Tone.ALARM) for ask in heading.asks),
-            *map(Span, heading.charts),
+            *map(Span, heading.notes),
             *_blast(folded, totals),
         ),
         entries=folded,

@@ -16,6 +16,7 @@ from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.report import PlanReport
 from gitkruise.model.workloads.feature_gates import Gates
 from tests.gitops.programs import SOURCE, options, unit
+from tests.gitops.reconcile.test_hooks import job
 from tests.gitops.stage import MakeStage, config_map, documents
 
 ONE, TWO = config_map("one", a="b"), config_map("two", a="b")
@@ -106,6 +107,29 @@ def test_offline_it_names_what_is_shared_and_what_moves(staged: MakeStage, tmp_p
         "ConfigMap shop/thing is in more than one unit"
     ]
     assert all(c.kind is ChangeKind.UNCHANGED for c in preview.changes)
+
+
+def test_a_plan_names_the_hooks_that_run_again(staged: MakeStage, tmp_path: Path) -> None:
+    """Of the units that change, though the hooks themselves do not; on-failure hooks may not."""
+    stage = staged()
+    config = options(stage, tmp_path, SOURCE + unit("one") + unit("two")).config
+    hooks = [job(when, when) for when in ("pre-apply", "post-apply", "on-failure")]
+    commits = [
+        stage.origin.commit({"one/a.yaml": documents(TWO, job("other", "pre-apply")),
+                             "two/a.yaml": documents(*hooks, changing)})
+        for changing in (THING, OTHER)
+    ]  # fmt: skip
+    catalog = stage.world.catalog
+    base, target = (
+        read_side(stage.repository, c, config, catalog, GATES) for c in (commits[0], commits[1])
+    )
+    report = report_of(offline_preview(base, target, catalog, GATES), base, target)
+    assert [span.text for span in report.blast][:-1] == [
+        f"hook Job shop/{when} runs again ({when}), as for each commit that changes its unit"
+        for when in ("pre-apply", "post-apply")
+    ]
+    report = report_of(offline_preview(target, target, catalog, GATES), target, target)
+    assert not any("hook" in span.text for span in report.blast)
 
 
 @pytest.mark.slow
