@@ -28,6 +28,7 @@ from gitkruise.model.workloads.revision import REVISION
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.sync.annotations import MANAGER, UNIT
 from gitkruise.planner.sync.autoscale import AUTOSCALERS, target_of
+from gitkruise.planner.sync.hooks import JOB
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
@@ -304,8 +305,8 @@ def _not_followed(informer: Informer) -> Finding:
 def followed_for(kinds: Collection[GroupKind]) -> frozenset[GroupKind]:
     """Return `kinds` with the kinds of the pods and revisions that their rollouts are judged by."""
     rolling = [ROLLOUTS[kind] for kind in kinds if kind in ROLLOUTS]
-    behind = {POD, *(kind.kept_in for kind in rolling)} if rolling else set()
-    return frozenset(kinds) | behind
+    behind = {POD} if rolling or JOB in kinds else set()
+    return frozenset(kinds) | behind | {kind.kept_in for kind in rolling}
 
 
 def _feed(kind: Kind, *, namespace: str = "", selector: str = "") -> Feed:

@@ -50,7 +50,7 @@ from gitkruise.model.workloads.labels import (
 from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.planner.health.health import health
 from gitkruise.planner.health.kinds import ROLLOUTS
-from gitkruise.planner.progress.failing_pods import failure
+from gitkruise.planner.progress.failing_pods import failure, stuck_job
 from gitkruise.planner.sync.annotations import (
     ARTIFACT,
     COMMIT,
@@ -60,7 +60,7 @@ from gitkruise.planner.sync.annotations import (
     UNIT_REF,
     annotation,
 )
-from gitkruise.planner.sync.hooks import over
+from gitkruise.planner.sync.hooks import JOB, over
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
@@ -77,7 +77,7 @@ WORKLOADS: Final = (
     DEPLOYMENT,
     STATEFULSET,
     DAEMONSET,
-    GroupKind("batch", "Job"),
+    JOB,
     GroupKind("batch", "CronJob"),
     RECREATE,
     PULL_JOB,
@@ -93,7 +93,7 @@ _HEEDED: Final = {
     SPREAD: frozenset({CLONESET, DEPLOYMENT}),
 }
 # They find their pods by spec.selector, and are not followed pod by pod.
-_SELECTING: Final = frozenset({GroupKind("batch", "Job")})
+_SELECTING: Final = frozenset({JOB})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +254,7 @@ class Survey:
             rollout = kind.judge(obj, pods, kind.revisions(self._store, obj), now)
             state, message = rollout.state, rollout.message
         else:
-            state, message = _judged(obj)
+            state, message = self._judged(key, obj)
         return Managed(
             key=key,
             obj=obj,
@@ -268,6 +268,14 @@ class Survey:
             pods=tuple(pods),
             failing=tuple(self._failing(key, obj)),
         )
+
+    def _judged(self, key: ObjectKey, obj: Obj) -> tuple[State, str]:
+        """Return the state of an object that does not roll out."""
+        if key.group_kind == JOB and not over(obj):
+            pods = self._store.pods_of(obj["metadata"]["uid"], key.namespace)
+            if why := stuck_job(obj, pods):
+                return State.STUCK, why
+        return _judged(obj)
 
     def _failing(self, key: ObjectKey, obj: Obj) -> Iterator[tuple[str, str]]:
         """Yield the pods of a workload's newest template that cannot start."""

@@ -183,7 +183,7 @@ def _of_failing(m: Managed) -> Iterator[str]:
         causes[why].append(pod)
     for why, pods in causes.items():
         yield f"{many(len(pods))} cannot start: {why}"
-    if causes and m.message:
+    if causes and m.message and m.state is not State.STUCK:
         yield m.message
 
 

@@ -33,8 +33,10 @@ from gitkruise.gitops.reconcile.unit_cluster import UnitCluster, UnitContext
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.change import Desired, DesiredSet
 from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.workloads.pod import POD
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.sync.autoscale import scalable
+from gitkruise.planner.sync.hooks import JOB
 from gitkruise.planner.sync.prune import awaited_approval
 from gitkruise.wire.primitives.names import GroupKind, ObjectKey
 
@@ -208,12 +210,14 @@ class CommitValidator:
 
 
 def _pod_places(keys: Iterable[ObjectKey]) -> Mapping[str, frozenset[GroupKind]]:
-    """Return the namespaces with pods of rollouts, each with the kinds of their revisions."""
+    """Return the namespaces with pods of rollouts and Jobs, each with the kinds of revisions."""
     found: dict[str, set[GroupKind]] = defaultdict(set)
     for key in keys:
         kind = ROLLOUTS.get(key.group_kind)
         if kind is not None:
             found["" if kind.everywhere else key.namespace].add(kind.kept_in)
+        elif key.group_kind == JOB:
+            found[key.namespace].add(POD)
     if "" in found:  # followed whole
         found = {"": {gk for kinds in found.values() for gk in kinds}}
     return {place: frozenset(kinds) for place, kinds in found.items()}

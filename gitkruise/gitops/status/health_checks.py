@@ -225,6 +225,8 @@ def hook_judgement(found: Live | None, mark: str, label: str) -> Judgement:
     run = run_of(found, mark, label)
     if run is HookRun.FAILED:
         return State.STUCK, "the hook failed"
+    if run is HookRun.RUNNING and found is not None and found.failed:
+        return State.STUCK, found.why
     if run in {HookRun.RUNNING, HookRun.LEAVING}:
         return (
             State.ROLLING,

@@ -19,9 +19,11 @@ from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.health.health import Health, Phase, health
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.progress.builtin import min_ready_s
+from gitkruise.planner.progress.failing_pods import stuck_job
 from gitkruise.planner.report.redaction import covered
 from gitkruise.planner.report.summary import shown
 from gitkruise.planner.sync.annotations import COMMIT, ROLLOUT, annotation
+from gitkruise.planner.sync.hooks import JOB, over
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.secret_names import concealed
 from gitkruise.wire.primitives.times import format_time
@@ -121,6 +123,13 @@ class Observer:
                 owners |= told.owners
                 states[key] = (rollout.state, rollout.message)
                 live[key] = _live(seen, verdict.live.obj, rollout.state, rollout.message)
+            elif key.group_kind == JOB and not over(verdict.live.obj):
+                uid = verdict.live.obj["metadata"]["uid"]
+                owners.add(uid)
+                why = stuck_job(verdict.live.obj, self._store.pods_of(uid, key.namespace))
+                if why:
+                    states[key] = (State.STUCK, why)
+                    live[key] = _live(seen, verdict.live.obj, State.STUCK, why)
         return Observation(
             live=live, states=states, rollouts=tuple(rollouts), owners=frozenset(owners)
         )

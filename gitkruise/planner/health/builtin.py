@@ -156,7 +156,10 @@ def daemon_set(obj: Obj, now: datetime | None) -> Health | None:
 
 
 def job(obj: Obj, now: datetime | None) -> Health | None:
-    """A running Job is Current, as in kstatus: a batch that takes a night is no broken sync."""
+    """A running Job is Current, as in kstatus: a batch that takes a night is no broken sync.
+
+    It runs when one of its pods does, as far as its controller counts those (Kubernetes 1.24).
+    """
     del now
     for type_, phase in (("Complete", Phase.CURRENT), ("Failed", Phase.FAILED)):
         condition = condition_of(obj, type_)
@@ -166,7 +169,11 @@ def job(obj: Obj, now: datetime | None) -> Health | None:
         return Health(Phase.PAUSED, "Suspended", "the Job is suspended")
     if not get(obj, "status", "startTime"):
         return progress("JobNotStarted", "the Job has not started")
-    succeeded, active = counts(obj, "succeeded", "active")
+    succeeded, active, failed, ready = counts(obj, "succeeded", "active", "failed", "ready")
+    if not succeeded and failed:
+        return progress("PodsFailed", f"0 succeeded, {failed} failed, {active} tried")
+    if not succeeded and not ready and get(obj, "status", "ready") is not None:
+        return progress("NoPodReady", f"0 of {active} pods run")
     return Health(Phase.CURRENT, "JobStarted", f"{succeeded} succeeded, {active} running")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +11,8 @@ from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.pod import ContainerStatus, PodFacts, WaitingState
 from gitkruise.model.workloads.sidecarset_annotations import in_place_states
 from gitkruise.wire.primitives.json_text import read_json
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_time
 from gitkruise.wire.values.images import same_image
 
@@ -55,6 +57,17 @@ def cannot_start(down: Sequence[tuple[str, str]], serving: str) -> str:
     pod, why = down[0]
     more = f" and {len(down) - 1} more" if len(down) > 1 else ""
     return f"{pod}{more} cannot start: {why}; {serving}"
+
+
+def stuck_job(job: Obj, pods: Iterable[PodFacts]) -> str:
+    """Return what keeps each active pod of a Job from starting; "" if one may start or has."""
+    own = {c["name"] for c in get(job, "spec", "template", "spec", "containers", default=())}
+    found = [(pod.name, failure(pod, own)) for pod in pods if pod.active]
+    down = [(name, why.own or why.foreign) for name, why in found if why.own or why.foreign]
+    if not down or len(down) < len(found):
+        return ""
+    done = int(get(job, "status", "succeeded", default=0))
+    return cannot_start(down, f"{done} of {get(job, 'spec', 'completions', default=1)} succeeded")
 
 
 def broken(pod: PodFacts) -> Mapping[str, str]:

@@ -146,3 +146,29 @@ def test_what_is_no_hook_is_rejected(staged: MakeStage, row: tuple[str, Any, str
             assert finding.message.startswith(row[2])
 
     stage.play(script)
+
+
+def plain_job(image: str) -> Obj:
+    made = job("nightly", "", image)
+    return {**made, "metadata": {"name": "nightly"}}
+
+
+@pytest.mark.parametrize("made", [job("before", "pre-apply", "x:broken"), plain_job("x:broken")])
+def test_a_job_whose_image_cannot_be_pulled_is_stuck(staged: MakeStage, made: Obj) -> None:
+    """A hook and a Job of the commit; until its pods start, no other state is reported as good."""
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(made, SETTINGS)
+            await stage.rest(60)
+            assert stage.state == "Stuck"
+            said = stage.record.message
+            assert said.startswith(f"Job shop/{made['metadata']['name']}: ")
+            assert said.endswith("cannot start: image x:broken cannot be pulled; 0 of 1 succeeded")
+            assert "Done" not in {str(record.state) for record in stage.offered}
+            await stage.push(job("mended", "pre-apply"), SETTINGS)
+            await stage.rest(60)
+            assert stage.state == "Done"
+
+    stage.play(script)

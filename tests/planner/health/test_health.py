@@ -191,6 +191,21 @@ ROWS: dict[str, tuple[Any, Phase, str]] = {
         "LessUpdated",
     ),
     "job runs": (obj(JOB, {}, {"startTime": "x", "active": 1}), Phase.CURRENT, "JobStarted"),
+    "no pod of a job runs yet": (
+        obj(JOB, {}, {"startTime": "x", "active": 1, "ready": 0}),
+        Phase.IN_PROGRESS,
+        "NoPodReady",
+    ),
+    "every pod of a job failed": (
+        obj(JOB, {}, {"startTime": "x", "active": 1, "ready": 1, "failed": 2}),
+        Phase.IN_PROGRESS,
+        "PodsFailed",
+    ),
+    "job goes on": (
+        obj(JOB, {}, {"startTime": "x", "active": 0, "ready": 0, "succeeded": 1, "failed": 1}),
+        Phase.CURRENT,
+        "JobStarted",
+    ),
     "job not started": (obj(JOB, {}, {}), Phase.IN_PROGRESS, "JobNotStarted"),
     "job failed": (
         obj(JOB, {}, says("Failed", reason="BackoffLimitExceeded")),
