@@ -13,6 +13,7 @@ from gitkruise.errors import Finding, UsageProblem
 
 OUTPUT_KEY: Final = "gitkruise.output"  # the running command's -o, for the printer of its errors
 LOG_FORMAT_KEY: Final = "gitkruise.log-format"
+_JSON_LOG: Final = re.compile(r"--log-format[=\0]json(?:\0|$)")  # in words joined by NUL
 MEANINGS: Final = {
     0: "success, or nothing to report",
     1: "the check failed",
@@ -107,18 +108,23 @@ class ExitCodesCommand(click.Command):
         self._exits, self._says = exits, says
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = "\0".join(args)  # the parser takes them out
         try:
             return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            if _JSON_LOG.search(words):
+                ctx.meta[LOG_FORMAT_KEY] = "json"  # no option was read yet
             reads_records = any("--cluster" in p.opts for p in self.params)
-            if error.option_name not in _NAMING_CLUSTERS or not reads_records:
+            named = error.option_name if isinstance(error, click.NoSuchOption) else ""
+            if named not in _NAMING_CLUSTERS or not reads_records:
                 raise
-            named = "; that of the sandbox is sandbox" if error.option_name == "--sandbox" else ""
+            own = "; that of the sandbox is sandbox" if named == "--sandbox" else ""
             message = (
-                f"No such option {error.option_name}: the command reads records in git."
-                f" --cluster NAME says of which cluster{named}."
+                f"No such option {named}: the command reads records in git."
+                f" --cluster NAME says of which cluster{own}."
             )
-            raise click.NoSuchOption(error.option_name, message, ctx=error.ctx) from None
+            raise click.NoSuchOption(named, message, ctx=error.ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         ctx.meta[OUTPUT_KEY] = ctx.params.get("output", "text")

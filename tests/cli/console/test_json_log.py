@@ -114,8 +114,17 @@ def test_a_command_that_fails_says_why_in_json(gk: Caller, command: str) -> None
     assert line["next"]
 
 
-def test_wrong_words_are_an_event_too(gk: Caller) -> None:
-    ended = gk("run", "--log-format", "json", "--local-sources")
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--log-format", "json", "--local-sources"), "add --sandbox"),
+        (("--log-format", "json", "--unknown"), "No such option '--unknown'"),
+        (("--unknown", "--log-format=json"), "No such option '--unknown'"),
+        (("--log-format", "json", "--lease"), "'--lease' requires an argument"),
+    ],
+)
+def test_wrong_words_are_an_event_too(gk: Caller, words: tuple[str, ...], text: str) -> None:
+    ended = gk("run", *words)
     (line,) = map(json.loads, ended.err.splitlines())
     assert (ended.code, line["event"]) == (2, "command-failed")
-    assert "add --sandbox" in line["text"]
+    assert text in line["text"]
