@@ -103,7 +103,7 @@ def test_a_unit_is_suspended_and_resumed(hall: Hall) -> None:
     }  # fmt: skip
     resumed = hall("resume", "unit/web")
     assert (resumed.code, hall.suspend_of("web")) == (0, None)
-    assert resumed.out.startswith("resumed    unit/web -n hall\nstarts     applying commits")
+    assert resumed.out.startswith("resumed    unit/web -n hall\nallows     applying commits")
     again = hall("resume", "unit/web", "-o", "json")
     assert (again.code, again.obj["suspended"], again.obj["changed"]) == (0, False, False)
     managers = hall.ask("get", "web")["metadata"]["managedFields"]

@@ -340,8 +340,8 @@ def _lines(named: _Named, now: Suspend | None, *, changed: bool) -> Iterator[str
         yield f"next       gitkruise resume {named.name}"
     else:
         yield f"resumed    {named.name}"
-        yield "starts     applying commits, pruning, correcting drift, promotions"
-        yield f"next       gitkruise reconcile {named.name}"
+        yield "allows     applying commits, pruning, correcting drift, promotions"
+        yield f"next       gitkruise reconcile {named.name} runs a round, and waits for it"
 
 
 # Reconciling ------------------------------------------------------------------------------------
