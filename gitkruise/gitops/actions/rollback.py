@@ -7,7 +7,8 @@ running (CloneSet moves only pods above the partition, and never back for a rais
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final
 
@@ -90,10 +91,12 @@ def compute_rollback(
     data = _with_template(repository, key, _Version(now, current), _Version(to, target))
     partition = strategy_path(current, "partition")
     if not _lets_all_go(current):
-        data = edit_field(data, file, key, partition, open_gate(key.group_kind).value)
+        with _also(partition):
+            data = edit_field(data, file, key, partition, open_gate(key.group_kind).value)
     paused = strategy_path(current, "paused")
     if get(current.obj, *paused):
-        data = edit_field(data, file, key, paused, value=False)
+        with _also(paused):
+            data = edit_field(data, file, key, paused, value=False)
     after = next(d.obj for d in parse_file(data, file).documents if is_object(d.obj, key))
     for path in template_paths(key):
         if get(after, *path) != get(target.obj, *path):
@@ -136,11 +139,32 @@ def _kustomized_rollback(
     ):
         if due:
             path = strategy_path(current, name)
-            edits.set(current, path, value)
+            with _also(path):
+                edits.set(current, path, value)
             wanted = put(wanted, path, value)
     fields = all_differences(current.obj, wanted, None)
     (first, data), *rest = edits.files.items() or {current.file: edits.data(current.file)}.items()
     return Rollback(file=first, data=data, fields=fields, others=dict(rest))
+
+
+@contextmanager
+def _also(path: FieldPath) -> Iterator[None]:
+    """Explain the refusal of an edit that a rollback makes besides that of the template."""
+    try:
+        yield
+    except InvalidManifests as error:
+        again = ("next", "edit this line by hand, commit, and roll back again")
+        raise InvalidManifests(
+            *(
+                replace(
+                    found,
+                    message=f"a rollback lets every pod go back, so it changes {path[-1]}, too: "
+                    f"{found.message}",
+                    notes=(*(note for note in found.notes if note[0] != "next"), again),
+                )
+                for found in error.findings
+            )
+        ) from error
 
 
 def _is_value(change: FieldChange) -> bool:

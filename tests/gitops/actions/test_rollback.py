@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gitkruise.errors import UsageProblem
+from gitkruise.errors import InvalidManifests, UsageProblem
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.rollback import Rollback, compute_rollback, rollback_target
 from tests.git.repos import Origin, make_origin
@@ -56,6 +56,25 @@ def test_12_of_40_at_partition_28_all_return(origin: Origin, version: str) -> No
     assert found.file == "web.yaml"
     expected = text.replace("app:v2", "app:v1").replace("partition: 28", "partition: 0")
     assert found.data.decode() == expected
+
+
+def test_a_partition_that_cannot_be_edited_is_explained_as_part_of_the_rollback(
+    origin: Origin,
+) -> None:
+    good = origin.commit({"web.yaml": documents(fleet("app:v1"))})
+    shared = "partition: &all 28\n      maxUnavailable: *all"
+    text = documents(fleet("app:v2", 28)).replace("partition: 28", shared)
+    bad = origin.commit({"web.yaml": text})
+    with pytest.raises(InvalidManifests) as caught:
+        back(origin, bad, good)
+    (finding,) = caught.value.findings
+    assert finding.message == (
+        "a rollback lets every pod go back, so it changes partition, too: cannot change only "
+        "spec.updateStrategy.rollingUpdate.partition of CloneSet shop/web"
+    )
+    assert finding.notes == (
+        ("unchanged", "the file"), ("next", "edit this line by hand, commit, and roll back again"),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("partition", [None, 0, "0%"])
