@@ -7,9 +7,13 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gitkruise.errors import Finding
+from gitkruise.kube.system.lease_terms import SYNC_LEASE
+
+if TYPE_CHECKING:
+    from gitkruise.model.gitops.record import UnitRecord
 
 # A command of ours that may need the cluster's flags, up to the place where they go.
 _COMMAND: Final = re.compile(
@@ -17,19 +21,35 @@ _COMMAND: Final = re.compile(
     r" [a-z]+/[a-z0-9](?:[\w.-]*\w)?(?: -n [a-z0-9](?:[\w-]*\w)?)?|(?:plan|drift)\b)(?! `)"
 )
 
+# The one that takes a lease, too: with another it would be a controller of its own.
+_SYNC: Final = re.compile(r"gitkruise sync --accept-rewrite [0-9a-f]+\b")
 
-def carrying(text: str, flags: str) -> str:
-    """Return `text` with `flags` in each command that it recommends.
+
+def carrying(text: str, flags: str, *, lease: str = SYNC_LEASE) -> str:
+    """Return `text` with `flags` in each command that it recommends, and `lease` where it counts.
 
     Without them the command would look at another cluster than the answer, and would not find units
     that are objects of it.
     """
-    return _COMMAND.sub(lambda found: f"{found[0]} {flags}", text) if flags else text
+    named = shlex.join(["--lease", lease]) if lease != SYNC_LEASE else ""
+    text = _adding(flags, _COMMAND, text)
+    return _adding(f"{flags} {named}".strip(), _SYNC, text)
 
 
-def finding_carrying(finding: Finding, flags: str) -> Finding:
-    """Return a finding whose notes recommend commands with `flags`."""
-    return replace(finding, notes=tuple((n, carrying(text, flags)) for n, text in finding.notes))
+def _adding(words: str, command: re.Pattern[str], text: str) -> str:
+    return command.sub(lambda found: f"{found[0]} {words}", text) if words else text
+
+
+def finding_carrying(finding: Finding, flags: str, *, lease: str = SYNC_LEASE) -> Finding:
+    """Return a finding whose notes recommend commands with `flags`, and `lease` as `carrying`."""
+    notes = tuple((name, carrying(text, flags, lease=lease)) for name, text in finding.notes)
+    return replace(finding, notes=notes)
+
+
+def record_carrying(record: UnitRecord, flags: str, *, lease: str) -> UnitRecord:
+    """Return a record whose findings recommend commands with `flags`, and `lease` as `carrying`."""
+    findings = (finding_carrying(finding, flags, lease=lease) for finding in record.findings)
+    return replace(record, findings=tuple(findings))
 
 
 def lines_carrying(lines: Iterable[str], flags: str) -> list[str]:

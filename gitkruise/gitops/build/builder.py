@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from gitkruise.errors import Concern, Finding, InvalidManifests, PathMissing, SourceFailed
 from gitkruise.git.helm.release import FetchedChart, Release
@@ -23,9 +23,14 @@ from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import BaseRecord
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.printable import shown
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
 
+_VALIDATE: Final = "gitkruise validate {file}"
+_PLAIN: Final = "commit plain files in its place, or list {file} in .gitkruiseignore"
+# What validates a file helps with none of these.
+_NEXT: Final = {"GK3011": _PLAIN, "GK3012": _PLAIN}
 _Read = TypeVar("_Read")
 _NUMBERS = itertools.count(1)  # of readers in this process
 
@@ -287,12 +292,17 @@ def with_unchanged(built: BuiltCommit, live: BuiltCommit | None) -> tuple[Findin
     return tuple(_complete(f, unchanged) if f.is_error else f for f in findings)
 
 
+def next_step(finding: Finding) -> str:
+    """Return what to do about a finding that has a place and says nothing of that itself."""
+    return _NEXT.get(finding.code, _VALIDATE).format(file=shown(finding.places[0].file))
+
+
 def _complete(finding: Finding, unchanged: tuple[str, str]) -> Finding:
     notes = dict(finding.notes)
     file = finding.places[0].file if finding.places else ""
     following = [note for note in finding.notes if note[0] in {"next", "or"}]
     if not following and file and finding.concern not in {Concern.CONNECTION, Concern.CLUSTER}:
-        following = [("next", f"gitkruise validate {file}")]
+        following = [("next", next_step(finding))]
     first = [note for note in finding.notes if note[0] not in {"next", "or"}]
     if "unchanged" not in notes:
         first.append(unchanged)

@@ -33,7 +33,7 @@ class Synced:
     """A checkout and a cluster, and `gitkruise sync` between them."""
 
     def __init__(self, gk: Caller, checkout: Checkout, cluster: Path) -> None:
-        self._gk, self.checkout, self._cluster = gk, checkout, cluster
+        self._gk, self.checkout, self.cluster = gk, checkout, cluster
         self.name = f"test{next(_NUMBERS)}"  # the cluster is shared; what units left there is not
 
     def push(self, text: str, config: str = CONFIG) -> str:
@@ -43,12 +43,12 @@ class Synced:
         return self.checkout.commit("change", files)
 
     def __call__(self, *words: str) -> Ended:
-        line = ["sync", "--kubeconfig", str(self._cluster), "--cluster", self.name, *words]
+        line = ["sync", "--kubeconfig", str(self.cluster), "--cluster", self.name, *words]
         return self._gk(*line, cwd=self.checkout.folder)
 
     def image(self, name: str = "synced") -> str:
         request = ApiRequest(verb="get", resource=CLONESETS, namespace="shop", name=name)
-        (live,) = send(self._cluster, request)
+        (live,) = send(self.cluster, request)
         return str(live["spec"]["template"]["spec"]["containers"][0]["image"])
 
 
@@ -105,7 +105,9 @@ def test_a_rewrite_is_followed_when_a_person_names_where_it_leads(synced: Synced
     second = synced.push(image("v2"))
     refused = synced()
     assert (refused.code, "GK3204" in refused.err) == (4, True)
-    assert f"gitkruise sync --accept-rewrite {second}" in " ".join(refused.err.split())
+    flags = f"--kubeconfig {synced.cluster} --cluster {synced.name} --config gitkruise.yaml"
+    told = " ".join(synced("--config", "gitkruise.yaml", "--lease", "mine").err.split())
+    assert f"gitkruise sync --accept-rewrite {second} {flags} --lease mine " in told
     assert synced("--accept-rewrite", second[:7]).code == 2
     assert synced("--accept-rewrite", second).code == 0
     assert synced.image("rewritten").endswith(":v2")

@@ -44,6 +44,13 @@ def test_flags_follow_the_object(text: str, carried: str) -> None:
     assert carrying(text, "") == text
 
 
+@pytest.mark.parametrize(("lease", "named"), [("gitkruise-sync", ""), ("other", " --lease other")])
+def test_an_accepted_rewrite_is_for_the_controller_that_asks(lease: str, named: str) -> None:
+    text = "accept it once: gitkruise sync --accept-rewrite 4f2c9e1"
+    assert carrying(text, FLAGS, lease=lease) == f"{text} {FLAGS}{named}"
+    assert carrying(text, "", lease=lease) == f"{text}{named}"
+
+
 def test_flags_are_quoted_as_they_are_typed() -> None:
     choice = ClusterChoice(kubeconfig="/a b/config", context="c", name="prod")
     assert choice.flags == "--kubeconfig '/a b/config' --context c --cluster prod"

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from gitkruise.errors import Forbidden, InternalError
+from gitkruise.errors import Finding, Forbidden, InternalError, SourcePlace
 from gitkruise.git.plumbing.errors import remote_failure
 from gitkruise.git.plumbing.process import Result
+from gitkruise.gitops.build.builder import next_step
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.cli.forms import all_forms
 from tests.git.repos import run_git
@@ -152,6 +153,15 @@ def test_a_webhook_whose_certificate_is_refused(
         golden("gitops/GK5101-webhook.txt", text)
 
     stage.play(script)
+
+
+def test_what_is_no_file_is_not_to_be_validated() -> None:
+    place = (SourcePlace(file="web/link.yaml"),)
+    found = [Finding(code=code, message="", places=place) for code in ("GK3011", "GK1001")]
+    assert [*map(next_step, found)] == [
+        "commit plain files in its place, or list web/link.yaml in .gitkruiseignore",
+        "gitkruise validate web/link.yaml",
+    ]
 
 
 def test_a_conflict(staged: MakeStage, golden: Callable[[str, str], None]) -> None:

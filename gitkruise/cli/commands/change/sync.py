@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +17,7 @@ from gitkruise.cli.console.output import list_of, say, say_json, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.local_repository import config_option
+from gitkruise.cli.context.next_commands import joined, record_carrying
 from gitkruise.errors import Finding, TimedOut, UsageProblem
 from gitkruise.kube.system.lease_terms import SYNC_LEASE
 
@@ -80,6 +81,7 @@ def sync(
 
     config = _accepting(load_config(flags["config_path"]), flags["accept_rewrite"])
     given = {name: flags[name] for name in ("wait", "timeout", "output", "lease")}
+    given["flags"] = joined(cluster.flags, config_path=flags["config_path"])
     ctx.exit(
         asyncio.run(
             _sync(_SyncOptions(config=config, units=_chosen(config, units), **given), cluster)
@@ -97,6 +99,11 @@ class _SyncOptions:
     timeout: str
     output: str
     lease: str
+    flags: str  # those of this command, for the ones that it recommends
+
+    def recommending(self, record: UnitRecord) -> UnitRecord:
+        """Return a record that recommends commands with the flags of this one."""
+        return record_carrying(record, self.flags, lease=self.lease)
 
 
 def _accepting(config: Config, commit: str) -> Config:
@@ -133,7 +140,8 @@ async def _sync(options: _SyncOptions, choice: ClusterChoice) -> int:
     async with connected(choice, environment) as chosen:
 
         def report(record: UnitRecord) -> None:
-            for line in progress_lines.lines(record, chosen.clock.now()):
+            told = options.recommending(record)
+            for line in progress_lines.lines(told, chosen.clock.now()):
                 tell(line)
 
         run_options = RunOptions(
@@ -147,6 +155,7 @@ async def _sync(options: _SyncOptions, choice: ClusterChoice) -> int:
         )
         async with controller(run_options, chosen.transport, chosen.clock) as running:
             found = await _until(running, options, chosen.clock)
+    found = [replace(p, record=options.recommending(p.record)) for p in found]
     style = Style.of(environment)
     if options.output == "json":
         say_json(list_of("SyncList", [_item(p) for p in found]), style)

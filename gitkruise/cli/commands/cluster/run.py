@@ -27,6 +27,7 @@ from gitkruise.cli.console.output import tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.local_repository import config_at_hand
+from gitkruise.cli.context.next_commands import finding_carrying, joined, record_carrying
 from gitkruise.kube.system.lease_terms import DURATION_S, SHARDS_MAX, SYNC_LEASE, UNSENT_WITHIN
 from gitkruise.printable import many
 
@@ -182,7 +183,8 @@ def run(
     )
     pages = _pages(more, options)
     file, count = config_path or config_at_hand(), more["shards"]
-    asyncio.run(_run(options, cluster, file, pages, count=count))
+    flags = joined(cluster.flags, config_path=config_path)
+    asyncio.run(_run(options, cluster, file, pages, count=count, flags=flags))
 
 
 def _pages(flags: Mapping[str, Any], options: RunOptions) -> PagesOptions | None:
@@ -238,6 +240,7 @@ async def _run(
     pages: PagesOptions | None,
     *,
     count: int,
+    flags: str,
 ) -> None:
     from gitkruise.cli.commands.cluster.config_news import telling_of_file  # noqa: PLC0415
     from gitkruise.cli.console.signals import stop_event  # noqa: PLC0415
@@ -247,7 +250,7 @@ async def _run(
     stop = stop_event(waiting.stop)
     unsent_s = options.lease_s * UNSENT_WITHIN
     async with connected(choice, environment, unsent_s=unsent_s) as chosen:
-        report, report_problem = _reporters(chosen.clock)
+        report, report_problem = _reporters(chosen.clock, flags, options.lease)
         assert options.custom is not None
         rules = replace(options.custom, home=chosen.home)
         heard = (pages.heard.hear,) if pages and pages.heard else ()
@@ -305,21 +308,28 @@ def _heard_shard(shard: Shard, running: RunningController | None) -> None:
 
 
 def _reporters(
-    clock: Clock,
+    clock: Clock, flags: str, lease: str
 ) -> tuple[Callable[[UnitRecord], None], Callable[[tuple[str, str], Finding | None], None]]:
-    """Return the listeners that print records and problems, in the format of the log."""
+    """Return the listeners that print records and problems, in the format of the log; commands
+    that these recommend have the flags of this one."""
     from gitkruise.cli.views.progress import ProgressEvents, ProgressLines  # noqa: PLC0415
+
+    def own(record: UnitRecord) -> UnitRecord:
+        return record_carrying(record, flags, lease=lease)
+
+    def of(finding: Finding | None) -> Finding | None:
+        return finding and finding_carrying(finding, flags, lease=lease)
 
     if logs_json():
         events = ProgressEvents()
         return (
-            lambda record: print_events(events.of(record)),
-            lambda name, finding: print_events(events.problem(name, finding)),
+            lambda record: print_events(events.of(own(record))),
+            lambda name, finding: print_events(events.problem(name, of(finding))),
         )
     lines = ProgressLines(Style.of_errors(read_environment()))
     return (
-        lambda record: tell(lines.lines(record, clock.now())),
-        lambda name, finding: tell(lines.problem(name, finding, clock.now())),
+        lambda record: tell(lines.lines(own(record), clock.now())),
+        lambda name, finding: tell(lines.problem(name, of(finding), clock.now())),
     )
 
 
