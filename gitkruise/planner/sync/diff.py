@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from gitkruise.model.gitops.change import MISSING, FieldChange, Path
+from gitkruise.wire.kruise.go_types import OMITTED_ZEROS
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.schema.structural import Node
 from gitkruise.wire.values.quantity import parse_quantity
@@ -35,7 +36,7 @@ def owned_differences(desired: Obj, live: Obj, node: Node | None) -> tuple[Field
     names nothing. The API version is how an object is read, not what it says.
     """
     found = _compare(desired, live, node, ())
-    return tuple(change for change in found if change.path != ("apiVersion",))
+    return tuple(c for c in found if c.path != ("apiVersion",) and not _left_out(c))
 
 
 def kept_differences(
@@ -152,6 +153,12 @@ def same_meaning(want: Any, live: Any, path: Path) -> bool:
     if _holds_quantity(path):
         return _value(want) is not None and _value(want) == _value(live)
     return False
+
+
+def _left_out(change: FieldChange) -> bool:
+    """Return whether the API server shows nothing where git has a false or a zero."""
+    zero = change.after is False or (type(change.after) is int and change.after == 0)
+    return zero and change.before is MISSING and change.path[-1] in OMITTED_ZEROS
 
 
 def _holds_quantity(path: Path) -> bool:

@@ -312,3 +312,12 @@ def _field(text: str) -> tuple[str, bool, str]:
 
 
 TYPES: Final = parse(_TABLE)
+
+# Names of fields that Go leaves out when they are false or zero, and whose absence means just that.
+# `paused` and what follows it are of the specs of workloads and Services.
+OMITTED_ZEROS: Final = frozenset(
+    name
+    for fields in TYPES.values()
+    for name, always, kind in fields
+    if not always and kind in {"bool", "i32", "i64"}
+) | {"paused", "minReadySeconds", "publishNotReadyAddresses"}
