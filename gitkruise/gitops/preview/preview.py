@@ -20,6 +20,7 @@ from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
 from gitkruise.model.planning.canary_lock import unlocked
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import UNIT_REF, annotation, create_only
+from gitkruise.planner.sync.autoscale import AUTOSCALERS, sized_as, target_of
 from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.planner.sync.takeover import applied_by_others, handed_over
 from gitkruise.wire.catalog.catalog import Catalog
@@ -48,6 +49,7 @@ class Preview:
     staged: bool = False
     unknown: Mapping[ObjectKey, str] = field(default_factory=dict)  # objects, and why
     left: Mapping[ObjectKey, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()  # what git changes without an effect
 
 
 def offline_preview(
@@ -66,13 +68,14 @@ def offline_preview(
     from gitkruise.kube.system.wall_clock import wall_time  # noqa: PLC0415
 
     before = base.objects if base else ()
+    target, sizes = _sized_by_autoscalers(before, target)
     owned = owned_changes(
         changes_between(before, target.objects, catalog), base, target, {}, wall_time()
     )
     changes, told = owned.changes, owned.findings
     moved = rollouts_started(changes)
     if not moved:
-        return Preview(changes=changes, forecast=None, live=False, unplayed=told)
+        return Preview(changes=changes, forecast=None, live=False, unplayed=told, notes=sizes)
     from gitkruise.gitops.preview.simulate import offline_world, play  # noqa: PLC0415  the model cluster
 
     world, rested = offline_world((*earlier, before), catalog, gates, wall_time(), moved=moved)
@@ -80,7 +83,31 @@ def offline_preview(
     return Preview(
         changes=changes, forecast=played.forecast, live=False,
         unplayed=(*told, *played.findings), staged=bool(earlier), unknown=played.unknown,
+        notes=sizes,
     )  # fmt: skip
+
+
+def _sized_by_autoscalers(
+    before: Sequence[Desired], target: PlanSide
+) -> tuple[PlanSide, tuple[str, ...]]:
+    """(the target without sizes that an autoscaler sets, a sentence for each).
+
+    One that this commit brings comes after the workload, and one that it deletes goes last: git
+    sets the size then.
+    """
+    old = {d.key: d for d in before}
+    scalers = [d for d in target.objects if d.key.group_kind in AUTOSCALERS and d.key in old]
+    same = [d for d in scalers if target_of(d.obj) == target_of(old[d.key].obj)]
+    sized = {key: d.key for d in same if (key := target_of(d.obj)) is not None}
+    mine = [d for d in target.objects if d.key in sized and d.key in old]
+    kept = {d.key: sized_as(d, old[d.key].obj) for d in mine}
+    objects = tuple(kept.get(d.key, d) for d in target.objects)
+    notes = (
+        f"{d.key} keeps its size, which {sized[d.key]} sets"
+        for d in mine
+        if kept[d.key].obj != d.obj
+    )
+    return replace(target, objects=objects), tuple(notes)
 
 
 async def live_preview(

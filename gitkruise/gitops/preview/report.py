@@ -52,7 +52,12 @@ def report_of(
         dirty=dirty,
         live=preview.live,
         asks=(*asks, *_moved(base, target, live=preview.live)),
-        notes=(*_charts(base, target), *_bases(base, target), *_hooks(preview, base, target)),
+        notes=(
+            *preview.notes,
+            *_charts(base, target),
+            *_bases(base, target),
+            *_hooks(preview, base, target),
+        ),
         staged=preview.staged,
         unknown=preview.unknown,
     )

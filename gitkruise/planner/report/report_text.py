@@ -40,7 +40,10 @@ def nothing(report: PlanReport) -> str:
         return "no effect on the cluster"
     if report.cluster:
         return f"no effect on the cluster: it has what {_the_planned(report)} asks for"
-    return "no effect on the cluster: nothing but comments and formatting, if anything, changed"
+    return (
+        "no effect on the cluster: nothing but comments and formatting, or sizes that an "
+        "autoscaler sets, if anything, changed"
+    )
 
 
 def subject_of(report: PlanReport) -> str:

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitkruise.gitops.preview.changes import changes_between, with_live
+from gitkruise.gitops.preview.inputs import PlanSide
+from gitkruise.gitops.preview.preview import offline_preview
 from gitkruise.gitops.preview.simulate import live_world, offline_world, play, rollout_objects
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.change import ChangeKind, Desired, IgnoreRule
@@ -18,6 +20,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.names import Obj
+from tests.gitops.plans import NEW
 from tests.gitops.reconcile.test_hooks import job
 from tests.planner.sync.build import applied, desired, key
 from tests.worlds import SPACE, START, Lab, cloneset
@@ -128,6 +131,36 @@ def test_changes_say_what_git_does_and_drift_what_a_sync_would_correct() -> None
     rules = {key(same): [IgnoreRule(kind="CloneSet", paths=(("spec", "replicas"),))]}
     left = {c.key.name: c for c in with_live(found, target, drifted, CATALOG, rules)}
     assert left["same"].kind is ChangeKind.UNCHANGED
+
+
+HPA = {
+    "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"},
+    "spec": {"maxReplicas": 9, "scaleTargetRef": {
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"}},
+}  # fmt: skip
+KEPT = "CloneSet shop/web keeps its size, which HorizontalPodAutoscaler shop/web sets"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "notes"),
+    [([HPA], [HPA], (KEPT,)), ([], [HPA], ()), ([HPA], [], ()), ([], [], ())],
+    ids=["both", "added", "deleted", "none"],
+)
+def test_offline_a_size_is_left_to_the_autoscaler_of_both_commits(
+    before: list[Obj], after: list[Obj], notes: tuple[str, ...]
+) -> None:
+    """One that is added comes after the workload, and one that is deleted goes last."""
+    base, target = (
+        PlanSide(
+            commit=NEW,
+            objects=tuple(desired(placed(obj)) for obj in (cloneset("web", size), *others)),
+        )
+        for size, others in ((3, before), (6, after))
+    )
+    preview = offline_preview(base, target, CATALOG, Gates())
+    sized = [c for c in preview.changes if c.key.kind == "CloneSet"]
+    assert [c.kind for c in sized] == [ChangeKind.UNCHANGED if notes else ChangeKind.CONFIGURE]
+    assert preview.notes == notes
 
 
 def test_a_hook_that_ran_for_this_content_is_no_change() -> None:
