@@ -67,7 +67,8 @@ class UnitBranch:
 class CommitStatusWriter:
     """Write the commit statuses that follow from records to the outbox, in a form.
 
-    `grounds` names every unit whose commits get statuses; records of other units are ignored.
+    `branches` names every unit whose commits get statuses; records of other units are ignored.
+    `part` names the shard that they are: what is over all of them is its own. "" for all units.
     """
 
     def __init__(
@@ -78,12 +79,13 @@ class CommitStatusWriter:
         clock: Clock,
         *,
         cluster: str,
+        part: str = "",
         form: StatusForm = STATUSES,
         containment: Containment = UNREPORTED,
     ) -> None:
         self._channel, self._branches, self._clock = channel, branches, clock
         self._form, self._containment, self._failures = form, containment, 0
-        self._rules, self._cluster = rules, cluster
+        self._rules, self._cluster, self._part = rules, cluster, part
         self._latest: dict[str, UnitRecord] = {}
         self._superseded: dict[str, Superseded] = {}
         self._last: dict[str, LastStatus] | None = None
@@ -180,6 +182,7 @@ class CommitStatusWriter:
             for item in statuses(
                 view, self._rules.context, self._cluster,
                 aggregate_above=self._rules.aggregate_above, alone=len(self._branches) == 1,
+                part=self._part,
             ):  # fmt: skip
                 found.setdefault((item.commit, item.context), item)
         wanted = list(found.values())
@@ -188,7 +191,7 @@ class CommitStatusWriter:
     def _left(
         self, wanted: Sequence[CommitStatusItem], *, complete: bool
     ) -> list[CommitStatusItem]:
-        over_all = aggregate_context(self._rules.context, self._cluster)
+        over_all = aggregate_context(self._rules.context, self._cluster, self._part)
         known = [item for item in wanted if complete or item.context != over_all]
         self._known()
         pending = [key.partition("/") for key in sorted(self._pending)]
@@ -223,15 +226,18 @@ def deployments(
     *,
     cluster: str,
     ref: str,
+    part: str = "",
     containment: Containment = UNREPORTED,
 ) -> CommitStatusWriter:
     """Return the writer of one deployment per commit, with the state of all units that run it.
 
-    `ref` is the branch that is followed ("" for none). The channel should be of its own: a token
-    that may not deploy holds up all of its items.
+    `part` names the shard of the units, which is an environment of its own; "" for all units. `ref`
+    is the branch that is followed ("" for none). The channel should be of its own: a token that may
+    not deploy holds up all of its items.
     """
     form = StatusForm(partial(deployment, ref=ref), "deployment", behind=False)
     over_all = CommitStatus(context=spec.environment)
     return CommitStatusWriter(
-        channel, over_all, branches, clock, cluster=cluster, form=form, containment=containment
-    )
+        channel, over_all, branches, clock, cluster=cluster, part=part, form=form,
+        containment=containment,
+    )  # fmt: skip

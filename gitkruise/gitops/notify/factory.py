@@ -202,7 +202,7 @@ async def _add_forge(
     assembly.add(
         CommitStatusWriter(
             channel, spec.commit_status, branches, deps.clock, cluster=deps.cluster,
-            containment=deps.containment,
+            part=deps.part, containment=deps.containment,
         )
     )  # fmt: skip
     if spec.deployment is not None:
@@ -211,7 +211,7 @@ async def _add_forge(
         followed = (deps.config.source_of(u).spec.ref.branch for u in mine)
         assembly.add(
             deployments(
-                shown, spec.deployment, branches, deps.clock, cluster=deps.cluster,
+                shown, spec.deployment, branches, deps.clock, cluster=deps.cluster, part=deps.part,
                 ref=next(filter(None, followed), ""), containment=deps.containment,
             )
         )  # fmt: skip

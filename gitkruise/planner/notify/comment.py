@@ -19,6 +19,7 @@ MARK: Final = f"{_SIGN}v1 -->"
 _SECTION: Final = re.compile(
     r"<!-- gitkruise:begin ([\w.-]+) -->\n(.*?)\n<!-- gitkruise:end \1 -->", re.DOTALL
 )
+_SHARD: Final = re.compile(r"\.shard-\d+-of-(\d+)$")
 _ACTIVE: Final = re.compile(r"([\\`*_\[\]<>|~])")
 _CALLING: Final = re.compile(r"([@#!])(?=\w)")
 _OUTCOMES_MAX: Final = 50
@@ -42,9 +43,12 @@ def sections(body: str) -> dict[str, str]:
 def compose(existing: str, cluster: str, section: str, brief: str) -> str:
     """The comment with this cluster's section set; other clusters' stay as they are.
 
-    The section gives way to `brief` where the whole would be longer than BODY_MAX.
+    `cluster` names the shard, too, where there are several; sections of another number of shards of
+    the cluster go, because no replica updates them. The section gives way to `brief` where the
+    whole would be longer than BODY_MAX.
     """
-    others = {name: text for name, text in sections(existing).items() if name != cluster}
+    found = sections(existing).items()
+    others = {n: text for n, text in found if n != cluster and not _outdated(n, cluster)}
     for own in (section, short(brief, BRIEF_MAX)):
         body = _joined({**others, cluster: own.replace(_SIGN, "<!-\u200b- gitkruise:")})
         if len(body) <= BODY_MAX:
@@ -52,6 +56,18 @@ def compose(existing: str, cluster: str, section: str, brief: str) -> str:
     return _joined(
         {cluster: short(brief, BRIEF_MAX)}
     )  # a full rewrite follows with the next update
+
+
+def _outdated(name: str, own: str) -> bool:
+    """Return whether a section is of the cluster of `own` with another number of shards."""
+    (cluster, shards), (mine, now) = _split(name), _split(own)
+    return cluster == mine and shards != now
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Return (cluster, number of its shards) of a section; "" for all units in one."""
+    found = _SHARD.search(name)
+    return (name[: found.start()], found[1]) if found else (name, "")
 
 
 def _joined(parts: dict[str, str]) -> str:

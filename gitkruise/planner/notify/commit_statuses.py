@@ -48,10 +48,14 @@ def context_of(template: str, cluster: str, unit: str) -> str:
     return short(template.replace("{cluster}", cluster).replace(UNIT, unit), CONTEXT_MAX)
 
 
-def aggregate_context(template: str, cluster: str) -> str:
-    """The name of the status over all units: the template up to where it names one."""
+def aggregate_context(template: str, cluster: str, part: str = "") -> str:
+    """The name of the status over all units: the template up to where it names one.
+
+    `part` names the shard whose units these are; "" for all units of the cluster.
+    """
     head = template.partition(UNIT)[0] if UNIT in template else template
-    return context_of(head.rstrip("/-_. ") or "gitkruise", cluster, "")
+    whole = context_of(head.rstrip("/-_. ") or "gitkruise", cluster, "")
+    return f"{whole}/{part}" if part else whole
 
 
 def told_of(record: UnitRecord) -> GitCommit | None:
@@ -99,18 +103,26 @@ def deployment(letter: CommitStatusItem, ref: str) -> DeploymentItem:
 
 
 def statuses(
-    records: Latest, template: str, cluster: str, *, aggregate_above: int, alone: bool
+    records: Latest,
+    template: str,
+    cluster: str,
+    *,
+    aggregate_above: int,
+    alone: bool,
+    part: str = "",
 ) -> list[CommitStatusItem]:
     """Every status that commits named by `records` should have now.
 
     A commit that more than `aggregate_above` units stand on gets one status over all of them and
-    one for each that failed. `alone`: there is one unit only, which needs no second status.
+    one for each that failed. `alone`: there is one unit only, which needs no second status. `part`
+    names the shard of the units, where there are several.
     """
+    over_all = aggregate_context(template, cluster, part)
     letters: dict[tuple[str, str], CommitStatusItem] = {}
     for commit, units in _by_commit(records.values()).items():
         many = len(units) > aggregate_above
         if not alone or many or UNIT not in template:
-            letter = _aggregate(commit, units, aggregate_context(template, cluster))
+            letter = _aggregate(commit, units, over_all)
             letters[letter.commit, letter.context] = letter
         for record in units if UNIT in template else ():
             state = state_of(record.state)
@@ -120,7 +132,9 @@ def statuses(
                     commit, context, state, describe(record)
                 )
     for record in records.values():
-        _add_superseded(letters, record, template, cluster)
+        named = UNIT in template
+        context = context_of(template, cluster, record.unit) if named else over_all
+        _add_superseded(letters, record, context)
     return list(letters.values())
 
 
@@ -152,15 +166,9 @@ def _by_commit(records: Iterable[UnitRecord]) -> dict[str, list[UnitRecord]]:
 def _add_superseded(
     letters: dict[tuple[str, str], CommitStatusItem],
     record: UnitRecord,
-    template: str,
-    cluster: str,
+    context: str,
 ) -> None:
     """Overtaken commits get their last status; the branch that a merge brought shares its fate."""
-    context = (
-        context_of(template, cluster, record.unit)
-        if UNIT in template
-        else aggregate_context(template, cluster)
-    )
     told = told_of(record)
     for commit, by in record.superseded:
         letter = overtaken(commit.id, by, context)

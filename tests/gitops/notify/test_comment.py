@@ -120,3 +120,20 @@ def test_plain_words_stay_plain(text: str) -> None:
     assert not re.search(r"(?<!\\)[`*_\[\]<>|~]", shown)
     assert not re.search(r"[@#]\w", shown)
     assert "\n" not in shown
+
+
+@pytest.mark.parametrize(
+    ("own", "kept"),
+    [
+        ("prod.shard-0-of-2", ["prod.shard-0-of-2", "prod.shard-1-of-2", "stage"]),
+        ("prod.shard-0-of-3", ["prod.shard-0-of-3", "stage"]),
+        ("prod", ["prod", "stage"]),
+        ("stage", ["prod.shard-0-of-2", "prod.shard-1-of-2", "stage"]),
+        ("prod.eu", ["prod.eu", "prod.shard-0-of-2", "prod.shard-1-of-2", "stage"]),
+    ],
+)
+def test_sections_of_an_earlier_number_of_shards_go(own: str, kept: list[str]) -> None:
+    body = ""
+    for name in ("prod.shard-0-of-2", "prod.shard-1-of-2", "stage"):
+        body = compose(body, name, "said", "brief")
+    assert sorted(sections(compose(body, own, "new", "brief"))) == kept

@@ -199,3 +199,23 @@ def test_any_words_fit_what_forges_take(text: str, unit: str, state: State) -> N
 def test_the_context_over_all_is_never_empty() -> None:
     assert aggregate_context("{unit}", "prod") == "gitkruise"
     assert aggregate_context("a/{cluster}-{unit}/b", "prod") == "a/prod"
+
+
+@pytest.mark.parametrize("template", [TEMPLATE, "production"])
+def test_what_is_over_all_units_of_a_shard_is_its_own(template: str) -> None:
+    """Else the shards of a cluster would overwrite each other's status and deployment."""
+    records = {name: record(name, State.DONE) for name in ("shop/a", "shop/b")}
+    contexts = [
+        {
+            item.context
+            for item in statuses(
+                records, template, "prod", aggregate_above=20, alone=False, part=part
+            )
+        }
+        for part in ("", "shard-0-of-2", "shard-1-of-2")
+    ]
+    own = {f"gitkruise/prod/{name}" for name in records} if template == TEMPLATE else set()
+    over_all = "gitkruise/prod" if template == TEMPLATE else template
+    assert contexts == [
+        {over_all, *own}, {f"{over_all}/shard-0-of-2", *own}, {f"{over_all}/shard-1-of-2", *own}
+    ]  # fmt: skip

@@ -68,15 +68,18 @@ def test_each_shard_has_its_own_section_and_check(staged: MakeStage, tmp_path: P
     async def script(desk: Desk) -> None:
         head = desk.branch(1, web("app:v2", partition=3))
         await desk.stage.rest(5)
-        sender = Sender(desk.outbox, "other", partial(deliver, desk.forge), desk.stage.clock)
-        other = desk.loop(Channel(desk.outbox, "other", sender.wake), "shard-1-of-2")
-        async with alongside(sender.run()):
-            await other.look()
-            await desk.stage.rest(5)
-        for where in ("test", "test.shard-1-of-2"):
-            assert f"### gitkruise plan for `{head[:7]}` → `main` on `{where}`" in desk.comment(1)
-        assert desk.told(head, CHECK)[0] == "success"
-        assert desk.told(head, f"{CHECK}/shard-1-of-2")[0] == "success"
+        shards = ("shard-0-of-2", "shard-1-of-2")
+        for part in shards:
+            sender = Sender(desk.outbox, part, partial(deliver, desk.forge), desk.stage.clock)
+            loop = desk.loop(Channel(desk.outbox, part, sender.wake), part)
+            async with alongside(sender.run()):
+                await loop.look()
+                await desk.stage.rest(5)
+        for part in shards:
+            said = f"### gitkruise plan for `{head[:7]}` → `main` on `test.{part}`"
+            assert said in desk.comment(1)
+            assert desk.told(head, f"{CHECK}/{part}")[0] == "success"
+        assert "on `test` " not in desk.comment(1), "that of another number of shards"
 
     play(staged, tmp_path, script)
 
