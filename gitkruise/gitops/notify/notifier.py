@@ -7,7 +7,7 @@ import hashlib
 import logging
 import sqlite3
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -20,7 +20,7 @@ from gitkruise.gitops.notify.channel import Channel
 from gitkruise.gitops.notify.outbox import OutboxEntry
 from gitkruise.kube.client.http import USER_AGENT
 from gitkruise.kube.client.limits import pause_s
-from gitkruise.kube.system.clock import Clock
+from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.model.gitops.config import Notify
 from gitkruise.model.gitops.notifications import MessageItem, OutboxItem
 from gitkruise.model.gitops.record import UnitRecord
@@ -31,6 +31,7 @@ from gitkruise.planner.notify.messages import (
     concerns,
     news_key,
     notice_of,
+    repeats_at,
 )
 from gitkruise.wire.primitives.log_line import log_line
 
@@ -41,10 +42,12 @@ _WAITING_MAX: Final = 10_000  # records not looked at yet
 
 
 class News(msgspec.Struct, frozen=True):
-    """Messages that were sent about a unit: the newest, and the time of each."""
+    """Messages that were sent about a unit: the newest, the time of each, and whether they left a
+    failure open."""
 
     newest: str = ""
     times: dict[str, datetime] = {}
+    failing: bool = False
 
 
 class Notifier:
@@ -62,6 +65,7 @@ class Notifier:
         self._channel, self._rule, self._units, self._clock = channel, rule, units, clock
         self._waiting: dict[tuple[str, str], UnitRecord] = {}
         self._news: dict[str, News] | None = None
+        self._held: dict[str, tuple[datetime, UnitRecord]] = {}  # sent a short time ago, by unit
         self._wake = asyncio.Event()
         self._containment, self._failures = containment, 0
 
@@ -78,9 +82,11 @@ class Notifier:
     async def run(self) -> None:
         """Write messages until cancelled."""
         while True:
-            await self._wake.wait()
+            await self._news_or_time()
             self._wake.clear()
-            records, self._waiting = list(self._waiting.values()), {}
+            now = self._clock.now()
+            due = [record for at, record in self._held.values() if at <= now]
+            records, self._waiting = [*due, *self._waiting.values()], {}
             try:
                 with self._containment.of(f"Sink {self._channel.name}", sqlite3.Error):
                     posted = await asyncio.to_thread(self._write, records)
@@ -100,6 +106,14 @@ class Notifier:
                 await self._clock.sleep(pause)
                 self._wake.set()
 
+    async def _news_or_time(self) -> None:
+        """Wait for a record, or until a state that a unit came back to may be sent once more."""
+        due = min((at for at, _ in self._held.values()), default=None)
+        if due is None:
+            await self._wake.wait()
+        else:
+            await wait_for(self._wake, self._clock, max(due - self._clock.now(), timedelta()))
+
     def _write(self, records: Sequence[UnitRecord]) -> int:
         if self._news is None:
             found = self._channel.notes(_NEWS)
@@ -109,11 +123,15 @@ class Notifier:
         now = self._clock.now()
         for record in records:
             before = self._news.get(record.unit, News())
-            notice = notice_of(before.times, before.newest, record, now)
+            self._held.pop(record.unit, None)
+            notice = notice_of(before.times, before.newest, record, now, failing=before.failing)
             if notice is None:
+                if (again := repeats_at(before.times, before.newest, record)) is not None:
+                    self._held[record.unit] = (again, record)
                 continue
             kept = {k: at for k, at in before.times.items() if now - at < AGAIN_AFTER}
-            self._news[record.unit] = News(notice.key, {**kept, notice.key: now})
+            times = {**kept, notice.key: now}
+            self._news[record.unit] = News(notice.key, times, notice.failing)
             notes[_NEWS + record.unit] = msgspec.json.encode(self._news[record.unit])
             if concerns(self._rule, notice):
                 entries.append(OutboxEntry(f"notice/{notice.id}", self._item(notice), now))

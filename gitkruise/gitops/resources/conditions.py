@@ -13,7 +13,7 @@ from gitkruise.gitops.status.serializer import chart_obj
 from gitkruise.model.gitops.analysis import AnalysisPhase
 from gitkruise.model.gitops.config import Suspend, Unit
 from gitkruise.model.gitops.document import GitCommit
-from gitkruise.model.gitops.record import Rollout, UnitRecord, pod_counts
+from gitkruise.model.gitops.record import APPROVAL, Rollout, UnitRecord, pod_counts
 from gitkruise.model.gitops.unit_state import CHOSEN, State, worst
 from gitkruise.model.planning.plan import Event
 from gitkruise.planner.analysis.schedule import blocks, progress_of
@@ -65,7 +65,7 @@ _SOURCE_REASONS: Final = (
 )  # fmt: skip
 _LOOKED_AT: Final = ("pods", "rollouts", "inventory", "digest")
 _WAITS: Final = (
-    ("a window (", "WindowClosed"), ("approval (", "ApprovalRequired"), ("", "DependencyNotReady"),
+    ("a window (", "WindowClosed"), (APPROVAL, "ApprovalRequired"), ("", "DependencyNotReady"),
 )  # fmt: skip
 
 

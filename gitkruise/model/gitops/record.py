@@ -17,6 +17,7 @@ from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import ObjectKey
 
+APPROVAL: Final = "approval ("  # how `UnitRecord.waits` begins where a person is waited for
 UNSEEN: Final = "the controller has not seen the newest spec yet"
 
 
@@ -264,6 +265,11 @@ class UnitRecord:
     interventions: tuple[Intervention, ...] = ()  # the newest, oldest first
     chart: ChartRecord | None = None  # of `causal`, where git does not contain it
     bases: tuple[BaseRecord, ...] = ()  # of `causal`
+
+    @property
+    def asks_for_approval(self) -> bool:
+        """Return whether nothing but a person lets the unit go on."""
+        return self.waits.startswith(APPROVAL)
 
     @property
     def about(self) -> GitCommit | None:

@@ -48,7 +48,9 @@ def lines_of(notice: Notice) -> Iterator[str]:
     record, told = notice.record, told_of(notice.record)
     yield visible(describe(record))
     for finding in record.findings[:_FINDINGS]:
-        yield f"{finding.code}: {visible(short(finding.message, 300))}"
+        text = f"{finding.code}: {finding.message}"
+        if text != record.message:  # it was said
+            yield visible(short(text, 300))
     if told is not None:
         yield f"{told.short} {visible(told.subject)} ({visible(told.author)})"
 

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from gitkruise.model.gitops.config import Notify
 from gitkruise.model.gitops.record import UnitRecord
-from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.planner.notify.commit_statuses import told_of
 from gitkruise.wire.primitives.times import format_time
 
@@ -20,12 +20,14 @@ _PASSING: Final = frozenset({State.WAITING})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """One piece of news about a unit. `resolves`: it was bad before and is not any more."""
+    """One piece of news about a unit. `resolves`: it was bad before, and is as git asks again;
+    `failing`: it is bad, or was and is on its way."""
 
     record: UnitRecord
     severity: Literal["info", "error"]
     resolves: bool
     at: datetime
+    failing: bool = False
 
     @property
     def key(self) -> str:
@@ -45,23 +47,40 @@ def news_key(record: UnitRecord) -> str:
 
 
 def notice_of(
-    last: Mapping[str, datetime], newest: str, record: UnitRecord, now: datetime
+    last: Mapping[str, datetime],
+    newest: str,
+    record: UnitRecord,
+    now: datetime,
+    *,
+    failing: bool = False,
 ) -> Notice | None:
-    """The news in a record; None when there are none.
+    """The news in a record; None when there are none, or none before `repeats_at`.
 
-    `last` has the time of recently sent news by key, and `newest` the key of the last one (""
-    before the first). Waiting a moment is no news, and neither is a start.
+    `last` has the time of recently sent news by key, `newest` the key of the last one ("" before
+    the first), and `failing` says whether that left a failure open. Waiting a moment is no news,
+    unless it is for a person's approval, and neither is a start.
     """
-    key = news_key(record)
-    if record.state in _PASSING or key == newest or told_of(record) is None:
-        return None
-    if key in last and now - last[key] < AGAIN_AFTER:
+    again = repeats_at(last, newest, record)
+    if not _is_news(newest, record) or (again is not None and now < again):
         return None
     bad = record.state in _BAD
-    was_bad = newest.partition("@")[0] in _BAD
+    was_bad = failing or newest.partition("@")[0] in _BAD
+    resolves = was_bad and record.state in SETTLED
     return Notice(
-        record=record, severity="error" if bad else "info", resolves=was_bad and not bad, at=now
-    )
+        record=record, severity="error" if bad else "info", resolves=resolves, at=now,
+        failing=bad or (was_bad and not resolves),
+    )  # fmt: skip
+
+
+def repeats_at(last: Mapping[str, datetime], newest: str, record: UnitRecord) -> datetime | None:
+    """Return when the news in a record may be sent once more; None for news that were not sent."""
+    key = news_key(record)
+    return last[key] + AGAIN_AFTER if _is_news(newest, record) and key in last else None
+
+
+def _is_news(newest: str, record: UnitRecord) -> bool:
+    passing = record.state in _PASSING and not record.asks_for_approval
+    return not passing and news_key(record) != newest and told_of(record) is not None
 
 
 def concerns(rule: Notify, notice: Notice) -> bool:

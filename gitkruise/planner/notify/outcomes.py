@@ -73,7 +73,7 @@ def check(story: PullRequestReport, context: str, summary: str) -> CommitStatusI
         )
     if story.failed:
         return CommitStatusItem(
-            story.head, context, "failure", "it cannot be applied: see the plan"
+            story.head, context, "failure", "it cannot be merged or applied: see the comment"
         )
     text = summary if story.touches else "no units affected"
     return CommitStatusItem(story.head, context, "success", short(text, DESCRIPTION_MAX))

@@ -11,6 +11,7 @@ from typing import Final
 from gitkruise.errors import Finding, Severity
 from gitkruise.model.gitops.change import Live, PruneRules, SyncSnapshot
 from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.record import APPROVAL
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.planner.sync.annotations import APPROVE, HOLD, UNIT, kept, wants_approval
 from gitkruise.planner.sync.apply_order import stage_of
@@ -150,7 +151,7 @@ def awaited_approval(why: str, mark: str, commit: GitCommit) -> str:
     """Return what a unit at `commit` waits for until the hash `mark` is approved, and how to
     approve it."""
     how = f'git commit --allow-empty -m Agreed --trailer "{TRAILER}: {mark}"'
-    return f"approval ({why}; {_by_annotation(mark) if commit.artifact else how})"
+    return f"{APPROVAL}{why}; {_by_annotation(mark) if commit.artifact else how})"
 
 
 def prune_hash(s: SyncSnapshot, keys: Iterable[ObjectKey]) -> str:

@@ -132,7 +132,10 @@ def test_a_new_head_marks_the_plan_outdated_and_then_replaces_it(
         await desk.stage.rest(5)
         assert "· ✗ no plan" in desk.comment(1)
         assert "GK1" in desk.comment(1)
-        assert desk.told(broken, CHECK) == ("failure", "it cannot be applied: see the plan")
+        assert desk.told(broken, CHECK) == (
+            "failure",
+            "it cannot be merged or applied: see the comment",
+        )
         assert desk.told(first, CHECK)[0] == "success"
         desk.stage.wire.cut = True  # the cluster is away: there can be no plan for now
         newer = desk.branch(1, web("app:v3", partition=1))

@@ -47,12 +47,12 @@ def heard(*records: UnitRecord, gap: timedelta = AGAIN_AFTER) -> list[str]:
     """What is told of these records, one after another: `state@commit severity`."""
     out: list[str] = []
     times: dict[str, datetime] = {}
-    newest, now = "", START
+    newest, now, failing = "", START, False
     for one in records:
         now += gap
-        notice = notice_of(times, newest, one, now)
+        notice = notice_of(times, newest, one, now, failing=failing)
         if notice is not None:
-            newest = notice.key
+            newest, failing = notice.key, notice.failing
             times[newest] = now
             mark = " resolves" if notice.resolves else ""
             out.append(f"{one.state}@{notice.key[-1:]} {notice.severity}{mark}")
@@ -71,8 +71,30 @@ def test_each_state_of_each_commit_is_told_once_and_waiting_not_at_all() -> None
 
 def test_flapping_is_told_once_in_five_minutes() -> None:
     flaps = [record("shop/web", s) for s in (State.STUCK, State.ROLLING) * 10]
-    assert heard(*flaps, gap=timedelta(seconds=10)) == ["Stuck@1 error", "Rolling@1 info resolves"]
+    assert heard(*flaps, gap=timedelta(seconds=10)) == ["Stuck@1 error", "Rolling@1 info"]
     assert len(heard(*flaps, gap=AGAIN_AFTER)) == 20
+
+
+def test_a_failure_is_over_when_all_is_as_git_asks_and_not_when_a_commit_begins() -> None:
+    steps = [(State.STUCK, ONE), (State.ROLLING, TWO), (State.STUCK, TWO), (State.ROLLING, ONE),
+             (State.HELD, ONE), (State.DONE, TWO)]  # fmt: skip
+    assert heard(*(record("shop/web", *step) for step in steps)) == [
+        "Stuck@1 error", "Rolling@2 info", "Stuck@2 error", "Rolling@1 info",
+        "Held@1 info resolves", "Done@2 info",
+    ]  # fmt: skip
+
+
+def test_who_may_approve_is_told_that_a_unit_waits_for_it() -> None:
+    one = record("shop/web", State.WAITING, attempted=ONE, waits="approval (5 deletions; how)")
+    other = record("shop/web", State.WAITING, attempted=TWO, waits="unit shop/db")
+    assert heard(one, one, other) == ["Waiting@1 info"]
+
+
+def test_a_finding_that_is_the_message_is_said_once() -> None:
+    finding = Finding(code="GK1204", message="no")
+    one = record("shop/web", State.REJECTED, message="GK1204: no", findings=(finding,))
+    notice = Notice(record=one, severity="error", resolves=False, at=START)
+    assert message_body(rule(), notice).count("GK1204: no") == 2  # the notification, and the text
 
 
 @pytest.mark.parametrize(
