@@ -58,7 +58,7 @@ def owned_changes(
         label = mark_of(obj) if obj is not None and own else _NOBODY
         verdict = standing(obj, label, claimed=d.key in target.shared, owner=owner)
         if verdict is not Standing.FREE:
-            said = conflict(d, obj, verdict, label, owner)
+            said = conflict(d, obj, verdict, label, owner, planned=True)
             found[d.key] = replace(said, severity=Severity.WARNING)
     made = tuple(
         replace(c, kind=ChangeKind.UNCHANGED, fields=(), drift=False, pending=False)

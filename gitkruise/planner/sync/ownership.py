@@ -86,9 +86,18 @@ def _left_alone(d: Desired, live: Obj) -> bool:
 
 
 def conflict(
-    d: Desired, live: Obj | None, found: Standing, unit_label: str, owner: Owner | None
+    d: Desired,
+    live: Obj | None,
+    found: Standing,
+    unit_label: str,
+    owner: Owner | None,
+    *,
+    planned: bool = False,
 ) -> Finding:
-    """Return GK2402: the owner of an object, what is unchanged, and the way to hand it over."""
+    """Return GK2402: the owner of an object, what is unchanged, and the way to hand it over.
+
+    `planned`: for a plan, which reads a configuration and runs nothing.
+    """
     mark = mark_of(live) if live is not None else ""
     name = _owner_name(live, owner)
     unchanged, release = f"the live {d.key}", _release(d.key)
@@ -103,9 +112,11 @@ def conflict(
         why = "two owners of one object would undo each other's work"
         following, other = "keep it in one unit", ""
     else:
-        message = f"{d.key} belongs to {name}, which this gitkruise does not run"
+        reads = "plan does not read" if planned else "gitkruise does not run"
+        message = f"{d.key} belongs to {name}, which this {reads}"
         why = "it is not known whether that unit still wants it"
-        following = "take it out of that unit, or out of this one"
+        elsewhere = "name the configuration that has it: gitkruise plan --config FILE"
+        following = elsewhere if planned else "take it out of that unit, or out of this one"
         other = f"if that unit is gone for good: {release}"
     notes = [("why", why), ("unchanged", unchanged), ("next", following)]
     if other:

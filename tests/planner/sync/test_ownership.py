@@ -9,6 +9,7 @@ import pytest
 
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.change import Owner
+from gitkruise.planner.sync.ownership import Standing, conflict
 from gitkruise.wire.primitives.names import Obj
 from tests.planner.sync.build import applied, foreign, key, planned, snapshot, thing
 
@@ -59,6 +60,14 @@ def test_rows(row: tuple[str, str, Owner | None, dict[str, Any], str]) -> None:
         notes = dict(finding.notes)
         assert (finding.code, notes["unchanged"]) == ("GK2402", f"the live {key(MAP)}")
         assert notes["next"]
+
+
+def test_a_plan_asks_for_the_configuration_of_an_unknown_owner() -> None:
+    there = foreign(MAP, OTHER).obj
+    d = snapshot([MAP], []).desired.objects[0]
+    found = conflict(d, there, Standing.STRANGE, "", None, planned=True)
+    assert found.message == f"{key(MAP)} belongs to another unit, which this plan does not read"
+    assert "gitkruise plan --config FILE" in dict(found.notes)["next"]
 
 
 @pytest.mark.parametrize("newer", [False, True])
