@@ -190,7 +190,7 @@ def step(state: WatchState, reply: WatchReply, feed: Feed) -> tuple[WatchState, 
 
 
 def error_in(reply: WatchReply) -> ApiError | None:
-    """Return the error of a failed request, or the one that a watch told; None without one."""
+    """Return the error of a failed request, or of an event of a watch; None without one."""
     match reply:
         case Failed(error=error):
             return error
