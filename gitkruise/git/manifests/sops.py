@@ -6,7 +6,7 @@ import dataclasses
 import json
 import shutil
 import subprocess
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -65,6 +65,15 @@ class PrivateKeys:
 def is_encrypted(obj: Any) -> bool:
     """Return whether `obj` carries the metadata that sops writes into encrypted files."""
     return isinstance(get(obj, METADATA, "mac"), str) if isinstance(obj, dict) else False
+
+
+def is_ciphertext(value: Any) -> bool:
+    """Return whether a value of a `sealed` Secret is what sops wrote in place of another."""
+    try:
+        text = b64decode(value, validate=True) if isinstance(value, str) else b""
+    except ValueError:
+        return False
+    return text.startswith(b"ENC[")
 
 
 def sealed(document: Document) -> Document:

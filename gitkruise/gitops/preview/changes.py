@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gitkruise.admission.conversion.registry import convert
+from gitkruise.git.manifests.sops import is_ciphertext
 from gitkruise.kube.client.codec import encode
 from gitkruise.model.gitops.change import (
     MISSING,
@@ -139,6 +140,7 @@ def _held_against(
     found = differences(d, seen, catalog, {})
     steered = paused_fields(there)  # their live values are a canary's: git alone says what changes
     passed = ignored_paths(d, seen, found, ignore.get(d.key, ())) | steered
+    passed |= _encrypted(d, found) - {field.path for field in change.fields}
     fields = tuple(field for field in found if field.path not in passed)
     if not applied:
         asked = [field for field in change.fields if field.path in steered]
@@ -149,6 +151,15 @@ def _held_against(
     pending = other and not applied and bool(annotation(there, DIGEST))
     drift = other and not pending
     return replace(change, kind=same, fields=fields, before=there, drift=drift, pending=pending)
+
+
+def _encrypted(d: Desired, fields: Iterable[FieldChange]) -> frozenset[Path]:
+    """Return the fields whose value is encrypted: the controller alone can compare it with a live
+    one."""
+    if not d.secret:
+        return frozenset()
+    data = (field for field in fields if field.path[0] == "data")
+    return frozenset(field.path for field in data if is_ciphertext(field.after))
 
 
 def _removed(

@@ -14,10 +14,13 @@ from gitkruise.gitops.preview.report import report_of
 from gitkruise.model.gitops.change import MISSING, ChangeKind, ObjectChange
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.report.report_text import source_of, summary
+from gitkruise.planner.sync.annotations import DIGEST
 from tests.cli.deployments import web as deployment
+from tests.git.sops import ENCRYPTED, PLAIN
 from tests.gitops.cluster.test_autoscalers import HPA, send
 from tests.gitops.programs import SOURCE, options, unit
 from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
+from tests.worlds import SPACE
 
 pytestmark = pytest.mark.slow
 
@@ -55,6 +58,30 @@ async def follow(stage: Stage, program: Any) -> None:
 def with_env(obj: dict[str, Any]) -> dict[str, Any]:
     obj["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "OLD", "value": "1"}]
     return obj
+
+
+def test_values_that_are_encrypted_are_not_compared_with_live_ones(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    stage = staged()
+    sops = ", render: {{decryption: {{provider: sops, secretRef: {{name: age}}}}}}"
+    program = options(stage, tmp_path, SOURCE + unit("one", sops))
+    text = ENCRYPTED.replace("${SPACE}", SPACE)
+    live = {"apiVersion": "v1", "kind": "Secret", "metadata": {
+        "name": "token", "annotations": {DIGEST: "sha256:of what was decrypted"}}}  # fmt: skip
+    stage.meddle({**live, "data": {"token": PLAIN[2]}})
+
+    async def script() -> None:
+        base = stage.origin.commit({"one/a.yaml": text})
+        other = text.replace("data:GD2Z", "data:HD2Z")
+        target = stage.origin.commit({"one/a.yaml": other})
+        for commits, fields in (((base, base), []), ((base, target), ["data.token"])):
+            changes = (await planned(stage, program, *commits)).changes
+            (token,) = [change for change in changes if change.key.name == "token"]
+            assert [*told(token)] == fields
+            assert not token.pending
+
+    stage.play(script)
 
 
 def test_a_plan_starts_from_the_commit_that_is_live(staged: MakeStage, tmp_path: Path) -> None:
