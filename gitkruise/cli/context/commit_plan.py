@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from gitkruise.errors import Finding, InvalidManifests
 from gitkruise.git.repository.merge import merged
-from gitkruise.gitops.build.builder import next_step
 from gitkruise.gitops.preview.inputs import (
     PlanSide,
     config_at,
@@ -136,5 +135,7 @@ def _unplanned(finding: Finding) -> Finding:
         end = next((i for i, (label, _) in enumerate(notes) if label == "next"), len(notes))
         notes.insert(end, ("unchanged", "nothing was planned, and a plan applies nothing"))
     if "next" not in labels and finding.places:
+        from gitkruise.gitops.build.builder import next_step  # noqa: PLC0415  imports asyncio
+
         notes.append(("next", next_step(finding)))
     return replace(finding, notes=tuple(notes))

@@ -12,7 +12,7 @@ import msgspec
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.git.manifests.substitute import NAME
 from gitkruise.git.parsing.documents import parse_file
-from gitkruise.gitops.config.dependency_checks import impossible_waits
+from gitkruise.gitops.config.dependency_checks import impossible_waits, places
 from gitkruise.gitops.config.fast_validate import sound
 from gitkruise.gitops.config.forge_checks import forge_findings, notify_findings
 from gitkruise.gitops.config.other_tools import instead_of_field, instead_of_kind
@@ -45,7 +45,7 @@ from gitkruise.model.gitops.config import (
     decode_spec,
     resolve_reference,
 )
-from gitkruise.model.gitops.document import Document
+from gitkruise.model.gitops.document import Document, FieldPath
 from gitkruise.planner.sync.annotations import ACCEPT_REWRITE, APPROVE
 from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.primitives.paths import get
@@ -393,7 +393,7 @@ def _unresolved(config: Config) -> Iterator[Finding]:
         yield from missing_for(unit, config)
         for index, other in enumerate(unit.spec.depends_on):
             ref = Reference(other.name, other.namespace)
-            yield from _missing(unit, f"dependsOn[{index}]", ref, config.units)
+            yield from _missing(unit, ("dependsOn", index), ref, config.units)
         forgettable = unit.spec.prune.deletion_policy != Prune().deletion_policy
         if forgettable and not unit.spec.sink_ref:
             yield _unremembered(unit)
@@ -407,18 +407,18 @@ def missing_for(owner: Unit | Sink | Receiver, config: Config) -> Iterator[Findi
     """GK7007 for each source or sink that `owner` refers to and `config` lacks."""
     match owner:
         case Unit():
-            yield from _missing(owner, "sourceRef", owner.spec.source_ref, config.sources)
+            yield from _missing(owner, ("sourceRef",), owner.spec.source_ref, config.sources)
             if owner.spec.sink_ref:
-                yield from _missing(owner, "sinkRef", owner.spec.sink_ref, config.sinks)
+                yield from _missing(owner, ("sinkRef",), owner.spec.sink_ref, config.sinks)
                 yield from _unknown_to_forge(owner, config)
         case Sink():
             if owner.spec.git:
                 ref = owner.spec.git.source_ref
-                yield from _missing(owner, "git.sourceRef", ref, config.sources)
+                yield from _missing(owner, ("git", "sourceRef"), ref, config.sources)
                 yield from _unwritable(owner, config)
         case Receiver():
             for index, ref in enumerate(owner.spec.sources):
-                yield from _missing(owner, f"sources[{index}]", ref, config.sources)
+                yield from _missing(owner, ("sources", index), ref, config.sources)
 
 
 def _unwritable(sink: Sink, config: Config) -> Iterator[Finding]:
@@ -453,14 +453,16 @@ def _unknown_to_forge(unit: Unit, config: Config) -> Iterator[Finding]:
 
 
 def _missing(
-    owner: Unit | Sink | Receiver, field: str, ref: Reference, known: Mapping[str, object]
+    owner: Unit | Sink | Receiver, path: FieldPath, ref: Reference, known: Mapping[str, object]
 ) -> Iterator[Finding]:
     wanted = resolve_reference(ref, owner.namespace)
     if wanted not in known:
         listed = ", ".join(sorted(known)) or "none"
+        field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
         yield Finding(
             code="GK7007",
             message=f"{type(owner).__name__} {owner.namespace}/{owner.name}: "
-            f"spec.{field} names {wanted}, which is not configured",
+            f"spec{field} names {wanted}, which is not configured",
+            places=places(owner, *path) if isinstance(owner, Unit) else (),
             notes=(("next", f"configured: {listed}"),),
         )

@@ -173,8 +173,9 @@ def test_files_for_kustomize_and_helm_alone_are_left_out(gk: Caller) -> None:
 
 
 VALUES = {
-    "gitkruise.yaml": "apiVersion: gitkruise.io/v1alpha1\nkind: Unit\nmetadata: {name: web}\n"
-    "spec:\n  sourceRef: {name: src}\n  path: chart\n"
+    "gitkruise.yaml": "apiVersion: gitkruise.io/v1alpha1\nkind: GitSource\nmetadata: {name: src}\n"
+    "spec: {url: .}\n---\n"
+    "apiVersion: gitkruise.io/v1alpha1\nkind: Unit\nmetadata: {name: web}\nspec:\n  sourceRef: {name: src}\n  path: chart\n"
     "  render: {kind: helm, helm: {valuesFiles: [envs/web.yaml]}}\n",
     "envs/web.yaml": "replicas: 3\n",
     "envs/.gitkruiseignore": "draft*\n",
@@ -183,14 +184,16 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("folder", [".", "envs"])
-def test_values_of_units_and_ignored_files_are_left_out(gk: Caller, folder: str) -> None:
+@pytest.mark.parametrize(("folder", "objects"), [(".", "3 objects"), ("envs", "1 object")])
+def test_values_of_units_and_ignored_files_are_left_out(
+    gk: Caller, folder: str, objects: str
+) -> None:
     (gk.folder / ".git").mkdir()
     (gk.folder / "envs").mkdir()
     for file, text in VALUES.items():
         (gk.folder / file).write_text(text)
     ended = gk("validate", folder)
-    assert (ended.code, ended.err) == (0, "1 object: no problem\n")
+    assert (ended.code, ended.err) == (0, f"{objects}: no problem\n")
 
 
 def test_a_link_in_a_folder_is_refused_as_by_a_plan(gk: Caller) -> None:
@@ -218,6 +221,27 @@ def test_own_documents_are_checked_by_their_schema(gk: Caller) -> None:
         True,
         True,
     )
+
+
+UNIT = VALUES["gitkruise.yaml"].partition("---\n")[2]
+REFUSED = [
+    ("gitkruise.yaml", UNIT, "GK7007", "gitkruise.yaml:5:14"),
+    ("gitkruise.yaml", UNIT.replace("v1alpha1", "v1"), "GK7002", "gitkruise.yaml:2:"),
+    ("gitkruise.yaml", CONFIG_MAP, "GK7002", "gitkruise.yaml:2:"),
+    ("apps/unit.yaml", UNIT.replace("v1alpha1", "v1"), "GK7002", "apps/unit.yaml:2:"),
+    ("apps/unit.yaml", UNIT, "", ""),  # the cluster may have its source
+]
+
+
+@pytest.mark.parametrize(("file", "text", "code", "place"), REFUSED)
+def test_a_configuration_that_run_refuses_is_not_valid(
+    gk: Caller, file: str, text: str, code: str, place: str
+) -> None:
+    (gk.folder / ".git").mkdir()
+    (gk.folder / "apps").mkdir()
+    (gk.folder / file).write_text(text)
+    ended = gk("validate")
+    assert (ended.code, code in ended.out, place in ended.out) == (int(bool(code)), True, True)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])

@@ -16,7 +16,7 @@ from gitkruise.cli.console.findings import findings_list, findings_text, github_
 from gitkruise.cli.console.output import say, say_json, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import existing, read_named
-from gitkruise.errors import Finding, SourcePlace
+from gitkruise.errors import Finding, SourcePlace, UsageProblem
 from gitkruise.printable import many
 
 if TYPE_CHECKING:
@@ -77,19 +77,18 @@ def validate(
         from gitkruise.cli.context.autofix import fix  # noqa: PLC0415  only with --fix
 
         unfixed = fix(lambda: _read(given)[0], catalog, namespace)
-    documents, findings = _read(given)
+    documents, own, findings = _read(given)
     _, found = check_documents(documents, catalog, namespace=namespace, gates=gates)
     findings = [*unfixed, *findings, *found]
-    _print(findings, output, objects=len(documents))
+    _print(findings, output, objects=len(documents) + own)
     ctx.exit(1 if any(f.is_error for f in findings) else 0)
 
 
-def _read(paths: Sequence[Path]) -> tuple[list[Document], list[Finding]]:
-    from gitkruise.model.gitops.config import API_VERSION  # noqa: PLC0415
-    from gitkruise.wire.primitives.paths import get  # noqa: PLC0415
-
+def _read(paths: Sequence[Path]) -> tuple[list[Document], int, list[Finding]]:
+    """Return manifests, the number of documents of gitkruise, and what is wrong with any file."""
     documents: list[Document] = []
     findings: list[Finding] = []
+    own = 0
     files = sorted(set(_files(paths)))
     inputs = _kustomize_inputs(files)
     read = {
@@ -102,14 +101,19 @@ def _read(paths: Sequence[Path]) -> tuple[list[Document], list[Finding]]:
         if file.resolve() in values:
             continue
         findings += parsed.findings
+        if file.resolve() == _top(file.resolve().parent) / _CONFIG:
+            findings += _config(parsed, file.parent)
+            own += len(parsed.documents)
+            continue
         for document in parsed.documents:
-            if get(document.obj, "apiVersion") == API_VERSION:
+            if _is_own(document):
                 findings += _own(document)
+                own += 1
             elif not isinstance(document.obj, dict):
                 findings.append(_no_object(document))
             else:
                 documents.append(_sealed(document) if "sops" in document.obj else document)
-    return documents, findings
+    return documents, own, findings
 
 
 # All of the modules below import git and subprocesses, which most manifests do not need.
@@ -211,6 +215,25 @@ def _listed(value: object, field: str) -> list[Any]:
 
 def _texts(values: Iterable[object]) -> Iterator[str]:
     return (value for value in values if isinstance(value, str) and value and "\0" not in value)
+
+
+def _config(parsed: Parsed, folder: Path) -> Sequence[Finding]:
+    """Return what `run` refuses of a configuration whose documents can be read."""
+    from gitkruise.gitops.config.loader import make_config  # noqa: PLC0415  imports jsonschema
+
+    try:
+        make_config(list(parsed.documents if parsed.ok else ()), folder)
+    except UsageProblem as error:
+        return error.findings
+    return ()
+
+
+def _is_own(document: Document) -> bool:
+    """Return whether a document is of the group of gitkruise, in whatever version."""
+    from gitkruise.model.gitops.config import GROUP  # noqa: PLC0415  start-up budget
+    from gitkruise.wire.primitives.paths import get  # noqa: PLC0415
+
+    return str(get(document.obj, "apiVersion", default="")).partition("/")[0] == GROUP
 
 
 def _own(document: Document) -> list[Finding]:
