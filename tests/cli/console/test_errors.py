@@ -175,7 +175,8 @@ def test_files_for_kustomize_and_helm_alone_are_left_out(gk: Caller) -> None:
 VALUES = {
     "gitkruise.yaml": "apiVersion: gitkruise.io/v1alpha1\nkind: GitSource\nmetadata: {name: src}\n"
     "spec: {url: .}\n---\n"
-    "apiVersion: gitkruise.io/v1alpha1\nkind: Unit\nmetadata: {name: web}\nspec:\n  sourceRef: {name: src}\n  path: chart\n"
+    "apiVersion: gitkruise.io/v1alpha1\nkind: Unit\nmetadata: {name: web}\nspec:\n"
+    "  sourceRef: {name: src}\n  path: chart\n"
     "  render: {kind: helm, helm: {valuesFiles: [envs/web.yaml]}}\n",
     "envs/web.yaml": "replicas: 3\n",
     "envs/.gitkruiseignore": "draft*\n",

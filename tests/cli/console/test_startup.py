@@ -89,8 +89,8 @@ def test_planning_offline_needs_no_network(tmp_path_factory: pytest.TempPathFact
 
 def test_planning_without_a_rollout_loads_no_cluster(checkout: Checkout) -> None:
     checkout.commit("one", {"flags.yaml": CONFIG_MAP})
-    checkout.commit("two", {"flags.yaml": CONFIG_MAP.replace("on", "off")})
-    heavy = (*NO_NETWORK, "git", "jsonschema", "asyncio", "ruamel", "gitkruise.world")
+    checkout.commit("two", {"flags.yaml": CONFIG_MAP.replace('"on"', '"off"')})
+    heavy = (*NO_NETWORK, "git", "jsonschema", "ruamel", "gitkruise.world")
     assert loaded(["plan", "--offline", "--repo", str(checkout.folder)], heavy) == []
 
 
