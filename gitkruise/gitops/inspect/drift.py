@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gitkruise.errors import (
+    ClusterFailed,
     DiagnosticError,
     Forbidden,
     InvalidManifests,
-    NotFound,
+    Severity,
     UsageProblem,
 )
 from gitkruise.git.manifests.reader import ParseCache
@@ -25,7 +26,7 @@ from gitkruise.gitops.charts.fetcher import Charts, LiveCharts
 from gitkruise.gitops.config.cluster_units import cluster_config
 from gitkruise.gitops.preview.changes import changes_between, with_live
 from gitkruise.gitops.preview.inputs import not_here, units_elsewhere, whole_config_at
-from gitkruise.gitops.preview.live_diff import sized_workloads
+from gitkruise.gitops.preview.live_diff import LiveObjects, read_live, sized_workloads
 from gitkruise.gitops.reconcile.drift_correction import ignore_rules
 from gitkruise.gitops.source.ancestry import newest_of
 from gitkruise.gitops.status.observer import drift_records
@@ -40,9 +41,8 @@ from gitkruise.planner.sync.annotations import COMMIT, annotation
 from gitkruise.planner.sync.autoscale import REPLICAS
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj, ObjectKey
-from gitkruise.wire.primitives.requests import ApiRequest
 
-_AT_ONCE: Final = 16
+_SIZE: Final = ".".join(REPLICAS)
 THERE, GONE = "is there", "is gone"
 
 
@@ -67,7 +67,7 @@ async def compare(
 ) -> DriftComparison:
     """Compare every unit that can be read with its live objects.
 
-    A missing object is one row.
+    A missing object is one row. Objects that may not be read are not compared.
 
     Each unit is compared at `revision`. The default is the commit in its record and in the
     annotations of its objects, otherwise HEAD.
@@ -98,7 +98,7 @@ async def compare(
                 continue
             commit = head if revision else applied.get(unit.id, head)
             try:
-                records, wanted = await _of_unit(
+                records, wanted, refused = await _of_unit(
                     repository, unit, commit, access, fixed=bool(revision)
                 )
             except DiagnosticError as error:
@@ -106,6 +106,7 @@ async def compare(
                 continue
             found += records
             compared.update(d.key for d in wanted)
+            unread += refused
         return DriftComparison(found, frozenset(compared), tuple(unread))
 
 
@@ -128,19 +129,31 @@ class ClusterAccess:
 
 async def _of_unit(
     repository: Repository, unit: Unit, commit: str, access: ClusterAccess, *, fixed: bool
-) -> tuple[list[DriftRecord], tuple[Desired, ...]]:
-    """One unit's, at a commit: the one that was asked for, or a newer one that objects carry."""
+) -> tuple[list[DriftRecord], tuple[Desired, ...], list[ClusterFailed]]:
+    """One unit's, at a commit: the one that was asked for, or a newer one that objects carry.
+
+    Returns (what differs, the objects that were compared, why others were not).
+    """
     transport, catalog = access.transport, access.catalog
     wanted = await _desired(repository, unit, commit, access)
-    live = await _live(wanted, transport, catalog)
+    live = await _live(wanted, access)
     if not fixed:
-        marks = {annotation(obj, COMMIT) for obj in live.values()} - {""}
+        marks = {annotation(obj, COMMIT) for obj in live.objects.values()} - {""}
         newest = await asyncio.to_thread(newest_of, repository, sorted(marks), commit)
         if newest != commit:
             wanted = await _desired(repository, unit, newest, access)
-            live = await _live(wanted, transport, catalog)
-    sized = await sized_workloads({d.key.namespace for d in wanted} - {""}, transport, catalog)
-    return differences(unit, wanted, live, sized, catalog), wanted
+            live = await _live(wanted, access)
+    read = tuple(d for d in wanted if d.key not in live.unread)
+    sized = await sized_workloads(read, transport, catalog)
+    records = differences(unit, read, live.objects, sized.keys, catalog)
+    unsure = sized.findings if any(r.field == _SIZE for r in records) else ()
+    refused = [replace(f, severity=Severity.ERROR) for f in (*live.findings, *unsure)]
+    return records, read, list(map(ClusterFailed, refused))
+
+
+async def _live(wanted: Sequence[Desired], access: ClusterAccess) -> LiveObjects:
+    keys = [d.key for d in wanted]
+    return await read_live(access.transport, access.catalog, keys, otherwise="were not compared")
 
 
 async def _desired(
@@ -180,28 +193,4 @@ def differences(
 
 def _theirs(record: DriftRecord, sized: Collection[ObjectKey]) -> bool:
     """Return whether the field is a size that an autoscaler sets."""
-    return record.key in sized and record.field == ".".join(REPLICAS)
-
-
-async def _live(
-    wanted: Sequence[Desired], transport: Transport, catalog: Catalog
-) -> dict[ObjectKey, Obj]:
-    """The objects that are there, read a few at a time."""
-    found: dict[ObjectKey, Obj] = {}
-    gate = asyncio.Semaphore(_AT_ONCE)
-
-    async def read(key: ObjectKey, version: str) -> None:
-        kind = catalog.by_kind(key.group, version, key.kind)
-        if kind is None:
-            return
-        request = ApiRequest(verb="get", resource=kind.ref, namespace=key.namespace, name=key.name)
-        async with gate:
-            try:
-                found[key] = (await transport.send(request)).body
-            except NotFound:
-                return
-
-    async with asyncio.TaskGroup() as tasks:
-        for d in wanted:
-            tasks.create_task(read(d.key, d.version))
-    return found
+    return record.key in sized and record.field == _SIZE

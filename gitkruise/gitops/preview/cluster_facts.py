@@ -21,7 +21,6 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.model.workloads.labels import DEPLOYMENT, SIDECARSET
 from gitkruise.model.workloads.rollout_kinds import BEARERS
 from gitkruise.planner.sync.annotations import UNIT_REF, annotation, kept
-from gitkruise.planner.sync.autoscale import scalable
 from gitkruise.printable import listing
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -94,6 +93,8 @@ async def _read(
     spaces = {d.key.namespace for d in target.objects if d.key.group_kind in BEARERS}
     spaces |= {""} if SIDECARSET in kinds else set()  # their pods may be anywhere
     left, unread = await _left(target, keys, served, transport)
+    there = [d for d in target.objects if d.key in seen.objects]
+    sized = await sized_workloads(there, transport, served)
     rollouts = rollout_objects(transport, catalog, spaces, kinds=kinds, served=served)
     return ClusterFacts(
         cluster=cluster,
@@ -106,11 +107,12 @@ async def _read(
             *unserved(target.objects, served),
             *await _without_namespace(target, seen.objects, served, transport),
             *await ignored_canaries(target.objects, transport),
+            *sized.findings,
         ),
         rollouts=await rollouts,
         heeds_canaries=DEPLOYMENT not in kinds or await heeds_canaries(transport),
         delegated=await delegated_by(transport, target.units, now),
-        sized=await _sized(target, seen.objects, served, transport),
+        sized=sized.keys,
         left=left,
     )
 
@@ -186,11 +188,3 @@ async def _without_namespace(
         for d in asked
         if d.key.namespace not in there
     ]
-
-
-async def _sized(
-    target: PlanSide, live: Mapping[ObjectKey, Obj], catalog: Catalog, transport: Transport
-) -> frozenset[ObjectKey]:
-    """Return the live workloads whose size an autoscaler sets, as far as they may be listed."""
-    spaces = {d.key.namespace for d in target.objects if scalable(d) and d.key in live}
-    return await sized_workloads(spaces - {""}, transport, catalog)

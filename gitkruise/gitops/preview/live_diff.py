@@ -20,7 +20,7 @@ from gitkruise.model.gitops.change import ChangeKind, Desired, DesiredSet, Objec
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import DIGEST, annotation, bare, unit_label
-from gitkruise.planner.sync.autoscale import AUTOSCALERS, target_of
+from gitkruise.planner.sync.autoscale import AUTOSCALERS, scalable, target_of
 from gitkruise.planner.sync.diff import all_differences
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -36,31 +36,45 @@ class LiveObjects:
 
     objects: Mapping[ObjectKey, Obj]
     findings: tuple[Finding, ...] = ()
+    unread: frozenset[ObjectKey] = frozenset()
 
 
 async def read_live(
-    transport: Transport, catalog: Catalog, keys: Iterable[ObjectKey]
+    transport: Transport,
+    catalog: Catalog,
+    keys: Iterable[ObjectKey],
+    *,
+    otherwise: str = "are compared with git alone",
 ) -> LiveObjects:
-    """The live objects of `keys` in the version the cluster stores. Raises ApiError."""
+    """The live objects of `keys` in the version the cluster stores.
+
+    `otherwise` says in a finding what becomes of objects that may not be read. Raises ApiError.
+    """
     wanted = sorted(set(keys), key=lambda k: (k.group, k.kind, k.namespace, k.name))
     slots = asyncio.Semaphore(_AT_ONCE)
     async with asyncio.TaskGroup() as tasks:
         tasks_of_kinds = [
-            tasks.create_task(_objects_of_kind(transport, kind, list(some), slots))
+            tasks.create_task(_objects_of_kind(transport, kind, list(some), slots, otherwise))
             for (gk, _), some in groupby(wanted, lambda k: (k.group_kind, k.namespace))
             if (kind := catalog.stored(gk)) is not None
         ]
     found: dict[ObjectKey, Obj] = {}
     refused: list[Finding] = []
+    unread: set[ObjectKey] = set()
     for task in tasks_of_kinds:
         seen = task.result()
         found |= seen.objects
         refused += seen.findings
-    return LiveObjects(objects=found, findings=tuple(refused))
+        unread |= seen.unread
+    return LiveObjects(objects=found, findings=tuple(refused), unread=frozenset(unread))
 
 
 async def _objects_of_kind(
-    transport: Transport, kind: Kind, keys: Sequence[ObjectKey], slots: asyncio.Semaphore
+    transport: Transport,
+    kind: Kind,
+    keys: Sequence[ObjectKey],
+    slots: asyncio.Semaphore,
+    otherwise: str,
 ) -> LiveObjects:
     """Objects of one kind in one namespace."""
     async with slots:
@@ -70,10 +84,10 @@ async def _objects_of_kind(
             said = Finding(
                 code="GK4301",
                 message=f"not allowed: {error.message}",
-                notes=(("unchanged", f"{keys[0].kind} objects are compared with git alone"),),
+                notes=(("unchanged", f"{keys[0].kind} objects {otherwise}"),),
                 severity=Severity.WARNING,
             )
-            return LiveObjects(objects={}, findings=(said,))
+            return LiveObjects(objects={}, findings=(said,), unread=frozenset(keys))
 
 
 async def _fetched(
@@ -95,23 +109,45 @@ async def _fetched(
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class SizedWorkloads:
+    """Workloads whose size an autoscaler sets; `findings` name autoscalers that may not be read."""
+
+    keys: frozenset[ObjectKey]
+    findings: tuple[Finding, ...] = ()
+
+
 async def sized_workloads(
-    namespaces: Iterable[str], transport: Transport, catalog: Catalog
-) -> frozenset[ObjectKey]:
-    """Return workloads whose size an autoscaler sets, of the autoscalers that may be listed.
+    objects: Iterable[Desired], transport: Transport, catalog: Catalog
+) -> SizedWorkloads:
+    """Find the autoscalers in the namespaces of those objects that have a size.
 
     Raises ApiError.
     """
     found: set[ObjectKey] = set()
+    refused: list[Finding] = []
+    namespaces = sorted({d.key.namespace for d in objects if scalable(d)} - {""})
     for kind in filter(None, map(catalog.stored, AUTOSCALERS)):
-        for namespace in sorted(namespaces):
+        for namespace in namespaces:
             try:
                 items = await listed(transport, kind.ref, namespace=namespace)
-            except (Forbidden, NotFound):  # or not served
+            except NotFound:  # not served
+                continue
+            except Forbidden as error:
+                refused.append(_unknown_sizes(error, namespace))
                 continue
             targets = (target_of({"kind": kind.kind, **item}) for item in items)
             found.update(key for key in targets if key is not None)
-    return frozenset(found)
+    return SizedWorkloads(frozenset(found), tuple(refused))
+
+
+def _unknown_sizes(error: Forbidden, namespace: str) -> Finding:
+    return Finding(
+        code="GK4301",
+        message=f"not allowed: {error.message}",
+        notes=(("unknown", f"whether an autoscaler sets sizes in namespace {namespace}"),),
+        severity=Severity.WARNING,
+    )
 
 
 # The cluster's own dry run ----------------------------------------------------------------------

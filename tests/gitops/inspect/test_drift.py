@@ -1,0 +1,92 @@
+"""Live objects compared with git by a user who may not read all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gitkruise.errors import ApiError, Forbidden, NotFound
+from gitkruise.gitops.inspect.drift import DriftComparison, compare
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.gitops.config import Config, GitSource, GitSourceSpec, Unit
+from gitkruise.wire.primitives.requests import ApiRequest
+from tests.gitops.cluster.test_autoscalers import HPA, scaled
+from tests.gitops.stage import UNIT, MakeStage, Stage, config_map, web
+
+pytestmark = pytest.mark.slow
+
+Refusal = Callable[[ApiRequest], ApiError | None]
+
+
+async def compared(stage: Stage, refuse: Refusal) -> DriftComparison:
+    """Compare the only unit of the stage through a line that refuses some requests."""
+    stage.wire.refuse = refuse
+    source = GitSource("shop", "src", GitSourceSpec(url=str(stage.origin.bare), ref=stage.ref))
+    unit = Unit("shop", "web", stage.spec)
+    config = Config(sources={"shop/src": source}, units={UNIT: unit})
+    return await compare(
+        str(stage.origin.bare), "main", config, load_catalog(),
+        transport=stage.wire, charts=stage.around.charts, cluster="test",
+    )  # fmt: skip
+
+
+def without(plural: str) -> Refusal:
+    return lambda r: Forbidden(f"no {plural}") if r.resource.plural == plural else None
+
+
+def test_objects_that_may_not_be_read_hide_no_drift_of_others(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), config_map("settings", a="1"))
+            await stage.rest()
+        scaled(stage, 6)
+        seen = await compared(stage, without("configmaps"))
+        assert [(r.key.name, r.field) for r in seen.differing] == [("web", "spec.replicas")]
+        assert {key.name for key in seen.compared} == {"web"}
+        (error,) = seen.unread
+        assert error.findings[0].message == "not allowed: no configmaps"
+        assert error.findings[0].notes == (("unchanged", "ConfigMap objects were not compared"),)
+
+    stage.play(script)
+
+
+def test_a_size_is_doubtful_while_autoscalers_may_not_be_read(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web())
+            await stage.rest()
+        stage.meddle(HPA)
+        scaled(stage, 6)
+        assert not (await compared(stage, lambda _: None)).differing
+        seen = await compared(stage, without("horizontalpodautoscalers"))
+        assert [r.field for r in seen.differing] == ["spec.replicas"]
+        (error,) = seen.unread
+        assert dict(error.findings[0].notes)["unknown"].endswith("sets sizes in namespace shop")
+
+    stage.play(script)
+
+
+def test_an_object_of_a_version_that_the_cluster_does_not_serve_is_not_gone(
+    staged: MakeStage,
+) -> None:
+    stage = staged()
+    spec = {name: value for name, value in web()["spec"].items() if name != "updateStrategy"}
+    older = {**web(), "apiVersion": "apps.kruise.io/v1alpha1", "spec": spec}
+
+    def old(request: ApiRequest) -> ApiError | None:
+        version = (request.resource.plural, request.resource.version)
+        return NotFound("no such version") if version == ("clonesets", "v1alpha1") else None
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(older)
+            await stage.rest()
+        seen = await compared(stage, old)
+        assert (seen.differing, {key.name for key in seen.compared}) == ([], {"web"})
+
+    stage.play(script)
