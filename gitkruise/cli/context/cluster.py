@@ -14,6 +14,7 @@ import click
 
 from gitkruise.cli.console.command import GroupedOption
 from gitkruise.cli.console.environment import Environment, read_environment
+from gitkruise.cli.console.output import tell
 from gitkruise.cli.context.next_commands import finding_carrying
 from gitkruise.errors import (
     ClusterFailed,
@@ -29,6 +30,7 @@ from gitkruise.errors import (
 
 if TYPE_CHECKING:
     from gitkruise.git.repository.repository import Repository
+    from gitkruise.gitops.inspect.cluster_view import Survey
     from gitkruise.kube.client.transport import Transport
     from gitkruise.kube.system.clock import Clock
     from gitkruise.model.gitops.config import Config
@@ -179,6 +181,14 @@ def _safe(context: str) -> str:
         return "sandbox"
     kept = "".join(c if c.isalnum() or c in "._-" else "-" for c in context)
     return kept.strip(".-").removesuffix(".lock").replace("..", "-")
+
+
+async def look(survey: Survey) -> None:
+    """List everything once; standard error names what the account may not list. Raises
+    ApiError."""
+    await survey.look()
+    if survey.unread:
+        tell(f"not known, as this account may not list them: {', '.join(sorted(survey.unread))}")
 
 
 def existing(path: str, what: str) -> Path:

@@ -122,7 +122,8 @@ class Survey:
     """View of the part of a cluster that a command reads: `look` once, then `follow` to watch.
 
     Pods and revisions come along with kinds that roll out, from all namespaces where they need
-    that. Kinds the cluster does not serve are left out.
+    that. Kinds the cluster does not serve are left out. `unread` names the resources that the
+    account may not list and the view goes on without.
     """
 
     def __init__(
@@ -138,6 +139,7 @@ class Survey:
         self.kinds = tuple(kinds)
         self.namespace = namespace
         self.changed = asyncio.Event()
+        self.unread: set[str] = set()
         self._transport = transport
         self._store = OverlaidCache()
         self._marked = marked
@@ -172,9 +174,11 @@ class Survey:
             try:
                 reply = await self._transport.send(wanted(state, feed))
             except ApiError as error:
-                if _dispensable(error, feed.group_kind):
-                    return
-                raise
+                if not self._dispensable(error, feed.group_kind):
+                    raise
+                if isinstance(error, Forbidden):
+                    self.unread.add(f"{feed.ref.plural}.{feed.ref.group}")
+                return
             state, events = step(state, ListPage(reply.body), feed)
             for event in events:
                 self._followed.own.apply(feed, event)
@@ -192,7 +196,14 @@ class Survey:
         """Return the error that holds up what is followed; "" while all of it is up to date."""
         known = self._followed.informers()
         held_up = ((one.error, feed.group_kind) for feed, one in known if one.error)
-        return next((str(error) for error, kind in held_up if not _dispensable(error, kind)), "")
+        lasting = (str(error) for error, kind in held_up if not self._dispensable(error, kind))
+        return next(lasting, "")
+
+    def _dispensable(self, error: ApiError, kind: GroupKind) -> bool:
+        """Return whether a reader goes on without a kind: it is not served, or need not be listed
+        because the reader did not ask for it alone."""
+        optional = kind in _OPTIONAL and self.kinds != (kind,)
+        return isinstance(error, NotFound) or (isinstance(error, Forbidden) and optional)
 
     def _note(self, _: StoreChange) -> None:
         self.changed.set()
@@ -289,11 +300,6 @@ class Survey:
                 own, foreign = failure(pod, images)
                 if own or foreign:
                     yield pod.name, own or foreign
-
-
-def _dispensable(error: ApiError, kind: GroupKind) -> bool:
-    """Return whether a reader goes on without a kind: it is not served, or need not be listed."""
-    return isinstance(error, NotFound) or (isinstance(error, Forbidden) and kind in _OPTIONAL)
 
 
 def pods_and_images(survey: Survey, m: Managed) -> tuple[tuple[PodFacts, ...], frozenset[str]]:

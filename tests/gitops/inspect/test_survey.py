@@ -15,12 +15,16 @@ from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET
 from gitkruise.wire.primitives.names import GroupKind
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
 
-ROWS: dict[str, tuple[GroupKind, ApiError, bool]] = {
-    "away": (CLONESET, Unavailable("connection refused"), True),
-    "forbidden": (CLONESET, Forbidden("not yours"), True),
-    "not served": (CLONESET, NotFound("no such resource"), False),
-    "a kind that need not be listed": (ADVANCED_STATEFULSET, Forbidden("not yours"), False),
-    "that kind, away": (ADVANCED_STATEFULSET, Unavailable("connection refused"), True),
+BOTH = (CLONESET, ADVANCED_STATEFULSET)
+FORBIDDEN = Forbidden("not yours")
+# row: (kinds of the survey, error of the last one, whether it holds up the survey)
+ROWS: dict[str, tuple[tuple[GroupKind, ...], ApiError, bool]] = {
+    "away": ((CLONESET,), Unavailable("connection refused"), True),
+    "forbidden": ((CLONESET,), FORBIDDEN, True),
+    "not served": ((CLONESET,), NotFound("no such resource"), False),
+    "a kind that need not be listed": (BOTH, FORBIDDEN, False),
+    "that kind alone": ((ADVANCED_STATEFULSET,), FORBIDDEN, True),
+    "that kind, away": (BOTH, Unavailable("connection refused"), True),
 }
 
 
@@ -43,16 +47,19 @@ class Refusing:
         """Nothing is open."""
 
 
+def refusing(kind: GroupKind, error: ApiError) -> Refusing:
+    stored = load_catalog().stored(kind)
+    assert stored is not None
+    return Refusing(error, stored.ref.plural, kind.group)
+
+
 @pytest.mark.parametrize("row", ROWS)
 def test_what_holds_up_a_survey(row: str) -> None:
-    kind, error, held_up = ROWS[row]
+    kinds, error, held_up = ROWS[row]
 
     async def body() -> str:
         catalog = load_catalog()
-        stored = catalog.stored(kind)
-        assert stored is not None
-        transport = Refusing(error, stored.ref.plural, kind.group)
-        survey = Survey(transport, catalog, (kind,), marked=True)
+        survey = Survey(refusing(kinds[-1], error), catalog, kinds, marked=True)
         async with asyncio.TaskGroup() as tasks:
             following = tasks.create_task(survey.follow(SystemClock()))
             for _ in range(20):
@@ -61,3 +68,18 @@ def test_what_holds_up_a_survey(row: str) -> None:
         return survey.problem
 
     assert bool(asyncio.run(body())) is held_up
+
+
+def test_a_look_names_what_may_not_be_listed() -> None:
+    transport = refusing(ADVANCED_STATEFULSET, FORBIDDEN)
+    survey = Survey(transport, load_catalog(), BOTH)
+    asyncio.run(survey.look())
+    assert survey.unread == {"statefulsets.apps.kruise.io"}
+
+
+def test_a_kind_that_is_asked_for_alone_is_never_taken_for_empty() -> None:
+    transport = refusing(ADVANCED_STATEFULSET, FORBIDDEN)
+    survey = Survey(transport, load_catalog(), (ADVANCED_STATEFULSET,))
+    with pytest.raises(ExceptionGroup) as raised:
+        asyncio.run(survey.look())
+    assert raised.value.exceptions == (FORBIDDEN,)

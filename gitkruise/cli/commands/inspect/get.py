@@ -15,7 +15,7 @@ from gitkruise.cli.console.environment import Environment, read_environment
 from gitkruise.cli.console.jsonpath_output import PREFIX, OutputType, fill
 from gitkruise.cli.console.output import list_of, say, say_json, say_yaml, tell
 from gitkruise.cli.console.style import Style
-from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
+from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected, look
 from gitkruise.cli.context.filters import Filters, parse_filters
 from gitkruise.cli.context.local_repository import (
     record_options,
@@ -145,7 +145,7 @@ async def _get(options: GetOptions, choice: ClusterChoice) -> int:
     async with connected(choice, environment) as chosen:
         scope = "" if options.all_namespaces else options.namespace or chosen.namespace
         survey = _survey(chosen, options, scope, on_screen=_on_screen(options, environment))
-        await survey.look()
+        await look(survey)
         reader = _ItemReader(survey, options, scope)
         await reader.read_units(chosen)
         await reader.read_records(chosen.name)

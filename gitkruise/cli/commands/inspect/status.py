@@ -12,7 +12,7 @@ from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import say, say_json, tell
 from gitkruise.cli.console.style import Style
-from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
+from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected, look
 from gitkruise.cli.context.filters import parse_states
 from gitkruise.cli.context.local_repository import (
     cluster_records,
@@ -137,7 +137,7 @@ async def _survey(choice: ClusterChoice, namespace: str, source: str, path: str)
         survey = Survey(
             chosen.transport, load_catalog(), WORKLOADS, namespace=namespace, marked=True
         )
-        await survey.look()
+        await look(survey)
         now = chosen.clock.now()
         recorded = await asyncio.to_thread(units_at_hand, chosen.name, path) if path else []
         declared = await read_unit_objects(chosen.transport, chosen.name)

@@ -16,7 +16,7 @@ from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json
 from gitkruise.cli.console.style import Style
-from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
+from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected, look
 from gitkruise.cli.context.local_repository import (
     record_options,
     records_at_hand,
@@ -123,7 +123,7 @@ async def read_kinds(chosen: ChosenCluster, kinds: Iterable[GroupKind], namespac
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
     survey = Survey(chosen.transport, load_catalog(), kinds, namespace=namespace)
-    await survey.look()
+    await look(survey)
     return survey
 
 
