@@ -23,6 +23,7 @@ from gitkruise.errors import (
     LeaseRefused,
     NotFound,
     NotLeading,
+    Unauthorized,
 )
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock, wait_for
@@ -266,7 +267,7 @@ class Lease:
         except (Conflict, AlreadyExists):
             return False
         except ApiError as error:
-            self._refused = error.message if isinstance(error, Forbidden) else ""
+            self._refused = _refusal(error)
             log.info(log_line("lease-not-renewed", error=error))
             return False
         self._refused = ""
@@ -461,6 +462,13 @@ class Lease:
                 notes=(("", self._why()), ("unchanged", "nothing is written from here on")),
             )
         )
+
+
+def _refusal(error: ApiError) -> str:
+    """Return why only a user can help; "" for an error that passes."""
+    if isinstance(error, Unauthorized):
+        return f"the API server does not accept the credentials: {error.message}"
+    return error.message if isinstance(error, Forbidden) else ""
 
 
 class FencedTransport:

@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from gitkruise.errors import ClusterFailed, Finding, LeaseRefused, NotLeading, Unavailable
+from gitkruise.errors import (
+    ApiError,
+    ClusterFailed,
+    Finding,
+    Forbidden,
+    LeaseRefused,
+    NotLeading,
+    Unauthorized,
+    Unavailable,
+)
 from gitkruise.kube.cache.leader_election import LEASES, Lease, LeaseName
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.lease_terms import DURATION_S, RENEW_WITHIN, RETRY
@@ -196,6 +205,31 @@ def test_a_holder_by_design_is_no_warning(
         clock.run(main())
     told = [r.levelname for r in caplog.records if "lease-not-held" in r.getMessage()]
     assert told == [level]
+
+
+REFUSALS: dict[str, tuple[ApiError, str]] = {
+    "forbidden": (Forbidden("no leases for you"), "no leases for you"),
+    "credentials": (
+        Unauthorized("Unauthorized"),
+        "the API server does not accept the credentials: Unauthorized",
+    ),
+}
+
+
+@pytest.mark.parametrize("row", REFUSALS)
+def test_a_lease_that_only_a_user_can_help_to_is_a_warning(
+    row: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    error, why = REFUSALS[row]
+    clock, toy = ManualClock(), Toy(faults=[Fault("get", error)] * 2)
+
+    async def main() -> None:
+        async with lease("a", toy, clock).held():
+            pass
+
+    clock.run(main())
+    told = [r.getMessage() for r in caplog.records if "lease-not-held" in r.getMessage()]
+    assert told == [f'event=lease-not-held reason="lease ops/gitkruise cannot be written: {why}"']
 
 
 def test_replicas_of_one_identity_hold_a_joint_lease_until_the_last_has_ended() -> None:
