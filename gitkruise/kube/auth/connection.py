@@ -6,13 +6,20 @@ import ssl
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gitkruise.errors import ClusterFailed, Finding
 from gitkruise.kube.auth import kubeconfig
-from gitkruise.kube.auth.credentials import Header, Plugin, RequestCredentials, TokenFile
+from gitkruise.kube.auth.credentials import (
+    Header,
+    KubeconfigHeader,
+    Plugin,
+    RequestCredentials,
+    TokenFile,
+)
 from gitkruise.kube.system.private_files import read_regular
 from gitkruise.wire.primitives.names import Obj
 
@@ -102,7 +109,13 @@ def from_kubeconfig(paths: Sequence[Path], *, context: str = "") -> Connection:
         tls_server_name=chosen.tls_server_name,
         proxy=chosen.proxy,
     )
-    return _with_credentials(base, chosen, config)
+    if chosen.plugin:
+        return _plugged(base, chosen, config)
+    if chosen.token_file and not chosen.token:
+        return replace(base, credentials=TokenFile(Path(chosen.token_file)))
+    value = _authorization(chosen)
+    again = partial(_authorization_again, paths, chosen)
+    return replace(base, credentials=KubeconfigHeader(value, again)) if value else base
 
 
 def find(environ: Mapping[str, str], *, kubeconfig_file: str = "", context: str = "") -> Connection:
@@ -129,16 +142,24 @@ def find(environ: Mapping[str, str], *, kubeconfig_file: str = "", context: str 
     return inside
 
 
-def _with_credentials(
-    base: Connection, chosen: kubeconfig.ResolvedContext, config: Obj
-) -> Connection:
-    if chosen.plugin:
-        return _plugged(base, chosen, config)
-    if chosen.token_file and not chosen.token:
-        return replace(base, credentials=TokenFile(Path(chosen.token_file)))
+def _authorization(chosen: kubeconfig.ResolvedContext) -> str:
+    """Return the Authorization header of a context; "" for a client certificate or nothing."""
     if chosen.basic:
-        return replace(base, credentials=Header(f"Basic {chosen.basic}"))
-    return replace(base, credentials=Header(f"Bearer {chosen.token}" if chosen.token else ""))
+        return f"Basic {chosen.basic}"
+    return f"Bearer {chosen.token}" if chosen.token else ""
+
+
+def _authorization_again(paths: Sequence[Path], before: kubeconfig.ResolvedContext) -> str:
+    """Return the header that the kubeconfig has now, for the same server only: a token must not
+    reach another one."""
+    now = kubeconfig.choose(kubeconfig.merged(paths), before.context)
+    if now.server != before.server:
+        raise kubeconfig.broken(
+            f'context "{now.context}" is of another server now',
+            f"{now.server}, before {before.server}",
+            "start gitkruise again",
+        )
+    return _authorization(now)
 
 
 def _plugged(base: Connection, chosen: kubeconfig.ResolvedContext, config: Obj) -> Connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -39,6 +40,24 @@ class Header:
 
     async def renew(self) -> None:
         """Nothing to renew."""
+
+
+class KubeconfigHeader:
+    """A token or password of a kubeconfig: `read` again after a 401, as a user may replace it."""
+
+    @property
+    def renewable(self) -> bool:
+        return True
+
+    def __init__(self, value: str, read: Callable[[], str]) -> None:
+        self._value, self._read = value, read
+
+    async def headers(self) -> dict[str, str]:
+        return {"Authorization": self._value} if self._value else {}
+
+    async def renew(self) -> None:
+        """Raises ClusterFailed GK4103, GK4106 when the kubeconfig has no such context any more."""
+        self._value = await asyncio.to_thread(self._read)
 
 
 class TokenFile:

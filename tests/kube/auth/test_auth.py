@@ -186,6 +186,35 @@ def test_inside_a_pod(tmp_path: Path) -> None:
     assert auth.in_cluster({}, tmp_path) is None
 
 
+OTHER_SERVER = "is of another server now"
+RENEWALS: dict[str, tuple[dict[str, str], str, str]] = {
+    "token": ({"token": "t2"}, "10.1.2.3", "Bearer t2"),
+    "password": ({"username": "a", "password": "b"}, "10.1.2.3", "Basic YTpi"),
+    "another server": ({"token": "t2"}, "10.9.9.9", OTHER_SERVER),
+}
+
+
+@pytest.mark.parametrize("row", RENEWALS)
+def test_a_token_is_read_again_from_its_kubeconfig(tmp_path: Path, row: str) -> None:
+    user, server, expected = RENEWALS[row]
+    path = written(tmp_path / "config", config(a={"token": "t1"}))
+    found = auth.from_kubeconfig([path]).credentials
+
+    async def renewed() -> str:
+        assert await found.headers() == {"Authorization": "Bearer t1"}
+        whole = config(b={}, a=user)  # the current context is no longer the one that was chosen
+        written(path, yaml.safe_dump(whole).replace("10.1.2.3", server))
+        assert found.renewable
+        await found.renew()
+        return (await found.headers())["Authorization"]
+
+    if expected is OTHER_SERVER:
+        with pytest.raises(ClusterFailed, match=f"GK4106.*{expected}"):
+            asyncio.run(renewed())
+    else:
+        assert asyncio.run(renewed()) == expected
+
+
 def test_the_order_of_search(tmp_path: Path) -> None:
     one = written(tmp_path / "one", config(one={"token": "1"}))
     two = written(tmp_path / "two", config(two={"token": "2"}))
