@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -37,6 +37,7 @@ _NEEDED: Final = ("clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io")
 _ROLES: Final = ("gitkruise-engine", "gitkruise-apply", "gitkruise-units", "gitkruise-lease")
 _LOOK: Final = "run it as a user who may list gitsources, units, sinks and receivers"
 _LOOK_AT_LEASES: Final = "run it as a user who may get leases in kube-system"
+_LOOK_AS_ANOTHER: Final = "run it as a user who may do that"
 _SKEW_MAX: Final = timedelta(seconds=10)
 _AT_ONCE: Final = 8
 
@@ -89,16 +90,30 @@ async def cluster_checks(
 ) -> list[Check]:
     """Kinds, engine, who leads and their clocks, our objects. Raises ApiError of a silent cluster.
 
-    `driving` and `applying` name the leases of the processes that drive pods and apply.
+    `driving` and `applying` name the leases of the processes that drive pods and apply. What the
+    account may not read is a warning, and the rest is checked.
     """
-    kruise = await kruise_is_alive(transport, now)
     return [
-        *await _kinds(transport),
-        good("cluster", "engine", "OpenKruise drives the pods" if kruise else "gitkruise's own"),
-        *([] if kruise else await _controller(transport, now, namespace, driving)),
-        *await _appliers(transport, now, namespace, applying),
+        *await _as_far_as_read("kinds", _kinds(transport)),
+        *await _as_far_as_read("engine", _engine(transport, now, namespace, driving)),
+        *await _as_far_as_read("sync", _appliers(transport, now, namespace, applying)),
         *await object_checks(transport),
     ]
+
+
+async def _as_far_as_read(name: str, part: Awaitable[list[Check]]) -> list[Check]:
+    try:
+        return await part
+    except Forbidden as error:
+        return [warn("cluster", name, f"not known: {error.message}", _LOOK_AS_ANOTHER)]
+
+
+async def _engine(transport: Transport, now: datetime, namespace: str, driving: str) -> list[Check]:
+    if await kruise_is_alive(transport, now):
+        return [good("cluster", "engine", "OpenKruise drives the pods")]
+    own = good("cluster", "engine", "gitkruise's own")
+    driver = _controller(transport, now, namespace, driving)
+    return [own, *await _as_far_as_read("controller", driver)]
 
 
 async def _kinds(transport: Transport) -> list[Check]:

@@ -15,6 +15,7 @@ from gitkruise.gitops.cluster.engine import LEASE_NAMESPACE, WORKLOADS_LEASE
 from gitkruise.gitops.inspect.doctor_cluster import (
     Check,
     Right,
+    cluster_checks,
     granting,
     needed_rights,
     object_checks,
@@ -25,7 +26,7 @@ from tests.cli.calls import ROOT, Caller
 from tests.cli.commands.test_wait import CONFIG, UNIT, sinkless
 from tests.cli.console.test_exit_codes import kubeconfig
 from tests.cli.live import leases, send
-from tests.cli.shop import Checkout, cloneset, unit_record
+from tests.cli.shop import START, Checkout, cloneset, unit_record
 from tests.git.repos import ENV, make_origin, run_git
 from tests.kube.toy import Fault, Toy
 
@@ -202,6 +203,24 @@ def test_objects_that_may_not_be_listed_are_not_known() -> None:
 
     (check,) = asyncio.run(look())
     assert (check.verdict, check.said) == ("warning", "not known: units is forbidden")
+
+
+def test_a_cluster_is_checked_as_far_as_its_reader_may_see_it() -> None:
+    async def look() -> list[Check]:
+        toy = Toy()
+        toy.faults = [Fault("list", Forbidden("no kinds")), Fault("get", Forbidden("no lease"))]
+        return await cluster_checks(
+            toy, START, LEASE_NAMESPACE, driving=WORKLOADS_LEASE, applying=SYNC_LEASE
+        )
+
+    kinds, engine, sync = asyncio.run(look())
+    assert (kinds.name, kinds.verdict, kinds.said) == ("kinds", "warning", "not known: no kinds")
+    assert (engine.name, engine.verdict, engine.said) == (
+        "engine",
+        "warning",
+        "not known: no lease",
+    )
+    assert (sync.name, sync.verdict) == ("sync", "good")
 
 
 def test_the_rights_on_each_lease_are_asked_for_by_name() -> None:
