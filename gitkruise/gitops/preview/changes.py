@@ -10,6 +10,7 @@ from typing import Final
 
 from gitkruise.admission.conversion.registry import convert
 from gitkruise.git.manifests.sops import is_ciphertext
+from gitkruise.gitops.build.kruise_defaulting import dialect_of
 from gitkruise.kube.client.codec import encode
 from gitkruise.model.gitops.change import (
     MISSING,
@@ -21,6 +22,7 @@ from gitkruise.model.gitops.change import (
     ObjectChange,
     Path,
 )
+from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.report.blast_radius import played_ahead
 from gitkruise.planner.sync.annotations import DIGEST, annotation, bare
 from gitkruise.planner.sync.autoscale import sized_as
@@ -170,7 +172,8 @@ def _removed(
     Fields that the applier gives up, and what this commit takes out of a list that it owns whole.
     """
     told: list[Path] = []
-    for field in given_up(read_managed(seen.managed), d.obj, bare(seen.obj)):
+    live = bare(seen.obj)
+    for field in given_up(read_managed(seen.managed), _with_defaults(d, live, catalog), live):
         told.append(field.path)
         yield field
     gone = [f for f in change.fields if f.after is MISSING and not _overlaps(f.path, told)]
@@ -184,6 +187,14 @@ def _removed(
         value = field.before if above is None else other[above]
         if value is not MISSING:
             yield replace(field, before=value)
+
+
+def _with_defaults(d: Desired, live: Obj, catalog: Catalog) -> Obj:
+    """Return the object as the sync applies it: with our defaults where no webhook sets them."""
+    dialect = dialect_of(d, catalog)
+    if dialect is None or not dialect.defaulted:
+        return d.obj
+    return dialect.incoming(dialect.outgoing(d.obj, live, Gates()))
 
 
 def with_losses(
