@@ -136,15 +136,19 @@ def _unapproved(s: SyncSnapshot, verdict: Guarded) -> Prunes:
     mark = prune_hash(s, doubtful)
     if not doubtful or mark in s.approved:
         return Prunes(now=verdict.free)
-    asks, now = frozenset({mark}), tuple(key for key in verdict.free if key not in doubtful)
+    how, total = _approval(mark, s.desired.commit), len(s.inventory)
     if verdict.too_many:
-        how = _approval(mark, s.desired.commit)
-        said = _too_many(rest, len(s.inventory), verdict.limit, how)
-        return Prunes(now=now, findings=(said,), asks=asks)
-    why = f"deletion of {_and_more(verdict.asking)}: {next(iter(verdict.asking.values()))}"
-    told = (_asks(verdict.asking, _approval(mark, s.desired.commit)),)
-    waits = awaited_approval(why, mark, s.desired.commit)
-    return Prunes(now=now, findings=told, asks=asks, waits=waits)
+        why = f"deletion of {len(rest)} of {total} objects, limit {verdict.limit}"
+        finding = _too_many(rest, total, verdict.limit, how)
+    else:
+        why = f"deletion of {_and_more(verdict.asking)}: {next(iter(verdict.asking.values()))}"
+        finding = _asks(verdict.asking, how)
+    return Prunes(
+        now=tuple(key for key in verdict.free if key not in doubtful),
+        findings=(finding,),
+        asks=frozenset({mark}),
+        waits=awaited_approval(why, mark, s.desired.commit),
+    )
 
 
 def awaited_approval(why: str, mark: str, commit: GitCommit) -> str:
@@ -295,6 +299,7 @@ def _too_many(
             *how,
             ("or", "delete in smaller commits, or raise prune.maxDelete and maxDeletePercent"),
         ),
+        severity=Severity.WARNING,
     )
 
 

@@ -42,12 +42,12 @@ def test_a_commit_approves_a_large_deletion_by_its_hash(staged: MakeStage) -> No
             await stage.rest()
             await stage.push(KEEP)
             await stage.rest()
-            assert (stage.state, code(stage), extras(stage)) == ("Stuck", "GK2303", 5)
+            assert (stage.state, code(stage), extras(stage)) == ("Waiting", "GK2303", 5)
             command = note(stage, "next")
             wrong = command.split(": ")[-1].strip('"')[::-1]
             await stage.push(message=f"no\n\nGitkruise-Approve: {wrong}")
             await stage.rest()
-            assert (stage.state, extras(stage)) == ("Stuck", 5)
+            assert (stage.state, extras(stage)) == ("Waiting", 5)
             run_git(stage.origin.work, *_words(command))  # what the message says, as it stands
             run_git(stage.origin.work, "push", "-q", "origin", "HEAD:main")
             await stage.follower.check()
@@ -78,7 +78,7 @@ def test_an_approval_of_less_is_no_approval_of_more(staged: MakeStage) -> None:
             run_git(stage.origin.work, "push", "-q", "origin", "HEAD:main")
             await stage.follower.check()
             await stage.rest()
-            assert (stage.state, code(stage), extras(stage)) == ("Stuck", "GK2303", 5)
+            assert (stage.state, code(stage), extras(stage)) == ("Waiting", "GK2303", 5)
             assert note(stage, "next") != command
 
     stage.play(script)

@@ -69,7 +69,7 @@ def test_states(row: tuple[State, str, dict[str, tuple[str, str]]]) -> None:
 FINDINGS: list[tuple[str, State, str, str]] = [
     ("GK1102", State.REJECTED, "BuildFailed", ""),
     ("GK2102", State.REJECTED, "BuildFailed", ""),
-    ("GK2303", State.STUCK, "PruneBlocked", ""),
+    ("GK2301", State.STUCK, "PruneBlocked", ""),
     ("GK2307", State.STUCK, "PruneFailed", ""),
     ("GK2401", State.REJECTED, "ConflictDetected", ""),
     ("GK2402", State.STUCK, "OwnershipConflict", "OwnershipConflict"),

@@ -314,13 +314,13 @@ def test_too_many_deletes_wait_for_a_person_and_survive_a_restart(staged: MakeSt
             await stage.rest()
             await stage.push(config_map("settings", mode="slow"))
             await stage.rest()
-            assert (stage.state, stage.record.findings[0].code) == ("Stuck", "GK2303")
+            assert (stage.state, stage.record.findings[0].code) == ("Waiting", "GK2303")
             assert stage.get("ConfigMap", "settings")["data"] == {"mode": "slow"}
         stage.start_over()
         async with stage.running():
             await stage.follower.check()
             await stage.rest()
-            assert (stage.state, stage.record.findings[0].code) == ("Stuck", "GK2303")
+            assert (stage.state, stage.record.findings[0].code) == ("Waiting", "GK2303")
             stage.origin.commit(
                 {"app.yaml": documents(config_map("settings", mode="slow"), extra[0])}
             )

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gitkruise.errors import Severity
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.change import Live, PruneRules
 from gitkruise.planner.sync.apply_order import stage_of
@@ -228,6 +229,11 @@ def test_an_approval_holds_for_exactly_what_its_author_saw() -> None:
     assert (blocked.prune, [f.code for f in blocked.blocked]) == ((), ["GK2303"])
     (mark,) = blocked.asks
     assert mark in dict(blocked.blocked[0].notes)["next"]
+    assert blocked.blocked[0].severity is Severity.WARNING
+    assert blocked.waits == (
+        "approval (deletion of 6 of 20 objects, limit 4; "
+        f'git commit --allow-empty -m Agreed --trailer "Gitkruise-Approve: {mark}")'
+    )
     approved = planned(replace(s, approved=blocked.asks), load_catalog())
     assert approved.prune == tuple(key(o) for o in MANY[:6])
     one_more = replace(snapshot(MANY[7:], ALIVE), approved=blocked.asks)
