@@ -70,7 +70,7 @@ async def drive(
                 workloads = Controllers(
                     driven(live.catalog, gates), FencedTransport(transport, lease),
                     live.catalog, clock, ControllerOptions(gates=gates, drives=shard.drives),
-                    live.share_workloads(),
+                    live.share_workloads(), outages=live.outages,
                 )  # fmt: skip
                 live.others = (workloads,)
                 try:

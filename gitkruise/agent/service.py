@@ -14,7 +14,7 @@ from gitkruise.agent.container_meta import ContainerMetaAgent, pods_feed
 from gitkruise.agent.cri.runtime import Runtime, connected_runtime
 from gitkruise.agent.pull import PullAgent, node_image_feed
 from gitkruise.agent.recreate import RecreateAgent, requests_feed
-from gitkruise.kube.cache.informer import Informer
+from gitkruise.kube.cache.informer import Informer, WatchOutages
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.events import Recorder
 from gitkruise.kube.client.transport import Transport
@@ -69,7 +69,8 @@ async def acting(
     store, recorder = InformerCache(), Recorder(transport, clock)
     node = options.node
     feeds = (requests_feed(node), node_image_feed(node), pods_feed(node))
-    informers = tuple(Informer(feed, transport, store, clock) for feed in feeds)
+    outages = WatchOutages()
+    informers = tuple(Informer(feed, transport, store, clock, outages=outages) for feed in feeds)
     async with asyncio.TaskGroup() as tasks:
         recreating = RecreateAgent(store, transport, runtime, recorder, clock)
         reporting = ContainerMetaAgent(store, transport, runtime, recorder, clock)

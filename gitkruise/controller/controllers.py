@@ -10,7 +10,7 @@ from typing import Any, Final
 from gitkruise.controller.executor import Executor
 from gitkruise.controller.repair import Repairer
 from gitkruise.controller.runner import WORKERS, Runner, Tools
-from gitkruise.kube.cache.informer import Informer
+from gitkruise.kube.cache.informer import Informer, WatchOutages
 from gitkruise.kube.cache.layered import LayeredCache
 from gitkruise.kube.cache.list_watch import Feed
 from gitkruise.kube.cache.store import InformerCache
@@ -60,7 +60,10 @@ class Controllers:
         clock: Clock,
         options: ControllerOptions | None = None,
         store: LayeredCache | None = None,
+        *,
+        outages: WatchOutages | None = None,
     ) -> None:
+        outages = outages or WatchOutages()
         options = options or ControllerOptions()
         self.store: InformerCache = store or InformerCache()
         shared = store.shared if store is not None else frozenset()
@@ -68,7 +71,7 @@ class Controllers:
         self._clock = clock
         gates = possible(options.gates, catalog)
         self.informers = [
-            Informer(feed, transport, self.store, clock)
+            Informer(feed, transport, self.store, clock, outages=outages)
             for feed in feeds(workloads, catalog, replace(options, gates=gates))
             if feed.group_kind not in shared
         ]

@@ -9,7 +9,7 @@ from typing import Final
 from gitkruise.admission.kruise.deletion_protection import looked_at
 from gitkruise.admission.rules.request import CREATE, DELETE
 from gitkruise.errors import NotFound
-from gitkruise.kube.cache.informer import Informer
+from gitkruise.kube.cache.informer import Informer, WatchOutages
 from gitkruise.kube.cache.list_watch import Feed
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.transport import Transport
@@ -77,7 +77,10 @@ class ClusterContext:
             feeds.append(Feed(ref=BUDGETS, kind=BUDGET.kind))
         if gates.workload_spread:
             feeds.append(Feed(ref=SPREADS, kind=SPREAD.kind))
-        self._informers = [Informer(feed, transport, self.store, clock) for feed in feeds]
+        outages = WatchOutages()
+        self._informers = [
+            Informer(feed, transport, self.store, clock, outages=outages) for feed in feeds
+        ]
         self._kinds = frozenset(feed.group_kind for feed in feeds)
 
     @property

@@ -10,7 +10,7 @@ from typing import Final
 from gitkruise.errors import ApiError, ClusterFailed, Finding, Forbidden, MethodNotAllowed, NotFound
 from gitkruise.gitops.cluster.inventory import Inventory
 from gitkruise.gitops.containment import UNREPORTED, Containment
-from gitkruise.kube.cache.informer import Informer
+from gitkruise.kube.cache.informer import Informer, WatchOutages
 from gitkruise.kube.cache.layered import LayeredCache
 from gitkruise.kube.cache.list_watch import Feed
 from gitkruise.kube.cache.shared import FollowedCache
@@ -57,6 +57,7 @@ class LiveView:
         self.transport = QueuedTransport(transport, at_once=AT_ONCE)
         self.events = Recorder(self.transport, clock)
         self.store = InformerCache(managers_except=MANAGER)
+        self.outages = WatchOutages()
         self.catalog: Catalog = load_catalog()
         self._clock, self._containment = clock, containment
         # Topics: keys of objects, uids of owners, WATCHES.
@@ -254,7 +255,9 @@ class LiveView:
         if informer is None:
             if not feed.namespace:
                 self._retire(feed.group_kind)
-            informer = Informer(feed, self.transport, self.store, self._clock, self._recovered)
+            informer = Informer(
+                feed, self.transport, self.store, self._clock, self._recovered, self.outages
+            )
             self._informers[feed.group_kind, feed.namespace] = informer
             self._new.put_nowait(informer)
         return informer

@@ -79,7 +79,10 @@ class CustomResources:
             return self.served
         feeds = [Feed(ref=kind.ref, kind=kind.kind) for kind in kinds if kind is not None]
         self._informers = [
-            Informer(feed, self._live.transport, self._store, self._clock) for feed in feeds
+            Informer(
+                feed, self._live.transport, self._store, self._clock, outages=self._live.outages
+            )
+            for feed in feeds
         ]
         return True
 

@@ -40,6 +40,31 @@ from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 log = logging.getLogger(__name__)
 
 
+class WatchOutages:
+    """Log of the watches of one API server that fail: one line for each reason when the first
+    watch fails for it, and one when the last of them works again."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[Informer, str] = {}  # of those that fail
+
+    def failed(self, informer: Informer, error: ApiError) -> None:
+        """Log a reason that no watch failed for until now."""
+        reason = str(error)
+        if reason not in self._reasons.values():
+            log.warning(log_line("watch-failed", kind=informer.feed, error=reason))
+        self._reasons[informer] = reason
+
+    def recovered(self, informer: Informer) -> None:
+        """Log that no watch fails any more for the reason of this one."""
+        reason = self._reasons.pop(informer)
+        if reason not in self._reasons.values():
+            log.warning(log_line("watch-recovered", kind=informer.feed, error=reason))
+
+    def ended(self, informer: Informer) -> None:
+        """Forget a watch that is stopped."""
+        self._reasons.pop(informer, None)
+
+
 class Informer:
     """Keeps `store` up to date for one feed. `run` ends only by cancellation."""
 
@@ -50,9 +75,12 @@ class Informer:
         store: InformerCache,
         clock: Clock,
         recovered: Callable[[], None] = lambda: None,
+        outages: WatchOutages | None = None,
     ) -> None:
-        """`recovered` is called when a feed that was held up goes on."""
+        """`recovered` is called when a feed that was held up goes on. Informers of one API server
+        share `outages`."""
         self.feed = feed
+        self._outages = outages or WatchOutages()
         self._recovered = recovered
         self.error: ApiError | None = None  # the error that holds up the feed, or None
         self.synced = asyncio.Event()  # a complete list has been taken in
@@ -77,6 +105,12 @@ class Informer:
         self._asked = replace(self.feed, ref=ref)
 
     async def run(self) -> None:
+        try:
+            await self._follow()
+        finally:
+            self._outages.ended(self)
+
+    async def _follow(self) -> None:
         state: WatchState = Empty()
         while True:
             await self._clock.sleep(pause(state, self.feed))
@@ -140,9 +174,9 @@ class Informer:
         return meta_of(event.obj).name.endswith(self.feed.name_ends)
 
     def _say(self, error: ApiError | None) -> None:
-        if error is not None and str(error) != str(self.error):
-            log.warning(log_line("watch-failed", kind=self.feed, error=error))
         before, self.error = self.error, error
-        if error is None and before is not None:
-            log.info(log_line("watch-recovered", kind=self.feed))
+        if error is not None:
+            self._outages.failed(self, error)
+        elif before is not None:
+            self._outages.recovered(self)
             self._recovered()

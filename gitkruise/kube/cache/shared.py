@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
-from gitkruise.kube.cache.informer import Informer
+from gitkruise.kube.cache.informer import Informer, WatchOutages
 from gitkruise.kube.cache.layered import OverlaidCache
 from gitkruise.kube.cache.list_watch import Feed
 from gitkruise.kube.cache.store import InformerCache, StoreChange
@@ -52,10 +52,11 @@ class SharedFeeds:
     async def run(self, clock: Clock) -> None:
         """Follow the feeds until cancelled."""
         self.own.subscribe(self._note)
+        outages = WatchOutages()
         async with asyncio.TaskGroup() as tasks:
 
             def begin(feed: Feed) -> None:
-                informer = Informer(feed, self._transport, self.own, clock)
+                informer = Informer(feed, self._transport, self.own, clock, outages=outages)
                 self._watches[feed] = informer, tasks.create_task(informer.run())
 
             self._begin = begin

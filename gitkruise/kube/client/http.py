@@ -118,7 +118,7 @@ class HttpTransport:
                 async for line in responses.lines(response.content):
                     yield responses.event(line, request)
             except (aiohttp.ClientError, OSError) as error:
-                raise Unavailable(f"the watch of {request.path} broke off: {error}") from error
+                raise Unavailable(f"the watch broke off: {error}") from error
 
     async def __aenter__(self) -> Self:
         return self

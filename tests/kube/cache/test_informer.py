@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from typing import ClassVar
@@ -10,11 +11,12 @@ from typing import ClassVar
 import pytest
 
 from gitkruise.errors import ApiError, Forbidden, Unavailable, WatchExpired
-from gitkruise.kube.cache.informer import Informer
+from gitkruise.kube.cache.informer import Informer, WatchOutages
 from gitkruise.kube.cache.list_watch import SILENCE_S, Feed
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.workloads.pod import POD
+from gitkruise.wire.primitives.log_line import LogLine
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
 from tests.kube.toy import PODS, Fault, Toy
 
@@ -204,3 +206,40 @@ def test_an_unreadable_object_is_skipped_and_the_rest_goes_on() -> None:
 
 def void(_: object) -> None:
     """A move without a waiting caller."""
+
+
+def test_an_outage_of_several_watches_is_one_line_and_its_end_another(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A watch with a reason of its own keeps its lines; one that is stopped holds up no line."""
+    caplog.set_level(logging.INFO)
+    clock, toy, outages = ManualClock(), Toy(), WatchOutages()
+    away, denied = Unavailable("cannot reach it"), Forbidden("no list for you")
+    watched = [Informer(FEED, toy, InformerCache(), clock, outages=outages) for _ in range(4)]
+
+    def lines() -> list[str]:
+        said = [record.msg for record in caplog.records]
+        found = [line for line in said if isinstance(line, LogLine) and "error" in line.facts]
+        caplog.clear()
+        return [f"{line.event} {line.facts['error']}" for line in found]
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            toy.faults += [Fault("list", error) for error in (away, away, away, denied)]
+            running = [group.create_task(one.run()) for one in watched]
+            await clock.sleep(0.01)
+            assert lines() == ["watch-failed cannot reach it", "watch-failed no list for you"]
+            running[0].cancel()
+            await clock.sleep(60)
+            assert sorted(lines()) == [
+                "watch-recovered cannot reach it", "watch-recovered no list for you",
+            ]  # fmt: skip
+            toy.faults += [Fault("list", away) for _ in range(3)]
+            toy.make(PODS, "news")
+            toy.forget()
+            await clock.sleep(60)
+            assert lines() == ["watch-failed cannot reach it", "watch-recovered cannot reach it"]
+            for task in running:
+                task.cancel()
+
+    clock.run(main())
