@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 NEEDS_YOU: Final = (State.REJECTED, State.STUCK, State.DRIFTED, State.UNKNOWN)
 WORST_FIRST: Final = (*NEEDS_YOU, *(s for s in reversed(LOOKS) if s not in NEEDS_YOU))
 _NAMED: Final = 8  # units of one shard
+_LAST: Final = "last change"  # the tip of the branch may be a commit that changed no unit
 _HEADS: Final = (
     Column(name="NAMESPACE", least=9),
     Column(name="OBJECT", least=18),
@@ -157,7 +158,7 @@ def _reason(m: Managed, why: str, line: str, style: Style) -> Iterator[str]:
 
 
 def _header(view: StatusView, style: Style) -> Iterator[str]:
-    """Yield the newest commit that was read of each source, then the problems of units."""
+    """Yield the newest commit of each source that changed a unit, then the problems of units."""
     cluster = f"cluster {view.cluster}"
     newest: dict[str, GitCommit] = {}
     for unit in view.units:
@@ -169,9 +170,9 @@ def _header(view: StatusView, style: Style) -> Iterator[str]:
             continue  # known by the status of a Unit alone
         who = f"{commit.author} · {ago(commit.time, view.now)}" if commit.author else ""
         where = f"{commit.artifact.partition('@')[0] or view.source}@{source}"
-        room = style.width - len(f"{where}{commit.short}{who}") - 8
+        room = style.width - len(f"{where}{_LAST}{commit.short}{who}") - 9
         told = _named(replace(commit, subject=shorten(commit.subject, max(room, 16))))
-        yield f"{style.paint(where, 'bold')}  {told}  {who}".rstrip()
+        yield f"{style.paint(where, 'bold')}  {_LAST} {told}  {who}".rstrip()
     yield cluster
     yield from _shards(view, style)
     for unit in view.units:

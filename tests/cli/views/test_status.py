@@ -166,7 +166,7 @@ def test_end_to_end(gk: Caller, checkout: Checkout, cluster: Path) -> None:
         obj = gk("status", "-o", "json", cwd=checkout.folder, **env).obj
         failing = gk("status", "--fail-on", "drifted", cwd=checkout.folder, **env)
         only = gk("status", "--state", "done", "-o", "json", cwd=checkout.folder, **env).obj
-    assert text.out.startswith('shop@main  2222222 "canary"  Dana K · ')
+    assert text.out.startswith('shop@main  last change 2222222 "canary"  Dana K · ')
     assert "≠ Drifted" in text.out  # known to git, gone from the cluster
     assert alone.out.startswith("cluster sandbox\n")
     assert [i["state"] for i in obj["items"]] == ["Done", "Drifted"]
