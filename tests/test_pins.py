@@ -18,7 +18,7 @@ DEV = PROJECT["project"]["optional-dependencies"]["dev"]
 def name_and_floor(requirement: str) -> tuple[str, tuple[int, ...]]:
     """`GitPython>=3.1.50` as ("gitpython", (3, 1, 50))."""
     name, _, floor = requirement.partition(">=")
-    return normal(name), numbers(floor)
+    return normal(name), numbers(floor.partition(",")[0])
 
 
 def normal(name: str) -> str:
@@ -49,6 +49,8 @@ def test_everything_asked_for_is_pinned(file: str, wanted: list[str]) -> None:
         name, floor = name_and_floor(requirement)
         assert name in pinned, f"{name} is not in {file}: make lock"
         assert numbers(pinned[name]) >= floor, f"{name} is older than {requirement}: make lock"
+        below = numbers(requirement.partition("<")[2])
+        assert not below or numbers(pinned[name]) < below, f"{name} is not in {requirement}"
 
 
 def test_both_files_agree() -> None:
