@@ -135,9 +135,10 @@ def _hooks(preview: Preview, base: PlanSide | None, target: PlanSide) -> Iterato
     before = {key: unit.id for key, unit in base.units.items()} if base is not None else {}
     units = {**preview.left, **before, **mine}
     same = {c.key for c in preview.changes if c.kind is ChangeKind.UNCHANGED}
-    moving = {units[c.key] for c in preview.changes if c.key not in same and not c.drift}
+    changed = (c.key for c in preview.changes if c.key not in same and not c.drift)
+    moving = {units[key] for key in changed if key in units}  # the rest has no unit of git
     for d in target.objects:
-        if d.hook in {PRE, POST} and d.key in same and mine[d.key] in moving:
+        if d.hook in {PRE, POST} and d.key in same and mine.get(d.key) in moving:
             yield f"hook {d.key} runs again ({d.hook}), as for each commit that changes its unit"
 
 
