@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
+from release.archives import unpack
 from release.source import Source
 
 
@@ -21,8 +21,7 @@ def build_distributions(source: Source, out: Path) -> tuple[Path, Path]:
     wheel = out / f"{stem}-py3-none-any.whl"
     _hatchling(source.root, "sdist", sdist, source.epoch)
     unpacked = source.root.with_name(source.root.name + "-sdist")
-    with tarfile.open(sdist) as tar:
-        tar.extractall(unpacked, filter="data")
+    unpack(sdist, unpacked)
     (root,) = unpacked.iterdir()
     _hatchling(root, "wheel", wheel, source.epoch)
     return sdist, wheel

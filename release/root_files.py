@@ -6,13 +6,12 @@ import os
 import re
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from release.archives import tar_of_folder
+from release.archives import tar_of_folder, unpack
 from release.oci import Image, image, layer
 from release.program import HOME, compile_program, write_program
 from release.source import NotReleasable, Source
@@ -124,8 +123,7 @@ def modules_of_image(source: Source) -> Mapping[str, str]:
 def build_program(source: Source, wheel: Path, base: Path, root: Path) -> None:
     """Write gitkruise below a root folder, compiled by the interpreter of the base."""
     unpacked = root.with_name(root.name + "-base")
-    with tarfile.open(base) as tar:
-        tar.extractall(unpacked, filter="fully_trusted", numeric_owner=True)
+    unpack(base, unpacked)
     write_program(source, wheel, root)
     compile_program(root, unpacked)
 

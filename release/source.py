@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import re
 import subprocess
-import tarfile
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from release.archives import unpack
 
 ROOT: Final = Path(__file__).parents[1]
 _IN_MODULE: Final = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
@@ -40,10 +40,10 @@ def source_of(into: Path, *, repository: Path = ROOT, release: bool = True) -> S
         _check_clean(repository)
         check_tags(_git(repository, "tag", "--points-at", "HEAD").split(), version)
     packed = subprocess.run(
-        ("git", "archive", "--format=tar", "HEAD"), cwd=repository, check=True, capture_output=True
-    ).stdout
-    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
-        tar.extractall(into, filter="data")
+        ("git", "-c", "tar.umask=0022", "archive", "--format=tar", "HEAD"),
+        cwd=repository, check=True, capture_output=True,
+    ).stdout  # fmt: skip
+    unpack(packed, into)
     commit, epoch = _git(repository, "log", "-1", "--format=%H %ct").split()
     return Source(root=into, version=version, commit=commit, epoch=int(epoch))
 
