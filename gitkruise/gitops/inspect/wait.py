@@ -64,24 +64,26 @@ class WaitCondition:
     def check(self, units: Sequence[UnitNews]) -> None:
         """Raise UsageProblem GK7049 where all units are among those that never read the commit."""
         there = [news.unit for news in units if news.unit in self.elsewhere]
-        if there and len(there) == len(units) and self._nothing_here:
+        all_there = self._whole.units.keys() == self.elsewhere.keys()
+        if there and len(there) == len(units) and all_there:
             raise UsageProblem(self.elsewhere[there[0]])
-
-    @property
-    def _nothing_here(self) -> bool:
-        config = self.config or whole_config_at(self.repository, self.commit)
-        return config.units.keys() == self.elsewhere.keys()
 
     @cached_property
     def elsewhere(self) -> Mapping[str, Finding]:
         """Units that never read the commit: their files are in other repositories."""
-        try:
-            config = self.config or whole_config_at(self.repository, self.commit)
-        except DiagnosticError:
-            return {}  # the controller refuses it, too
+        config = self._whole
         names = units_elsewhere(self.repository, config)
         told = "git and the cluster; nothing was waited for"
         return {name: not_here(config, config.units[name], unchanged=told) for name in names}
+
+    @cached_property
+    def _whole(self) -> Config:
+        """The configuration with units of other repositories; nothing where it cannot be read:
+        the controller refuses it, too."""
+        try:
+            return self.config or whole_config_at(self.repository, self.commit)
+        except DiagnosticError:
+            return Config()
 
     def unrecorded(self, units: Sequence[UnitNews]) -> list[WaitResult]:
         """One answer for each unit that the commit configures and no record names.
@@ -102,14 +104,15 @@ class WaitCondition:
     @property
     def configured(self) -> set[str]:
         """Return the units that the commit configures; none where it cannot be read."""
-        return {*self._stated().units, *self.elsewhere}
+        return {*self._stated.units, *self.elsewhere}
 
     def unwritten(self, units: Sequence[UnitNews]) -> set[str]:
         """Return the units that the commit configures and no record will ever name."""
-        return unwritten_units(self._stated(), [news.unit for news in units])
+        return unwritten_units(self._stated, [news.unit for news in units])
 
+    @cached_property
     def _stated(self) -> Config:
-        """Return what the commit configures; nothing where it cannot be read or says nothing."""
+        """Configuration of the commit; nothing where it cannot be read or says nothing."""
         try:
             found = self._config(self.commit)
         except DiagnosticError:
