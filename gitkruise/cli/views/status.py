@@ -21,7 +21,7 @@ from gitkruise.gitops.inspect.explain import left_git
 from gitkruise.gitops.inspect.shard_holders import WITHOUT_SHARDS, ShardHolders
 from gitkruise.gitops.inspect.unit_objects import RECORD_IT, UNRECORDED, unrecorded_in
 from gitkruise.model.gitops.unit_state import LOOKS, SETTLED, State
-from gitkruise.printable import many, visible
+from gitkruise.printable import listing, many, visible
 from gitkruise.wire.primitives.names import named, short_name
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 NEEDS_YOU: Final = (State.REJECTED, State.STUCK, State.DRIFTED, State.UNKNOWN)
 WORST_FIRST: Final = (*NEEDS_YOU, *(s for s in reversed(LOOKS) if s not in NEEDS_YOU))
-_NAMED: Final = 8  # units of one shard
+_NAMED: Final = 8  # units in one line
 _LAST: Final = "last change"  # the tip of the branch may be a commit that changed no unit
 _HEADS: Final = (
     Column(name="NAMESPACE", least=9),
@@ -198,13 +198,9 @@ def _unrecorded(view: StatusView, style: Style) -> Iterator[str]:
         yield f"units of the cluster: not known: {view.units_unread}"
     if view.unrecorded:
         word = "unit" if len(view.unrecorded) == 1 else "units"
-        yield f"{style.state(State.UNKNOWN)}  {word} {_few(view.unrecorded)}"
+        yield f"{style.state(State.UNKNOWN)}  {word} {listing(view.unrecorded, _NAMED)}"
         yield f"  {UNRECORDED}"
         yield f"  next: {RECORD_IT}"
-
-
-def _few(units: Sequence[str]) -> str:
-    return ", ".join(units[:_NAMED]) + (", …" if len(units) > _NAMED else "")
 
 
 def _shards(view: StatusView, style: Style) -> Iterator[str]:
@@ -217,7 +213,8 @@ def _shards(view: StatusView, style: Style) -> Iterator[str]:
             continue
         yield f"{style.state(State.UNKNOWN)}  shard {held.shard}: {held.problem}"
         lost = [u.unit for u in view.units if view.shards.of(u.unit) is held]
-        yield f"  {many(len(lost), 'unit')}" + (f": {_few(lost)}" if lost else "")
+        names = ", ".join(lost[:_NAMED]) + (", …" if len(lost) > _NAMED else "")
+        yield f"  {many(len(lost), 'unit')}" + (f": {names}" if lost else "")
 
 
 def _named(commit: GitCommit) -> str:

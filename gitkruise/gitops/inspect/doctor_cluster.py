@@ -26,6 +26,7 @@ from gitkruise.kube.client.discovery import CRDS, listed
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.config import GROUP, SPECS
 from gitkruise.model.gitops.unit_state import CHOSEN, State
+from gitkruise.planner.health.builtin import condition_of
 from gitkruise.wire.primitives.names import ACCOUNT, Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
@@ -223,8 +224,7 @@ async def object_checks(transport: Transport) -> list[Check]:
 def _object(kind: str, obj: Obj) -> Check | None:
     """Return a check of an object that needs a user, waits, or has no answer; otherwise None."""
     name = f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"
-    conditions = get(obj, "status", "conditions", default=())
-    ready = next((c for c in conditions if c["type"] == "Ready"), None)
+    ready = condition_of(obj, "Ready")
     area, short = "cluster", kind.lower()
     if ready is None:
         return warn(area, short, f"{name} has no status", "gitkruise run follows it; is it alive?")

@@ -13,6 +13,7 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.config import GROUP
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.unit_state import CHOSEN, State
+from gitkruise.planner.health.builtin import condition_of
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import ResourceRef
@@ -58,8 +59,7 @@ def unrecorded_in(units: Iterable[str], recorded: Sequence[UnitNews]) -> tuple[s
 def news_of(obj: Obj, cluster: str) -> UnitNews:
     """Return what the status of a Unit says."""
     status: Mapping[str, Any] = obj.get("status") or {}
-    conditions = status.get("conditions") or ()
-    ready: Mapping[str, Any] = next((c for c in conditions if c["type"] == "Ready"), {})
+    ready: Mapping[str, Any] = condition_of(obj, "Ready") or {}
     phase = str(status.get("phase", ""))
     state = State(phase) if phase in set(State) else State.UNKNOWN
     message = str(ready.get("message", _UNSEEN))

@@ -14,6 +14,7 @@ from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import GROUP, Reference, Suspend, UnitSpec
+from gitkruise.planner.health.builtin import condition_of
 from gitkruise.planner.sync.annotations import (
     MANAGER,
     PATH,
@@ -187,8 +188,7 @@ def confirmed(obj: Obj, value: str) -> bool:
 
 def ready_of(obj: Obj) -> Mapping[str, Any]:
     """Return the condition Ready; {} without one."""
-    conditions = get(obj, "status", "conditions", default=())
-    return next((c for c in conditions if c["type"] == "Ready"), {})
+    return condition_of(obj, "Ready") or {}
 
 
 def _late(target: Target, timeout: str, obj: Obj) -> Finding:
