@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.context.charts import fetch_charts
@@ -50,6 +50,9 @@ from gitkruise.model.workloads.labels import (
     STATEFULSET,
 )
 
+if TYPE_CHECKING:
+    from gitkruise.gitops.status.reader import PodsToGo
+
 _MOVED: Final = {
     "rollouts": CLONESET,
     "clonesets": CLONESET,
@@ -59,6 +62,10 @@ _MOVED: Final = {
     "advancedstatefulsets": ADVANCED_STATEFULSET,
     "daemonsets": DAEMONSET,
 }
+
+
+# What these end may have been set with kubectl, where git has no such field.
+_LIVE_SETTINGS: Final = frozenset({ActionVerb.PROMOTE, ActionVerb.RESUME})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,17 +170,24 @@ async def _action_args(
 ) -> ActionArgs:
     if options.verb == ActionVerb.ROLLBACK and options.to:
         return ActionArgs(to=repository.named(options.to))
+    said = ActionArgs(partition=options.partition, updated=options.updated)
+    if options.verb in _LIVE_SETTINGS and options.cluster.given:
+        return said.over(await _now(target, options))
     if options.verb != ActionVerb.HOLD or options.partition or options.updated:
-        return ActionArgs(partition=options.partition, updated=options.updated)
+        return said
     if not options.cluster.given:
         from gitkruise.gitops.status.reader import pods_to_go  # noqa: PLC0415
 
         fetch_records(options.repo, options.cluster.name)
         left = pods_to_go(repository, options.cluster.name, target.key)
     else:
-        from gitkruise.gitops.inspect.cluster_view import pods_now  # noqa: PLC0415  the schemas
-
-        async with connected(options.cluster, read_environment()) as chosen:
-            now = chosen.clock.now()
-            left = await pods_now(chosen.transport, load_catalog(), target.key, now)
+        left = await _now(target, options)
     return ActionArgs.keeping(left)
+
+
+async def _now(target: ActionTarget, options: ActionOptions) -> PodsToGo | None:
+    from gitkruise.gitops.inspect.cluster_view import pods_now  # noqa: PLC0415  the schemas
+
+    async with connected(options.cluster, read_environment()) as chosen:
+        now = chosen.clock.now()
+        return await pods_now(chosen.transport, load_catalog(), target.key, now)

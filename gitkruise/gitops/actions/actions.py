@@ -49,6 +49,7 @@ from gitkruise.wire.values.intstr import Partition
 
 _Read = TypeVar("_Read")
 _SECRET: Final = re.compile(rb"kind[\"']?\s*:\s*[\"']?Secret")
+_ALL: Final = "promote to all"
 _RETURNS: Final = {
     "partition": "every pod returns: a partition kept while the template goes back moves none.",
     "canary": "every pod returns.",
@@ -123,18 +124,25 @@ class ActionTarget:
 class ActionArgs:
     """Arguments of a verb: `partition` or `updated` for promote and hold, `to`, a commit, for
     rollback; `keep` is how many pods are not updated yet and `pods` how many there are, where
-    that is known."""
+    that is known. `paused` and `kept` are the live pause and the old pods that the live
+    partition keeps: a user may have set them with kubectl, and git has no such field."""
 
     partition: str = ""
     updated: str = ""
     to: str = ""
     keep: int | None = None
     pods: int | None = None
+    paused: bool = False
+    kept: int = 0
 
     @classmethod
     def keeping(cls, left: PodsToGo | None) -> ActionArgs:
         """Return the arguments of a hold that keeps the pods not updated yet; None: unknown."""
         return cls() if left is None else cls(keep=left.to_go, pods=left.replicas)
+
+    def over(self, left: PodsToGo | None) -> ActionArgs:
+        """Return these arguments for a rollout that is live like this; None: unknown."""
+        return self if left is None else replace(self, paused=left.paused, kept=left.kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +189,9 @@ def compute(
 
 def _promote(repository: Repository, target: ActionTarget, wish: ActionArgs) -> FileEdit:
     now, to = target.gate, _asked(target, wish) or open_gate(target.key.group_kind)
+    canary = target.key.group_kind == DEPLOYMENT  # which an annotation of git's own leads
+    if wish.kept > target.kept(to) and not canary and _unnamed(target, "partition"):
+        return _edited(repository, target, ActionVerb.PROMOTE, {"partition": to.value}, _ALL)
     if target.keeps_none(now):
         raise _nothing(target, f"its {_already(now)}: it keeps no pod back")
     if target.kept(to) >= target.kept(now):
@@ -190,7 +201,7 @@ def _promote(repository: Repository, target: ActionTarget, wish: ActionArgs) -> 
             f"{to} lets no more pods through than {now} does",
             next_=f"name a {_further(to)} one, or go back: gitkruise rollback {named(target.key)}",
         )
-    words = "promote to all" if target.keeps_none(to) else f"promote to {to}"
+    words = _ALL if target.keeps_none(to) else f"promote to {to}"
     return _edited(repository, target, ActionVerb.PROMOTE, {"partition": to.value}, words)
 
 
@@ -241,11 +252,17 @@ def _pause(repository: Repository, target: ActionTarget, _: ActionArgs) -> FileE
     return _edited(repository, target, ActionVerb.PAUSE, {"paused": True}, "pause")
 
 
-def _resume(repository: Repository, target: ActionTarget, _: ActionArgs) -> FileEdit:
+def _unnamed(target: ActionTarget, field: str) -> bool:
+    """Return whether git leaves a field alone, so that what others set there stays."""
+    return target.strategy(field) is None
+
+
+def _resume(repository: Repository, target: ActionTarget, wish: ActionArgs) -> FileEdit:
     if not target.strategy("paused") and target.promoted and _held_by(repository, target):
         return _said(repository, target, ActionVerb.RESUME, "let the promotion go on", "")
-    if not target.strategy("paused"):
-        raise _nothing(target, "it is not paused")
+    by_hand = wish.paused and _unnamed(target, "paused")
+    if not target.strategy("paused") and not by_hand:
+        raise _nothing(target, "git does not pause it")
     return _edited(repository, target, ActionVerb.RESUME, {"paused": False}, "resume")
 
 

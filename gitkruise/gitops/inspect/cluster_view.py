@@ -349,4 +349,5 @@ async def pods_now(
     rollout = next((m.rollout for m in found if m.key == key), None)
     if rollout is None:
         return None
-    return PodsToGo(max(rollout.replicas - rollout.updated, 0), rollout.replicas)
+    left = max(rollout.replicas - rollout.updated, 0)
+    return PodsToGo(left, rollout.replicas, rollout.state is State.PAUSED, rollout.kept)

@@ -62,7 +62,7 @@ class Why:
 # What is said of the pods a rule leaves alone: `{n}` as "4 pods", `{detail}` as the rule gives it.
 _HELD: Final = {
     Hold.PARTITION: "{n} {stay} on the current revision: {arithmetic}",
-    Hold.PAUSED: "{n} {wait} because git says paused: true",
+    Hold.PAUSED: "{n} {wait} because its spec says paused: true",
     Hold.ON_DELETE: "{n} {are} updated when a user deletes them (OnDelete)",
     Hold.BUDGET: "{n} {wait}: {budget}",
     Hold.NEW_NOT_READY: "{n} {wait}: pods that are updated must be available first; {budget}",

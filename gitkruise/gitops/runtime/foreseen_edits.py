@@ -118,12 +118,12 @@ class EditForecasts:
 
     async def _wish(self, verb: ActionVerb, target: ActionTarget, partition: str) -> ActionArgs:
         """Arguments of the action: a hold without a value keeps the pods that are not new yet."""
-        if verb != ActionVerb.HOLD or partition:
-            return ActionArgs(partition=partition)
+        said, held = ActionArgs(partition=partition), verb == ActionVerb.HOLD
+        if (held and partition) or verb in {ActionVerb.PAUSE, ActionVerb.ROLLBACK}:
+            return said
         live = self.fleet.live
-        return ActionArgs.keeping(
-            await pods_now(live.transport, live.catalog, target.key, self.clock.now())
-        )
+        now = await pods_now(live.transport, live.catalog, target.key, self.clock.now())
+        return ActionArgs.keeping(now) if held else said.over(now)
 
     async def _found(self, query: ObjectQuery) -> tuple[SourceFollower, BranchState, ActionTarget]:
         """The object in the newest commit of a source. Raises UsageProblem GK7040."""

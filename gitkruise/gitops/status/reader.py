@@ -226,10 +226,16 @@ def interventions(repository: Repository, ref: str) -> list[Intervention]:
 
 
 class PodsToGo(NamedTuple):
-    """Pods of a rollout that are not updated yet, and all that were asked for."""
+    """Pods of a rollout that are not updated yet, and all that were asked for.
+
+    `paused` and `kept` are what the live spec asks: that it waits, and how many old pods stay.
+    A record does not tell them from what git asks, so they are False and 0 there.
+    """
 
     to_go: int
     replicas: int
+    paused: bool = False
+    kept: int = 0
 
 
 def pods_to_go(repository: Repository, cluster: str, key: ObjectKey) -> PodsToGo | None:

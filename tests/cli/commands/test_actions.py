@@ -255,7 +255,7 @@ def test_refused_as_wrong_usage(
 
 @pytest.mark.parametrize(
     ("line", "words"),
-    [("resume", "it is not paused"), ("hold --partition 6", "holds it there already")],
+    [("resume", "git does not pause it"), ("hold --partition 6", "holds it there already")],
 )
 def test_what_git_asks_for_already_is_no_error(
     act: ActionRequest, origin: Origin, line: str, words: str

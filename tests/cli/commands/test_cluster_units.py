@@ -167,6 +167,22 @@ def test_a_command_that_why_recommends_works(
     assert (ended.code, ended.obj["unit"]) == (0, unit), ended.err
 
 
+def test_a_pause_that_git_does_not_name_is_ended_by_the_command_that_why_recommends(
+    gk: Caller, here: Checkout, cluster: Path, unit: str
+) -> None:
+    """A user paused it with kubectl: what git leaves alone stays, until git names it."""
+    asked = cloneset("v2", name="prodweb")
+    here.commit("asked", {"apps/prod/c.yaml": asked})
+    run_git(here.folder, "push", "-q", "origin", "main")
+    apply(cluster, asked.replace("    type:", "    paused: true\n    type:"))
+    answer = gk("why", "prodweb", "-n", "shop", "-o", "json", "--kubeconfig", str(cluster)).obj
+    assert not any("git says" in reason for reason in answer["reasons"])
+    (command,) = answer["next"]
+    words = [*command.split()[1:], "--print", "--force"]
+    ended = gk(*words, cwd=here.folder, **WHO)
+    assert (ended.code, "+    paused: false" in ended.out) == (0, True), (unit, ended)
+
+
 @pytest.mark.parametrize("command", ["plan", "promote"])
 def test_commands_that_plans_and_actions_recommend_name_the_cluster(
     gk: Caller, here: Checkout, cluster: Path, unit: str, command: str

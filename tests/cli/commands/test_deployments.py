@@ -108,7 +108,7 @@ def test_actions_are_proved_on_the_live_pods(gk: Caller, cluster: Path, origin: 
     back = act("rollback", "deployment/web", "--print", "-o", "json")
     assert back.code == 0
     assert back.obj["plan"]["rollouts"][0]["updatedAfter"] == 10
-    assert act("resume", "deployment/web").err.count("it is not paused") == 1
+    assert act("resume", "deployment/web").err.count("git does not pause it") == 1
     done = act("promote", "deployment/web", "--commit", "--yes", "-o", "json")
     assert done.code == 0
     assert 'canary: "100%"' in (origin.work / FILE).read_text()

@@ -86,7 +86,7 @@ ROWS: dict[str, tuple[Rollout, Plan, list[str], str]] = {
     ),
     "paused": (
         rollout(State.PAUSED), held(("c", Hold.PAUSED, "")),
-        ["1 pod waits because git says paused: true"],
+        ["1 pod waits because its spec says paused: true"],
         "gitkruise resume cloneset/checkout -n shop",
     ),
     "rolling": (

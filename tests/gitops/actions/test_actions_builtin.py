@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gitkruise.errors import UsageProblem
+from gitkruise.errors import NothingToDo, UsageProblem
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import ActionArgs, ActionVerb, FileEdit, compute
 from gitkruise.gitops.actions.target import ObjectQuery, find_target, read_branch
@@ -135,3 +135,32 @@ def test_a_verb_without_a_field_is_refused(
         computed(origin, kind, verb)
     assert error.value.findings[0].code == "GK7042"
     assert words in error.value.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("verb", "args", "field", "value"),
+    [
+        (ActionVerb.RESUME, {"paused": True}, "paused", False),
+        (ActionVerb.PROMOTE, {"kept": 3}, "partition", 0),
+        (ActionVerb.PROMOTE, {"kept": 3, "updated": "80%"}, "partition", 2),
+    ],
+)
+def test_what_a_user_set_with_kubectl_is_ended_by_a_field_of_git(
+    origin: Origin, verb: ActionVerb, args: Any, field: str, value: Any
+) -> None:
+    """Nothing in git has another value than the live one, so only a new field puts it back."""
+    origin.commit({"web.yaml": advanced()})
+    edit = computed(origin, ADVANCED_STATEFULSET, verb, **args)
+    assert yaml.safe_load(edit.data)["spec"]["updateStrategy"]["rollingUpdate"][field] == value
+
+
+@pytest.mark.parametrize(
+    ("verb", "args"),
+    [(ActionVerb.RESUME, {"paused": True}), (ActionVerb.PROMOTE, {"kept": 3})],
+)
+def test_what_git_names_already_is_put_back_by_the_controller(
+    origin: Origin, verb: ActionVerb, args: Any
+) -> None:
+    origin.commit({"web.yaml": advanced(partition=0, paused=False)})
+    with pytest.raises(NothingToDo):
+        computed(origin, ADVANCED_STATEFULSET, verb, **args)

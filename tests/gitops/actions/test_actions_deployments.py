@@ -115,7 +115,7 @@ NOTHING: dict[str, tuple[str, ActionVerb, dict[str, Any], str]] = {
     "held": (web("v1", "3"), ActionVerb.HOLD, {"keep": 7}, "canary 3 holds it there already"),
     "held-before": (web("v1", "3"), ActionVerb.HOLD, {"keep": 9}, ""),
     "paused": (web("v1", paused=True), ActionVerb.PAUSE, {}, "it is paused already"),
-    "not-paused": (web("v1", "3"), ActionVerb.RESUME, {}, "it is not paused"),
+    "not-paused": (web("v1", "3"), ActionVerb.RESUME, {}, "git does not pause it"),
     "rest": (web("v1"), ActionVerb.HOLD, {"keep": 0}, "all its pods are updated"),
 }
 
