@@ -42,6 +42,8 @@ TRIES: Final = 5  # of one write that meets newer versions; more, and the round 
 Writes: TypeAlias = Generator[ApiRequest, Obj, tuple[Obj, ...]]
 Operation: TypeAlias = dict[str, Any]
 
+# A size belongs to nobody else on a cluster, where this manager runs the autoscaler.
+_AS_AUTOSCALER: Final = {"fieldManager": "kube-controller-manager"}
 _DOMAIN: Final = "kruise.io"  # and its subdomains: annotations by which controllers decide
 _ABSENT: Final = (  # annotations of an update in progress: decided upon even where there are none
     wire.INPLACE_STATE,
@@ -310,6 +312,7 @@ def _patch_request(
         subresource=step.subresource,
         body=body,
         content_type=content_type,
+        params=_AS_AUTOSCALER if step.subresource == "scale" else {},
     )
 
 

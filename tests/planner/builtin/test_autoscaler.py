@@ -77,6 +77,18 @@ def test_ctl_91_without_metrics_it_says_so() -> None:
     assert lab.events("cpu") == ["FailedGetResourceMetric", "FailedComputeMetricsReplicas"]
 
 
+def test_the_size_belongs_to_the_manager_of_kubernetes_controllers() -> None:
+    """As on a cluster: git gives way to it, and takes the size back without the autoscaler."""
+    lab = started(deployment(replicas=1))
+    sized = lab.get(deployment())
+    managers = {
+        entry["manager"]
+        for entry in sized["metadata"]["managedFields"]
+        if entry.get("subresource") == "scale"
+    }
+    assert (sized["spec"]["replicas"], managers) == (2, {"kube-controller-manager"})
+
+
 @pytest.mark.parametrize(
     ("type_", "source", "error"),
     [
