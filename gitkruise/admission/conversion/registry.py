@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -15,6 +15,7 @@ from gitkruise.model.planning.unavailable_budget import (
     TOTAL_REPLICAS,
 )
 from gitkruise.model.planning.workload_spread import SPREAD
+from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.integers import int_or_none
 from gitkruise.wire.primitives.names import GroupKind, Obj, join_api_version, split_api_version
 from gitkruise.wire.primitives.paths import drop, get, put
@@ -28,6 +29,7 @@ POLICIES: Final = ("ReCreate", "InPlaceIfPossible", "InPlaceOnly")
 _MOVED: Final = (
     "partition", "maxUnavailable", "maxSurge", "paused", "priorityStrategy", "scatterStrategy",
 )  # fmt: skip
+_BETA: Final = "v1beta1"
 _EVENT_GROUPS: Final = ("", "events.k8s.io")
 _INT32: Final = range(-(2**31), 2**31)
 # annotation of v1alpha1 -> field of v1beta1's inPlaceUpdateStrategy
@@ -52,6 +54,28 @@ def convert(obj: Obj, to_version: str) -> Obj:
     change = CONVERSIONS.get(GroupKind(group, obj["kind"]))
     changed = change(obj, version, to_version) if change else obj
     return {**changed, "apiVersion": join_api_version(group, to_version)}
+
+
+def lost_fields(obj: Obj, catalog: Catalog) -> frozenset[tuple[str, ...]]:
+    """Return the fields of an object of v1alpha1 that v1beta1 has in another form for good.
+
+    A cluster that serves v1beta1 never reports them again: `spec.namespace` of a SidecarSet.
+    """
+    group, version = split_api_version(obj["apiVersion"])
+    kind = GroupKind(group, obj["kind"])
+    if version == _BETA or not convertible(kind, version, _BETA):
+        return frozenset()
+    if catalog.by_kind(group, _BETA, obj["kind"]) is None:
+        return frozenset()
+    return frozenset(_absent(obj, convert(convert(obj, _BETA), version), ()))
+
+
+def _absent(node: Obj, other: Obj, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for name, value in node.items():
+        if name not in other:
+            yield (*path, name)
+        elif isinstance(value, Mapping) and isinstance(other[name], Mapping):
+            yield from _absent(value, other[name], (*path, name))
 
 
 def convert_into(obj: Obj, group: str, version: str) -> Obj:

@@ -8,7 +8,7 @@ from operator import eq
 from types import MappingProxyType
 from typing import Final
 
-from gitkruise.admission.conversion.registry import convert
+from gitkruise.admission.conversion.registry import convert, lost_fields
 from gitkruise.git.manifests.sops import is_ciphertext
 from gitkruise.gitops.build.kruise_defaulting import dialect_of
 from gitkruise.kube.client.codec import encode
@@ -142,6 +142,7 @@ def _held_against(
     found = differences(d, seen, catalog, {})
     steered = paused_fields(there)  # their live values are a canary's: git alone says what changes
     passed = ignored_paths(d, seen, found, ignore.get(d.key, ())) | steered
+    passed |= lost_fields(d.obj, catalog)
     passed |= _encrypted(d, found) - {field.path for field in change.fields}
     fields = tuple(field for field in found if field.path not in passed)
     if not applied:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from gitkruise.admission.conversion.registry import lost_fields
 from gitkruise.errors import Finding
 from gitkruise.gitops.analysis.memory import AnalysisMemory
 from gitkruise.gitops.build.untrusted import Workers
@@ -220,6 +221,8 @@ class UnitCluster:
         """The unit wants exactly `desired` from now on: forget what was known of other objects."""
         self.rejected.clear()
         keys = {d.key for d in desired.objects}
-        self._settled = {k: v for k, v in self._settled.items() if k in keys}
+        catalog = self._around.live.catalog
+        lost = {d.key: lost_fields(d.obj, catalog) for d in desired.objects}
+        self._settled = {k: self._settled.get(k, paths) for k, paths in lost.items()}
         self.memo = {k: v for k, v in self.memo.items() if k in keys}
         self._observer.forget({*keys, *self._pruning.inventory})

@@ -9,8 +9,9 @@ import pytest
 from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.requests import APPLY_PATCH
 from tests.gitops.stage import MakeStage, Stage, web
-from tests.worlds import container, sidecarset
+from tests.worlds import SPACE, container, sidecarset
 
 MESH = ObjectKey("apps.kruise.io", "SidecarSet", "", "mesh")
 
@@ -92,6 +93,30 @@ def test_an_image_nobody_can_pull_gets_stuck_at_the_first_pods(staged: MakeStage
             assert "image mesh:bad cannot be pulled; 2 of 4 serve" in rollout(stage).message
             await stage.push(mesh(), web(), message="back")
             await stage.rest()
+            assert stage.state == "Done"
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_a_field_that_a_newer_version_has_in_another_form_is_no_drift(staged: MakeStage) -> None:
+    """`namespace` of v1alpha1 is a selector of namespaces in the version that is stored."""
+    stage = staged()
+    alpha = {**mesh(), "apiVersion": "apps.kruise.io/v1alpha1"}
+    alpha["spec"] = {**alpha["spec"], "namespace": SPACE}
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(alpha, web())
+            await stage.rest()
+            assert stage.state == "Done"
+        stage.start_over()
+        stage.wire.requests.clear()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest()
+            applied = [r for r in stage.wire.requests if r.content_type == APPLY_PATCH]
+            assert [r for r in applied if r.name == "mesh"] == []
             assert stage.state == "Done"
 
     stage.play(script)
