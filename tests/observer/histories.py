@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random  # noqa: TID251  histories are drawn from the seed of a test
@@ -91,6 +91,7 @@ def first_copy(random: Random) -> Copy:
     return made
 
 
+Edit = Callable[[Copy, Random], str]
 # Edits of a working copy: each returns the change in words, "" when there is nothing to change.
 
 
@@ -194,6 +195,8 @@ class Player:
     """Plays one history and compares every statement with the observer's."""
 
     config = CONFIG
+    whole: tuple[Edit, ...] = WHOLE
+    edits: tuple[Edit, ...] = EDITS
     only_deletions_wait = False  # where a commit waits, all of it does
 
     def __init__(self, folder: Path, seed: int) -> None:
@@ -246,7 +249,7 @@ class Player:
     # Events -------------------------------------------------------------------------------------
 
     async def _commit(self) -> None:
-        await self._pushed(self._edited(EDITS))
+        await self._pushed(self._edited(self.edits))
 
     async def _revert(self) -> None:
         if len(self.copies) > 1:
@@ -269,22 +272,22 @@ class Player:
 
     async def _seize(self) -> None:
         """A start finds an object in a unit while its owner is rejected."""
-        await self._pushed(_moved_off_broken(self.copy, self.random) or self._edited(EDITS))
+        await self._pushed(_moved_off_broken(self.copy, self.random) or self._edited(self.edits))
         self.left.insert(0, "restart")
 
     async def _quick(self) -> None:
         """Two commits in a row; the last one is whole."""
-        self._write(f"quickly: {self._edited(WHOLE)}")
+        self._write(f"quickly: {self._edited(self.whole)}")
         self._merge()
         await self.program.stage.rest(self.random.choice([0, 1, 3]))
         _mended(self.copy, self.random)
-        self._write(f"quickly: {self._edited(WHOLE)}")
+        self._write(f"quickly: {self._edited(self.whole)}")
         self._merge()
         await self._rest()
 
     async def _deaf(self) -> None:
         """The way to the API server breaks while a commit comes in."""
-        self._write(f"deaf: {self._edited(WHOLE)}")
+        self._write(f"deaf: {self._edited(self.whole)}")
         self._merge()
         await self.program.stage.rest(self.random.choice([0, 1, 2]))
         self.program.stage.wire.cut = True
@@ -293,7 +296,7 @@ class Player:
         await self.program.stage.rest(120)  # informers try again after growing pauses
         await self._rest()
 
-    def _edited(self, edits: tuple[Any, ...]) -> str:
+    def _edited(self, edits: tuple[Edit, ...]) -> str:
         while True:
             change: str = self.random.choice(edits)(self.copy, self.random)
             if change:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
 
-from tests.observer.truth import Named, Obj, Seen, rollout_state, same, unit_state
+from tests.observer.truth import Named, Obj, Seen, rollout_state, runs, same, unit_state
 
 Say = Callable[..., tuple[int, str, str]]
 Wanted = Mapping[Named, Obj] | None
@@ -92,21 +93,26 @@ def record_lies(units: Mapping[str, Expected], files: Mapping[str, str]) -> Iter
         listed = {_listed(row["object"]) for row in rows}
         if listed - unit.withheld != set(unit.own):  # withheld ones may be listed, as Stuck
             yield f"objects.tsv of {unit.name}: {sorted(listed)}, not {sorted(unit.own)}"
-        for name, state, live in unit.rollouts():
-            rollout = files[f"{folder}/rollouts/CloneSet.{name}.yaml"]
-            text = yaml.load(rollout, yaml.CSafeLoader)
-            if text["state"] != state:
-                yield f"record: CloneSet {name} is {text['state']}, not {state}"
-            if text["desired"]["replicas"] != live["spec"]["replicas"]:
-                yield f"record: CloneSet {name} has {text['desired']['replicas']} replicas"
-            by_image = {
-                image: revision["pods"]
-                for revision in text["revisions"]
-                for image in revision.get("images", {}).values()
-                if revision["pods"]
-            }
-            if by_image != dict(unit.seen.of[name].images):
-                yield f"record: pods of {name} by image: {by_image}, {unit.seen.of[name].images}"
+        yield from _recorded_rollouts(unit, files)
+
+
+def _recorded_rollouts(unit: Expected, files: Mapping[str, str]) -> Iterator[str]:
+    for name, state, live in unit.rollouts():
+        rollout = files[f"units/{unit.name}/rollouts/CloneSet.{name}.yaml"]
+        text = yaml.load(rollout, yaml.CSafeLoader)
+        if text["state"] != state:
+            yield f"record: CloneSet {name} is {text['state']}, not {state}"
+        if text["desired"]["replicas"] != live["spec"]["replicas"]:
+            yield f"record: CloneSet {name} has {text['desired']['replicas']} replicas"
+        by_image: Counter[str] = Counter()
+        for revision in text["revisions"]:
+            for image in revision.get("images", {}).values():
+                by_image[image] += revision["pods"]
+        images: Counter[str] = Counter()
+        for one, count in unit.seen.of[name].images.items():
+            images[one.partition(" ")[0]] += count
+        if +by_image != images:
+            yield f"record: pods of {name} by image: {by_image}, {unit.seen.of[name].images}"
 
 
 def _listed(text: str) -> Named:
@@ -117,7 +123,7 @@ def _listed(text: str) -> Named:
 def _rollout_lies(where: str, rollout: Obj, state: str, name: str, seen: Seen) -> Iterator[str]:
     pods = seen.of[name]
     live = seen.objects[Named("CloneSet", name)]
-    image = live["spec"]["template"]["spec"]["containers"][0]["image"]
+    image = runs(live["spec"]["template"]["spec"])
     facts = {
         "state": state,
         "replicas": live["spec"]["replicas"],
@@ -267,7 +273,7 @@ def text_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
         if any(f"{unit.state}  unit" not in line for line in named):
             yield f"status, in text: {unit.name} is {unit.state}, not {named}"
         for name, state, live in unit.rollouts():
-            image = live["spec"]["template"]["spec"]["containers"][0]["image"]
+            image = runs(live["spec"]["template"]["spec"])
             pods, replicas = unit.seen.of[name], live["spec"]["replicas"]
             right = (state, f"{pods.images[image]}/{replicas}", f"{pods.ready.total()}/{replicas}")
             for where, row in (

@@ -17,6 +17,7 @@ from tests.observer.declared import DeclaredPlayer
 from tests.observer.gates import GatedPlayer
 from tests.observer.histories import Player
 from tests.observer.pulls import PulledPlayer
+from tests.observer.settings import SettingsPlayer
 
 HERE: Final = Path(__file__).parent
 BLOCK: Final = 10  # histories of one test
@@ -43,7 +44,7 @@ def test_what_is_said_is_so(block: range, tmp_path: Path) -> None:
         shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("player", [GatedPlayer, DeclaredPlayer, PulledPlayer])
+@pytest.mark.parametrize("player", [GatedPlayer, DeclaredPlayer, PulledPlayer, SettingsPlayer])
 @pytest.mark.parametrize("block", seeds(), ids=lambda block: f"{block.start}")
 def test_what_is_said_of_others_is_so(block: range, player: type[Player], tmp_path: Path) -> None:
     """Units behind gates, units that are objects of the cluster, and pull requests."""

@@ -137,7 +137,7 @@ def look(read: Read) -> Seen:
         pod["metadata"]["uid"]: (
             pod["metadata"]["name"],
             names.get(_controller(pod), ""),
-            pod["spec"]["containers"][0]["image"],
+            runs(pod["spec"]),
         )
         for pod in pods
     }
@@ -147,6 +147,13 @@ def look(read: Read) -> Seen:
         pods=rows,
         of={name: _pods(p for p in pods if names.get(_controller(p)) == name) for name in sets},
     )
+
+
+def runs(spec: Obj) -> str:
+    """Return what tells the pods of a template apart: the image and the environment."""
+    container = spec["containers"][0]
+    env = "".join(f" {one['value']}" for one in container.get("env") or () if one["name"] == "V")
+    return f"{container['image']}{env}"
 
 
 def _controller(pod: Obj) -> str:
@@ -159,7 +166,7 @@ def _pods(pods: Iterable[Obj]) -> Pods:
     ready: Counter[str] = Counter()
     unpullable = set()
     for pod in pods:
-        image = pod["spec"]["containers"][0]["image"]
+        image = runs(pod["spec"])
         status = pod.get("status") or {}
         images[image] += 1
         conditions = {c["type"]: c["status"] for c in status.get("conditions") or ()}
@@ -188,23 +195,32 @@ def _within(asked: Any, there: Any) -> bool:
         return (
             isinstance(there, list) and len(asked) == len(there) and all(map(_within, asked, there))
         )
-    return asked is None or bool(asked == there)
+    return asked is None or bool(asked == there) or (asked == 0 and there is None)
 
 
 def rollout_state(cloneset: Obj, pods: Pods) -> str:
     """Return the state of a CloneSet at rest."""
     spec, status = cloneset["spec"], cloneset.get("status") or {}
-    image = spec["template"]["spec"]["containers"][0]["image"]
+    image = runs(spec["template"]["spec"])
     new, replicas = pods.images[image], spec["replicas"]
     if image in pods.unpullable:
         return "Stuck"
     if new == pods.total == replicas and pods.ready[image] == replicas:
         return "Done"
-    kept = min((spec["updateStrategy"]["rollingUpdate"].get("partition") or 0), replicas)
+    kept = _kept(spec["updateStrategy"]["rollingUpdate"].get("partition") or 0, replicas)
     if pods.total == replicas and new >= replicas - kept and pods.ready[image] == new:
         returned = status.get("currentRevision") == status.get("updateRevision")
         return "Stuck" if returned else "Held"  # pods of a revision that git took back
     return "Rolling"
+
+
+def _kept(partition: int | str, replicas: int) -> int:
+    """Return the pods that a partition keeps: below 100% one of two pods or more is updated."""
+    if isinstance(partition, int):
+        return min(partition, replicas)
+    percent = int(partition.removesuffix("%"))
+    kept = -(-percent * replicas // 100)
+    return replicas - 1 if percent < 100 and kept >= replicas > 1 else kept
 
 
 def unit_state(objects: Mapping[Named, Obj] | None, seen: Seen) -> str:
