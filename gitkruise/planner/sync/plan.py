@@ -84,14 +84,13 @@ def _healing(
     wanted = s.desired.by_key() if drift else {}
     for change in drift:
         d = wanted[change.key]
-        back, stay = (
-            split_change(change, s.resting.get(d.key, ())) if s.correct_drift else (None, change)
-        )
+        heals = s.correct_drift and s.refused.get(d.key) != d.digest
+        back, stay = split_change(change, s.resting.get(d.key, ())) if heals else (None, change)
         if back is not None:
             healing.append(back)
             kept = ignored(d, s.live[d.key], s, catalog, memo)
             heal.append(drop_fields(d, (*kept, *(stay.fields if stay else ()))))
-        lasting = stay if not s.correct_drift else _fought(stay, s)
+        lasting = _fought(stay, s) if heals else stay
         if lasting is not None:
             standing.append(lasting)
     return SyncPlan(

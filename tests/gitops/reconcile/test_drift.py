@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gitkruise.errors import ApiError, Forbidden
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.gitops.stage import MakeStage, Stage, config_map, web
 
@@ -40,6 +41,36 @@ def test_what_a_known_tool_changed_is_put_back_by_one_request(
             await stage.rest(1)
             assert data(stage) == {"mode": "fast", "size": "1"}
             assert len(patches(stage)) - before == 1
+
+    stage.play(script)
+
+
+def test_a_correction_that_is_refused_is_repeated_like_any_refused_object(
+    staged: MakeStage,
+) -> None:
+    """Rights were lost: one request in two minutes, and what differs is said meanwhile."""
+    stage = staged()
+
+    def forbidden(request: ApiRequest) -> ApiError | None:
+        return Forbidden("no rights any more") if request.name == "settings" else None
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS)
+            await stage.rest()
+            stage.wire.refuse = forbidden
+            stage.meddle(config_map("settings", mode="slow"))
+            await stage.rest(1)
+            tried = len(patches(stage))
+            await stage.rest(100)
+            assert len(patches(stage)) == tried
+            assert [f.code for f in stage.record.findings] == ["GK4301"]
+            assert (stage.state, stage.record.objects[0].state) == ("Stuck", "Drifted")
+            assert [d.field for d in stage.record.drift] == ["data.mode"]
+            stage.wire.refuse = lambda _: None
+            await stage.rest(60)
+            assert data(stage) == {"mode": "fast", "size": "1"}
+            assert (stage.state, stage.record.findings) == ("Done", ())
 
     stage.play(script)
 

@@ -111,6 +111,12 @@ ROWS: list[tuple[str, SyncSnapshot, list[str], list[str]]] = [
         [],
     ),
     (
+        "drift, whose correction was refused",
+        snapshot([MAP], [applied(MAP, data={"a": "x"})], refused={key(MAP): desired(MAP).digest}),
+        [],
+        ["cfg"],
+    ),
+    (
         "drift, corrected just now",
         snapshot(
             [MAP], [applied(MAP, data={"a": "x"})], resting={key(MAP): frozenset({("data", "a")})}
