@@ -84,13 +84,16 @@ class LiveView:
     async def discover(self) -> None:
         """Read which kinds this cluster serves. Raises ApiError.
 
-        Kinds in a version that is no longer served are followed in the stored one.
+        Kinds in a version that is no longer served are followed in the stored one. A kind that is
+        not served at all has no objects: its definition was deleted, and they with it.
         """
         self.catalog = await served_catalog(self.transport, load_catalog())
-        for informer in self._informers.values():
+        for informer in tuple(self._informers.values()):
             now = self.catalog.by_ref(informer.ref)
             stored = self.catalog.stored(informer.feed.group_kind)
-            if stored is not None and (now is None or not now.verbs):
+            if stored is None:
+                self._give_up(informer.feed)
+            elif now is None or not now.verbs:
                 log.info(
                     log_line("version-changed", kind=informer.feed, version=stored.api_version)
                 )
@@ -284,6 +287,13 @@ class LiveView:
                 watch.cancel()
             self.store.unfollow(informer.feed)
             informer.synced.set()  # who waits for it waits for its successor
+
+    def _give_up(self, feed: Feed) -> None:
+        """End the informers of a kind that the cluster does not serve any more."""
+        log.warning(log_line("kind-not-served", kind=feed))
+        self._retire(feed.group_kind)
+        self.store.forget(feed)
+        self._recovered()
 
     async def everything(self, kind: GroupKind, namespace: str) -> list[Obj]:
         """All objects of a kind, live. Raises ApiError."""

@@ -50,6 +50,13 @@ Sink = Callable[[UnitRecord], None]
 BranchState = Callable[[UnitRecord], PromotionRecord | None]
 
 
+def _after(problem: Finding, before: State) -> State:
+    """Return the state of a unit whose round failed."""
+    if problem.concern is Concern.CONNECTION:
+        return State.UNKNOWN
+    return State.STUCK if problem.concern is Concern.CLUSTER and problem.is_error else before
+
+
 class Reporter:
     """Folds events into the unit's record; each new record goes to every sink."""
 
@@ -176,10 +183,9 @@ class Reporter:
         warnings = tuple(f for f in self._problems if not f.is_error)
         self._problems = (*warnings, *findings)
         if not self._rejected and (problem := next(iter(findings), None)):
-            silent = problem.concern is Concern.CONNECTION
             self._change(
                 replace(self.record, findings=self._findings()),
-                State.UNKNOWN if silent else self.record.state,
+                _after(problem, self.record.state),
                 f"{problem.code}: {problem.message}",
             )
         else:

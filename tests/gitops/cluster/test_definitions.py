@@ -1,0 +1,53 @@
+"""Definitions of kinds that are deleted and installed again while gitkruise runs."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.requests import ApiRequest
+from tests.gitops.stage import MakeStage, Stage, config_map
+from tests.gitops.status.test_health_checks import CRD
+
+pytestmark = pytest.mark.slow
+
+DATABASE: Final[Obj] = {
+    "apiVersion": "example.com/v1",
+    "kind": "Database",
+    "metadata": {"name": "main"},
+    "spec": {"size": 1},
+}
+
+
+def define(stage: Stage, verb: str) -> None:
+    """Create or delete the definition, as an installer does."""
+    kind = stage.world.catalog.by_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+    assert kind is not None
+    request: dict[str, Any] = {"body": CRD}
+    if verb == "delete":
+        request = {"name": CRD["metadata"]["name"]}
+    stage.world.handle(ApiRequest(verb=verb, resource=kind.ref, **request), stage.clock.now())
+    stage.cluster.publish()
+
+
+def test_objects_of_a_deleted_definition_are_not_as_git_asks(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        define(stage, "create")
+        async with stage.running():
+            await stage.push(DATABASE, config_map("settings", mode="fast"))
+            await stage.rest()
+            assert stage.state == "Done"
+            define(stage, "delete")
+            await stage.rest(90)
+            assert (stage.state, [f.code for f in stage.record.findings]) == ("Stuck", ["GK4201"])
+            assert "this cluster does not know kind Database" in stage.record.message
+            define(stage, "create")
+            await stage.rest(300)
+            assert (stage.state, stage.record.findings) == ("Done", ())
+            assert stage.get("Database", "main", "example.com")["spec"] == {"size": 1}
+
+    stage.play(script)
