@@ -70,9 +70,9 @@ def follow(
         mine = [unit for unit in units.values() if source_of(unit.unit) == name]
         followers[name] = _follower(name, source, opened[name][0], mine, policy, deps)
     first, source = next(iter(sources.items()))
-    renew = partial(deps.renewal.credentials, first, source)
     polling = Polling(
-        opened[first][0], list(followers.values()), deps.clock, renew,
+        opened[first][0], list(followers.values()), deps.clock,
+        partial(deps.renewal.credentials, first, source),
         authority=deps.authority, containment=deps.containment,
         resolve=_resolve(opened[first][0], sources, deps),
     )  # fmt: skip

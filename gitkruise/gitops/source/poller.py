@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, TypeAlias
 
-from gitkruise.errors import Concern, DiagnosticError
+from gitkruise.errors import Concern, DiagnosticError, SourceFailed
 from gitkruise.git.repository.ref_watcher import ref_changes
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.cluster.write_authority import WriteAuthority
@@ -47,14 +48,14 @@ class Polling:
         repository: Repository,
         followers: Sequence[SourceFollower],
         clock: Clock,
-        renew: Callable[[], Awaitable[None]] | None = None,
+        renew: Callable[[], Awaitable[str]] | None = None,
         *,
         authority: WriteAuthority | None = None,
         containment: Containment = UNREPORTED,
         resolve: Resolve | None = None,
     ) -> None:
-        """`resolve` resolves the refs of sources that git does not speak to, and imports their
-        commits."""
+        """`renew` re-reads the credentials, and returns why it could not. `resolve` resolves the
+        refs of sources that git does not speak to, and imports their commits."""
         self._repository, self._followers, self._clock = repository, followers, clock
         self._resolve = resolve or self._by_git
         self._watched = repository.local and resolve is None
@@ -102,14 +103,17 @@ class Polling:
         """Poll once for every source; after a failure, with re-read credentials."""
         sources = [follower.source for follower in self._followers]
         found: Sequence[ResolvedRef | DiagnosticError]
+        unread = ""
         term = self._authority.term  # a poll from before a pause may be out of date
         try:
             with self._containment.of(self._named):
                 if self._failures and self._renew is not None:
-                    await self._renew()
+                    unread = await self._renew()
                 found = await self._resolve(sources)
         except DiagnosticError as error:
             found = [error] * len(sources)
+        if unread:
+            found = [_explained(one, unread) for one in found]
         for follower, one in zip(self._followers, found, strict=True):
             await self._hand_on(follower, one)
             if isinstance(one, ResolvedRef):
@@ -155,3 +159,11 @@ def pause_after(failures: int, interval: timedelta) -> timedelta:
     if failures == 0:
         return interval
     return min(FIRST_PAUSE * (1 << (failures - 1)), max(LONGEST_PAUSE, interval))
+
+
+def _explained(found: ResolvedRef | DiagnosticError, unread: str) -> ResolvedRef | DiagnosticError:
+    """Return a failure with the reason why the credentials in use may be outdated."""
+    if isinstance(found, ResolvedRef):
+        return found
+    first, *rest = found.findings
+    return SourceFailed(replace(first, message=f"{first.message}; {unread}"), *rest)

@@ -53,15 +53,18 @@ class Renewal:
         else:
             self._trusts[name] = held
 
-    async def credentials(self, name: str, source: GitSource) -> None:
-        """Re-read the git Secret; while it cannot be read the old one stays in use."""
+    async def credentials(self, name: str, source: GitSource) -> str:
+        """Re-read the git Secret; return why it cannot be read, "" when it can. The old one stays
+        in use meanwhile."""
         keyring = self._keyrings.get(name)
         if keyring is None or source.spec.secret_ref is None:
-            return
+            return ""
         try:
             keyring.now = await _credentials(source, self._transport)
         except (ApiError, UsageProblem) as error:
             log.warning(log_line("credentials-not-read", source=name, error=error))
+            return f"its Secret {source.spec.secret_ref.name} cannot be read: {error}"
+        return ""
 
     def held(self, name: str) -> GitCredentials:
         """Return the credentials of a source as they were read last."""

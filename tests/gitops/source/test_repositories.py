@@ -226,6 +226,11 @@ def test_credentials_rotate_while_they_are_in_use(staged: MakeStage, tmp_path: P
                 await running.pollings["shop/src"].check()
                 await stage.rest(5)
                 assert [f.code for f in news.records["shop/web"].findings] == ["GK3102"]
+                put_secret(stage, "git", ssh="a key of another kind")
+                await running.pollings["shop/src"].check()
+                await stage.rest(5)
+                (finding,) = news.records["shop/web"].findings
+                assert "; its Secret git cannot be read: " in finding.message
                 changed("canary-pass")
                 await running.pollings["shop/src"].check()
                 await stage.rest(30)
