@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final
 
 from gitkruise.errors import (
@@ -48,11 +49,15 @@ THERE, GONE = "is there", "is gone"
 
 @dataclass(frozen=True, slots=True)
 class DriftComparison:
-    """Fields that differ by unit, object and field; the objects compared; why units were not."""
+    """Fields that differ by unit, object and field; the objects compared; why units were not.
+
+    `recorded` is when the newest record was written that they were read from; None: they are live.
+    """
 
     differing: Sequence[DriftRecord]
     compared: frozenset[ObjectKey]
     unread: tuple[DiagnosticError, ...] = ()
+    recorded: datetime | None = None
 
 
 async def compare(

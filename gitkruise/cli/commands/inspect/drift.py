@@ -141,9 +141,11 @@ def _recorded(cluster: str, path: str) -> tuple[DriftComparison, datetime]:
     from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415  imports asyncio
 
     with Repository.open(path) as repository:
-        units = read_units(repository, status_branch(repository, cluster))
+        branch = status_branch(repository, cluster)
+        units, written = read_units(repository, branch), repository.commit(branch).time
     known = frozenset(key for unit in units for key in unit.objects)
-    return DriftComparison([d for unit in units for d in unit.drift], known), SystemClock().now()
+    differing = [d for unit in units for d in unit.drift]
+    return DriftComparison(differing, known, recorded=written), SystemClock().now()
 
 
 async def _compared(
@@ -178,7 +180,8 @@ def _lines(
 
     if not rows:
         part = f" in {many(len(seen.compared), 'object')} of other units" if seen.unread else ""
-        nothing = f"nothing differs from git{part}"
+        since = f" in the record of {ago(seen.recorded, now)}" if seen.recorded else ""
+        nothing = f"nothing differs from git{since}{part}"
         return [nothing if seen.compared else "no unit has objects to compare"]
     cells = [
         (str(d.key), d.field, d.git, d.live, d.manager or "-", ago(parse_time(d.written), now))
