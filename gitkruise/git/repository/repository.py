@@ -302,7 +302,9 @@ class Repository:
         """
         found = None if "\n" in revision else self._reader.peel(f"{revision}^{{commit}}")
         if found is None:
-            message = f'there is no commit "{revision}" in {self.git_dir.parent}'
+            bare = self.git_dir.name != ".git"
+            place = self.git_dir if bare else self.git_dir.parent
+            message = f'there is no commit "{revision}" in {place}'
             next_ = "git log --oneline --all   lists what is there; git fetch gets more"
             raise RefMissing(Finding(code="GK3201", message=message, notes=(("next", next_),)))
         return found

@@ -57,6 +57,21 @@ def test_a_unit_that_cannot_be_read_hides_no_drift_of_others(
 
 
 @pytest.mark.slow
+def test_a_bare_repository_whose_head_nobody_pushed_is_read_by_its_branch(
+    gk: Caller, checkout: Checkout, cluster: Path, tmp_path: Path
+) -> None:
+    bare = tmp_path / "origin.git"
+    run_git(tmp_path, "init", "-q", "--bare", "-b", "trunk", str(bare))
+    checkout.commit("one", {"good/c.yaml": cloneset(name="two")})
+    missing = ask(gk, cluster, "drift", "--repo", str(bare))
+    assert (missing.code, f'there is no commit "HEAD" in {bare}' in missing.err) == (4, True)
+    run_git(checkout.folder, "push", "-q", str(bare), "HEAD:refs/heads/main")
+    with applied(cluster, cloneset(name="two", replicas=3)):
+        ended = ask(gk, cluster, "drift", "-o", "json", "--repo", str(bare))
+    assert (ended.code, [item["live"] for item in ended.obj["items"]]) == (1, ["3"]), ended.err
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("kubectl")
 def test_a_unit_with_a_remote_base_is_compared(
     gk: Caller, checkout: Checkout, cluster: Path, tmp_path: Path
