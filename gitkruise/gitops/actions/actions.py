@@ -49,7 +49,6 @@ from gitkruise.wire.values.intstr import Partition
 
 _Read = TypeVar("_Read")
 _SECRET: Final = re.compile(rb"kind[\"']?\s*:\s*[\"']?Secret")
-_ALL: Final = "promote to all"
 _RETURNS: Final = {
     "partition": "every pod returns: a partition kept while the template goes back moves none.",
     "canary": "every pod returns.",
@@ -190,18 +189,17 @@ def compute(
 def _promote(repository: Repository, target: ActionTarget, wish: ActionArgs) -> FileEdit:
     now, to = target.gate, _asked(target, wish) or open_gate(target.key.group_kind)
     canary = target.key.group_kind == DEPLOYMENT  # which an annotation of git's own leads
-    if wish.kept > target.kept(to) and not canary and _unnamed(target, "partition"):
-        return _edited(repository, target, ActionVerb.PROMOTE, {"partition": to.value}, _ALL)
-    if target.keeps_none(now):
+    by_hand = wish.kept > target.kept(to) and not canary and _unnamed(target, "partition")
+    if target.keeps_none(now) and not by_hand:
         raise _nothing(target, f"its {_already(now)}: it keeps no pod back")
-    if target.kept(to) >= target.kept(now):
+    if target.kept(to) >= target.kept(now) and not by_hand:
         raise _refuse(
             target,
             "GK7042",
             f"{to} lets no more pods through than {now} does",
             next_=f"name a {_further(to)} one, or go back: gitkruise rollback {named(target.key)}",
         )
-    words = _ALL if target.keeps_none(to) else f"promote to {to}"
+    words = "promote to all" if target.keeps_none(to) else f"promote to {to}"
     return _edited(repository, target, ActionVerb.PROMOTE, {"partition": to.value}, words)
 
 

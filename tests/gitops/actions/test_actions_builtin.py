@@ -138,20 +138,27 @@ def test_a_verb_without_a_field_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("verb", "args", "field", "value"),
+    ("verb", "args", "field", "value", "words"),
     [
-        (ActionVerb.RESUME, {"paused": True}, "paused", False),
-        (ActionVerb.PROMOTE, {"kept": 3}, "partition", 0),
-        (ActionVerb.PROMOTE, {"kept": 3, "updated": "80%"}, "partition", 2),
+        (ActionVerb.RESUME, {"paused": True}, "paused", False, "resume"),
+        (ActionVerb.PROMOTE, {"kept": 3}, "partition", 0, "promote to all"),
+        (
+            ActionVerb.PROMOTE,
+            {"kept": 3, "updated": "80%"},
+            "partition",
+            2,
+            "promote to partition 2",
+        ),
     ],
 )
 def test_what_a_user_set_with_kubectl_is_ended_by_a_field_of_git(
-    origin: Origin, verb: ActionVerb, args: Any, field: str, value: Any
+    origin: Origin, verb: ActionVerb, args: Any, field: str, value: Any, words: str
 ) -> None:
     """Nothing in git has another value than the live one, so only a new field puts it back."""
     origin.commit({"web.yaml": advanced()})
     edit = computed(origin, ADVANCED_STATEFULSET, verb, **args)
     assert yaml.safe_load(edit.data)["spec"]["updateStrategy"]["rollingUpdate"][field] == value
+    assert edit.words == words
 
 
 @pytest.mark.parametrize(
