@@ -62,10 +62,8 @@ def lost_fields(obj: Obj, catalog: Catalog) -> frozenset[tuple[str, ...]]:
     A cluster that serves v1beta1 never reports them again: `spec.namespace` of a SidecarSet.
     """
     group, version = split_api_version(obj["apiVersion"])
-    kind = GroupKind(group, obj["kind"])
-    if version == _BETA or not convertible(kind, version, _BETA):
-        return frozenset()
-    if catalog.by_kind(group, _BETA, obj["kind"]) is None:
+    older = convertible(GroupKind(group, obj["kind"]), version, _BETA)
+    if not older or catalog.by_kind(group, _BETA, obj["kind"]) is None:
         return frozenset()
     return frozenset(_absent(obj, convert(convert(obj, _BETA), version), ()))
 

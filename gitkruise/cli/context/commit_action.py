@@ -28,6 +28,7 @@ from gitkruise.git.push.user_push import Publisher
 from gitkruise.git.repository.mirror import local_folder
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import (
+    LIVE_SETTINGS,
     ActionArgs,
     ActionTarget,
     ActionVerb,
@@ -62,10 +63,6 @@ _MOVED: Final = {
     "advancedstatefulsets": ADVANCED_STATEFULSET,
     "daemonsets": DAEMONSET,
 }
-
-
-# What these end may have been set with kubectl, where git has no such field.
-_LIVE_SETTINGS: Final = frozenset({ActionVerb.PROMOTE, ActionVerb.RESUME})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +168,7 @@ async def _action_args(
     if options.verb == ActionVerb.ROLLBACK and options.to:
         return ActionArgs(to=repository.named(options.to))
     said = ActionArgs(partition=options.partition, updated=options.updated)
-    if options.verb in _LIVE_SETTINGS and options.cluster.given:
+    if options.verb in LIVE_SETTINGS and options.cluster.given:
         return said.over(await _now(target, options))
     if options.verb != ActionVerb.HOLD or options.partition or options.updated:
         return said

@@ -63,6 +63,10 @@ class ActionVerb(StrEnum):
     ROLLBACK = "rollback"
 
 
+# What these end may have been set with kubectl, where git has no such field.
+LIVE_SETTINGS: Final = frozenset({ActionVerb.PROMOTE, ActionVerb.RESUME})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionTarget:
     """The object an act is about, as git has it, and the unit that brings it to the cluster."""
@@ -189,7 +193,7 @@ def compute(
 def _promote(repository: Repository, target: ActionTarget, wish: ActionArgs) -> FileEdit:
     now, to = target.gate, _asked(target, wish) or open_gate(target.key.group_kind)
     canary = target.key.group_kind == DEPLOYMENT  # which an annotation of git's own leads
-    by_hand = wish.kept > target.kept(to) and not canary and _unnamed(target, "partition")
+    by_hand = wish.kept > target.kept(to) and not canary and target.strategy("partition") is None
     if target.keeps_none(now) and not by_hand:
         raise _nothing(target, f"its {_already(now)}: it keeps no pod back")
     if target.kept(to) >= target.kept(now) and not by_hand:
@@ -250,15 +254,10 @@ def _pause(repository: Repository, target: ActionTarget, _: ActionArgs) -> FileE
     return _edited(repository, target, ActionVerb.PAUSE, {"paused": True}, "pause")
 
 
-def _unnamed(target: ActionTarget, field: str) -> bool:
-    """Return whether git leaves a field alone, so that what others set there stays."""
-    return target.strategy(field) is None
-
-
 def _resume(repository: Repository, target: ActionTarget, wish: ActionArgs) -> FileEdit:
     if not target.strategy("paused") and target.promoted and _held_by(repository, target):
         return _said(repository, target, ActionVerb.RESUME, "let the promotion go on", "")
-    by_hand = wish.paused and _unnamed(target, "paused")
+    by_hand = wish.paused and target.strategy("paused") is None
     if not target.strategy("paused") and not by_hand:
         raise _nothing(target, "git does not pause it")
     return _edited(repository, target, ActionVerb.RESUME, {"paused": False}, "resume")

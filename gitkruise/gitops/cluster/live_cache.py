@@ -280,13 +280,13 @@ class LiveView:
         return self._follower(informer.feed) or informer
 
     def _retire(self, kind: GroupKind) -> None:
-        """End the informers of a kind, which another one replaces immediately."""
+        """End the informers of a kind, for another one or because it is not served any more."""
         for place in [place for place in self._informers if place[0] == kind]:
             informer = self._informers.pop(place)
             if (watch := self._watches.pop(informer, None)) is not None:
                 watch.cancel()
             self.store.unfollow(informer.feed)
-            informer.synced.set()  # who waits for it waits for its successor
+            informer.synced.set()  # who waits for it waits for its successor, if any
 
     def _give_up(self, feed: Feed) -> None:
         """End the informers of a kind that the cluster does not serve any more."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from gitkruise.errors import InvalidManifests
 from gitkruise.gitops.actions.actions import (
+    LIVE_SETTINGS,
     ActionArgs,
     ActionTarget,
     ActionVerb,
@@ -118,12 +119,11 @@ class EditForecasts:
 
     async def _wish(self, verb: ActionVerb, target: ActionTarget, partition: str) -> ActionArgs:
         """Arguments of the action: a hold without a value keeps the pods that are not new yet."""
-        said, held = ActionArgs(partition=partition), verb == ActionVerb.HOLD
-        if (held and partition) or verb in {ActionVerb.PAUSE, ActionVerb.ROLLBACK}:
+        said, live = ActionArgs(partition=partition), self.fleet.live
+        if verb not in LIVE_SETTINGS and (verb != ActionVerb.HOLD or partition):
             return said
-        live = self.fleet.live
         now = await pods_now(live.transport, live.catalog, target.key, self.clock.now())
-        return ActionArgs.keeping(now) if held else said.over(now)
+        return said.over(now) if verb in LIVE_SETTINGS else ActionArgs.keeping(now)
 
     async def _found(self, query: ObjectQuery) -> tuple[SourceFollower, BranchState, ActionTarget]:
         """The object in the newest commit of a source. Raises UsageProblem GK7040."""
