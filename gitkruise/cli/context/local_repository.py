@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -47,12 +47,14 @@ config_instead: Final = click.option(
 class Records:
     """Records of the status branch of one cluster; empty without such a branch.
 
-    `commits` are the applied commits, as far as the repository contains them.
+    `commits` are the applied commits, as far as the repository contains them. `elsewhere` are the
+    other clusters with a record of a unit that this one has no record of.
     """
 
     units: tuple[UnitNews, ...] = ()
     steps: tuple[tuple[ObjectKey, RolloutStep], ...] = ()
     commits: tuple[GitCommit, ...] = ()
+    elsewhere: tuple[str, ...] = ()
 
     def commit(self, name: str) -> GitCommit | None:
         """Return the commit with this id or prefix."""
@@ -179,6 +181,18 @@ def recorded_units(cluster: str, path: str) -> list[UnitNews]:
     with Repository.open(path) as repository:
         ref = status_branches(repository).get(cluster)
         return read_units(repository, ref) if ref else []
+
+
+def clusters_recording(units: Collection[str], path: str) -> tuple[str, ...]:
+    """Return the clusters with a record of one of `units` in the repository at `path`, as last
+    fetched."""
+    if not path or not units:
+        return ()
+    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
+    from gitkruise.gitops.status.reader import clusters_with  # noqa: PLC0415
+
+    with Repository.open(path) as repository:
+        return clusters_with(repository, units)
 
 
 def records_at_hand(cluster: str, path: str, commits: frozenset[str]) -> Records:

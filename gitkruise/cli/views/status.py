@@ -19,7 +19,7 @@ from gitkruise.cli.views.resources import rollout_obj, shard_obj
 from gitkruise.gitops.inspect.cluster_view import WORKLOADS, Managed, as_recorded
 from gitkruise.gitops.inspect.explain import left_git
 from gitkruise.gitops.inspect.shard_holders import WITHOUT_SHARDS, ShardHolders
-from gitkruise.gitops.inspect.unit_objects import RECORD_IT, UNRECORDED, unrecorded_in
+from gitkruise.gitops.inspect.unit_objects import UNRECORDED, record_it, unrecorded_in
 from gitkruise.model.gitops.unit_state import LOOKS, SETTLED, State
 from gitkruise.printable import listing, many, visible
 from gitkruise.wire.primitives.names import named, short_name
@@ -58,6 +58,7 @@ class StatusView:
     namespace: str = ""  # whose objects these are; "" for all
     left_out: int = 0  # objects in other states than those asked for
     unrecorded: tuple[str, ...] = ()  # units of objects, of which nothing is recorded
+    elsewhere: tuple[str, ...] = ()  # other clusters of which the repository has their record
     units_unread: str = ""  # why Units of the cluster are not known
 
     def only(self, states: AbstractSet[State]) -> StatusView:
@@ -200,7 +201,7 @@ def _unrecorded(view: StatusView, style: Style) -> Iterator[str]:
         word = "unit" if len(view.unrecorded) == 1 else "units"
         yield f"{style.state(State.UNKNOWN)}  {word} {listing(view.unrecorded, _NAMED)}"
         yield f"  {UNRECORDED}"
-        yield f"  next: {RECORD_IT}"
+        yield f"  next: {record_it(view.elsewhere)}"
 
 
 def _shards(view: StatusView, style: Style) -> Iterator[str]:

@@ -90,7 +90,7 @@ def _records(publisher: Publisher) -> Iterator[Check]:
 def _unit(unit: UnitNews) -> Check | None:
     """Return a check of a unit that needs a user, or waits; None for the others."""
     at = f" at {unit.attempted.short}" if unit.attempted else ""
-    next_ = "gitkruise status --all-clusters"
+    next_ = unit.next or "gitkruise status --all-clusters"
     if unit.state in {State.REJECTED, State.STUCK}:
         why = unit.problems[0] if unit.problems else unit.message
         return bad("git", "unit", f"{unit.unit} is {unit.state}{at}: {why}", next_)

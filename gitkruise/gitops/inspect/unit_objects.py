@@ -20,7 +20,7 @@ from gitkruise.wire.primitives.requests import ResourceRef
 from gitkruise.wire.primitives.times import parse_time
 
 UNRECORDED: Final = "its record is not known here: a newer or rejected commit does not show"
-RECORD_IT: Final = "name the repository of its record (--repo), or give it a Sink with git"
+_RECORD_IT: Final = "name the repository of its record (--repo), or give it a Sink with git"
 _UNITS: Final = ResourceRef(GROUP, "v1alpha1", "units")
 _UNSEEN: Final = "it has no status: no controller has looked at it yet"
 _WAITS: Final = "waits for "
@@ -54,6 +54,15 @@ def unrecorded_in(units: Iterable[str], recorded: Sequence[UnitNews]) -> tuple[s
     """Return the units among the marks of live objects of which nothing is recorded."""
     known = {news.unit for news in recorded}
     return tuple(sorted({unit for unit in units if unit} - known))
+
+
+def record_it(elsewhere: Sequence[str]) -> str:
+    """Return the step that makes the record of a unit known; `elsewhere` are other clusters of
+    which the repository has a record of it."""
+    if not elsewhere:
+        return _RECORD_IT
+    said = f"the repository has its record of cluster {' and '.join(elsewhere)}"
+    return f"{said}: --cluster {elsewhere[0]}, if that is this one"
 
 
 def news_of(obj: Obj, cluster: str) -> UnitNews:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,7 +46,8 @@ class ObjectNews:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitNews:
-    """The status.yaml and objects.tsv of one unit; `problems` are its findings, one line each."""
+    """The status.yaml and objects.tsv of one unit; `problems` are its findings, one line each,
+    and `next` is the first step that one of them recommends."""
 
     unit: str
     cluster: str
@@ -58,6 +59,7 @@ class UnitNews:
     applied: GitCommit | None
     causal: GitCommit | None
     problems: tuple[str, ...] = ()
+    next: str = ""
     objects: Mapping[ObjectKey, ObjectNews] = field(default_factory=dict)
     drift: tuple[DriftRecord, ...] = ()
     promotion: PromotionRecord | None = None
@@ -97,6 +99,7 @@ def news_of(record: UnitRecord) -> UnitNews:
         applied=record.applied,
         causal=record.causal,
         problems=tuple(_problem(f.code, f.places, f.message) for f in record.findings),
+        next=_next(dict(f.notes) for f in record.findings),
         objects={news.key: news for news in objects},
         drift=record.drift,
         promotion=record.promotion,
@@ -172,6 +175,17 @@ def read_units(repository: Repository, ref: str) -> list[UnitNews]:
         except (ValueError, KeyError, TypeError) as error:
             raise foreign(ref, path, error) from error
     return out
+
+
+def clusters_with(repository: Repository, units: Collection[str]) -> tuple[str, ...]:
+    """Return the clusters with a record of one of `units` (`namespace/name`), in order."""
+    paths = [f"units/{unit}/status.yaml" for unit in units]
+    branches = {c: repository.resolve(ref) for c, ref in status_branches(repository).items()}
+    return tuple(
+        cluster
+        for cluster, tip in sorted(branches.items())
+        if any(repository.find(tip, path) is not None for path in paths)
+    )
 
 
 def read_steps(repository: Repository, ref: str) -> list[tuple[ObjectKey, RolloutStep]]:
@@ -293,6 +307,7 @@ def _unit(
             _problem(f["code"], f.get("places") or (), f["message"])
             for f in raw.get("findings") or ()
         ),
+        next=_next(f.get("notes") or {} for f in raw.get("findings") or ()),
         objects=objects,
         drift=tuple(_drift(row, objects) for row in drift),
         promotion=read_promotion(raw["promotion"]) if raw.get("promotion") else None,
@@ -317,6 +332,11 @@ def _drift(row: Mapping[str, Any], objects: Mapping[ObjectKey, ObjectNews]) -> D
         manager=str(row.get("manager", "")),
         written=str(row.get("written", "")),
     )
+
+
+def _next(notes: Iterable[Mapping[str, str]]) -> str:
+    """Return the first step that the notes of findings recommend, as one line."""
+    return next((" ".join(found["next"].split()) for found in notes if found.get("next")), "")
 
 
 def _problem(code: str, places: Sequence[object], message: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.views.progress import ProgressLines
 from gitkruise.cli.views.resources import units
+from gitkruise.errors import Finding
 from gitkruise.gitops.inspect.cluster_view import Managed
 from gitkruise.gitops.status.reader import ObjectNews
 from gitkruise.model.gitops.record import UnitRecord
@@ -21,6 +22,9 @@ from tests.cli.shop import CHECKOUT, REJECTED, START, Checkout, cloneset, commit
 
 CONSENT = 'approval (2 objects change; git commit -m "Agreed")'
 MARKS = {"commit": "2" * 40, "path": "c.yaml:1", "unit-ref": "shop/shop"}
+REFUSED = Finding(
+    code="GK3102", message="git refuses", notes=(("next", "renew the Secret shop/git"),)
+)
 WAITING: UnitRecord = replace(
     unit_record(state=State.WAITING),
     attempted=commit(3, "next"),
@@ -28,6 +32,23 @@ WAITING: UnitRecord = replace(
     waits=CONSENT,
     objects=(),
 )
+
+
+@pytest.mark.slow
+def test_the_record_of_a_cluster_by_another_name_is_pointed_to(
+    gk: Caller, checkout: Checkout, cluster: Path
+) -> None:
+    checkout.commit("first", {"a.yaml": "# nothing\n"})
+    checkout.record("dev", WAITING)
+    env = {"KUBECONFIG": str(cluster)}
+    with applied(cluster, cloneset(replicas=1), **MARKS):
+        status = gk("status", cwd=checkout.folder, **env)
+        why = gk("why", "checkout", "-n", "shop", cwd=checkout.folder, **env)
+        found = gk("status", "--cluster", "dev", cwd=checkout.folder, **env)
+    told = "the repository has its record of cluster dev: --cluster dev, if that is this one"
+    assert f"  next: {told}" in status.out
+    assert f"next     {told}" in why.out
+    assert '… Waiting  unit shop/shop at 3333333 "next"' in found.out
 
 
 @pytest.mark.slow
@@ -58,11 +79,13 @@ def test_every_command_names_the_commit_that_waits(
         (WAITING, 0, "! git      unit        shop/shop at 3333333 waits for approval"),
         (unit_record(state=State.REJECTED, findings=(REJECTED,)), 1,
          "✗ git      unit        shop/shop is Rejected at 3333333: GK1203"),
+        (unit_record(state=State.STUCK, findings=(REFUSED,)), 1,
+         "shop/shop is Stuck at 3333333: GK3102"),
         (unit_record(state=State.STUCK), 1, "✗ git      unit        shop/shop is Stuck at 2222222"),
         (unit_record(state=State.UNKNOWN), 0, "! git      unit        shop/shop is Unknown at"),
         (unit_record(), 0, ""),
     ],
-    ids=["waiting", "rejected", "stuck", "unknown", "held"],
+    ids=["waiting", "rejected", "refused", "stuck", "unknown", "held"],
 )  # fmt: skip
 def test_doctor(gk: Caller, checkout: Checkout, record: UnitRecord, code: int, words: str) -> None:
     checkout.commit("first", {"a.yaml": "# nothing\n"})
@@ -70,6 +93,8 @@ def test_doctor(gk: Caller, checkout: Checkout, record: UnitRecord, code: int, w
     ended = gk("doctor", "git", cwd=checkout.folder)
     assert (ended.code, words in ended.out) == (code, True), ended.out
     assert ("unit        shop/shop" in ended.out) is bool(words)
+    steps = [note["next"] for f in record.findings if (note := dict(f.notes))]
+    assert (steps or ["gitkruise status --all-clusters" if words else ""])[0] in ended.out
 
 
 def test_the_log_says_what_it_waits_for() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gitkruise.cli.console.style import Style, cell_width
+from gitkruise.cli.context.local_repository import clusters_recording
 from gitkruise.cli.views.status import StatusView, build_view, status_lines, status_obj
 from gitkruise.errors import Finding
 from gitkruise.git.repository.repository import Repository
@@ -120,6 +121,11 @@ def test_units_without_a_record_are_named_with_what_does_not_show(checkout: Chec
     ]  # fmt: skip
     assert status_obj(alone)["unrecorded"] == ["shop/shop"]
     assert "unrecorded" not in status_obj(known)
+    assert clusters_recording(alone.unrecorded, str(checkout.folder)) == ("sandbox",)
+    assert clusters_recording(["shop/other"], str(checkout.folder)) == ()
+    told = [*status_lines(replace(alone, elsewhere=("dev",)), style(120), wide=False)]
+    step = "the repository has its record of cluster dev: --cluster dev, if that is this one"
+    assert told[3] == f"  next: {step}"
     blind = build_view(
         LIVE, [], LATER, cluster="sandbox", source="", namespace="", units_unread="no units for you"
     )

@@ -16,6 +16,7 @@ from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connec
 from gitkruise.cli.context.filters import parse_states
 from gitkruise.cli.context.local_repository import (
     cluster_records,
+    clusters_recording,
     fetch_records,
     record_options,
     repository_at_hand,
@@ -142,7 +143,9 @@ async def _survey(choice: ClusterChoice, namespace: str, source: str, path: str)
         recorded = await asyncio.to_thread(units_at_hand, chosen.name, path) if path else []
         declared = await read_unit_objects(chosen.transport, chosen.name)
         shards = await read_holders(chosen.transport, LEASE_NAMESPACE, SYNC_LEASE, now)
-        return build_view(
+        view = build_view(
             survey.managed(now), declared.beside(recorded), now, units_unread=declared.unread,
             cluster=chosen.name, source=source, namespace=namespace, shards=shards,
         )  # fmt: skip
+        elsewhere = await asyncio.to_thread(clusters_recording, view.unrecorded, path)
+        return replace(view, elsewhere=elsewhere)

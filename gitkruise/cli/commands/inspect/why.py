@@ -18,6 +18,7 @@ from gitkruise.cli.console.output import API_VERSION, say, say_json
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected, look
 from gitkruise.cli.context.local_repository import (
+    clusters_recording,
     record_options,
     records_at_hand,
     repository_at_hand,
@@ -86,6 +87,9 @@ async def _ask(
         records = await asyncio.to_thread(records_at_hand, chosen.name, path, commits)
         declared = await read_unit_objects(chosen.transport, chosen.name)
         records = replace(records, units=declared.beside(records.units))
+        if found.unit and not any(news.unit == found.unit for news in records.units):
+            elsewhere = await asyncio.to_thread(clusters_recording, {found.unit}, path)
+            records = replace(records, elsewhere=elsewhere)
         return *await ask(chosen, survey, found, records), records, now
 
 
@@ -222,9 +226,10 @@ def _git_lines(answer: Why, m: Managed, records: Records, now: datetime) -> Iter
     if m.path:
         yield f"file     {m.path}" + (f"   unit {m.unit}" if m.unit else "")
     if m.unit and answer.unit is None:
-        from gitkruise.gitops.inspect.unit_objects import UNRECORDED  # noqa: PLC0415  the model
+        from gitkruise.gitops.inspect.unit_objects import UNRECORDED, record_it  # noqa: PLC0415  the model
 
         yield f"git      {UNRECORDED}"
+        yield f"next     {record_it(records.elsewhere)}"
     if answer.step is not None:
         asked, step = answer.step.asked, answer.step
         amount = "all" if asked == step.replicas else f"{asked} of {step.replicas}"
