@@ -67,6 +67,8 @@ def result_words(step: RolloutStep) -> str:
     counts = f"{step.updated}/{max(step.asked, step.updated)}"  # a first revision has all pods
     if step.state is State.ROLLING and not step.message:
         return f"{counts} so far"
+    if step.state is State.PAUSED and step.updated < step.asked:
+        return f"{counts}, paused"
     took = f" in {_seconds(step)}" if step.done and step.state in SETTLED else ""
     return f"{counts}{took}" + (f" ({step.message})" if step.message else "")
 

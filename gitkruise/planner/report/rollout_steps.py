@@ -12,6 +12,8 @@ from gitkruise.model.gitops.unit_state import SETTLED, State
 
 KEPT: Final = 20  # steps kept in the record; git has the rest
 
+_ATTAINED: Final = frozenset({State.DONE, State.HELD})
+
 Steps = tuple[RolloutStep, ...]
 
 
@@ -46,8 +48,8 @@ def close_step(step: RolloutStep, by: GitCommit) -> RolloutStep:
 def observe_step(steps: Steps, rollout: Rollout, now: datetime) -> Steps:
     """The steps with the last one brought up to date; the same object when nothing changed.
 
-    `done` is the first time at which the step was settled: a pod that crashes later, or a change
-    that is put back, makes its rollout no longer.
+    `done` is the first time at which it had what it asks for: a pod that crashes later, or a
+    change that is put back, makes its rollout no longer. A pause is no such time.
     """
     if not steps or not rollout.generation_seen:
         return steps
@@ -60,7 +62,7 @@ def observe_step(steps: Steps, rollout: Rollout, now: datetime) -> Steps:
         replicas=rollout.replicas,
         state=rollout.state,
         updated=rollout.updated,
-        done=last.done or (now if rollout.state in SETTLED else None),
+        done=last.done or (now if rollout.state in _ATTAINED else None),
         message=rollout.message if rollout.state is State.STUCK else "",
     )
     return steps if new == last else (*steps[:-1], new)

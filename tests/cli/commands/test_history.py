@@ -12,6 +12,7 @@ import pytest
 
 from gitkruise.cli.views.history import result_words
 from gitkruise.model.gitops.record import Intervention
+from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import ObjectKey
 from tests.cli.calls import Caller
 from tests.cli.shop import CHECKOUT, Checkout, cloneset, commit, unit_record
@@ -78,6 +79,13 @@ def test_a_first_revision_has_all_pods_whatever_the_partition_asks() -> None:
     begun = replace(steps[0], asked=5, updated=10)
     assert result_words(begun).startswith("10/10 in ")
     assert result_words(replace(begun, updated=4)).startswith("4/5 in ")
+
+
+def test_a_paused_step_that_lacks_pods_took_no_time() -> None:
+    ((_, steps),) = unit_record().steps
+    paused = replace(steps[0], state=State.PAUSED, asked=4, updated=1)
+    assert result_words(paused) == "1/4, paused"
+    assert result_words(replace(paused, updated=4)).startswith("4/4 in ")
 
 
 def test_steps_of_a_removed_object_are_read_from_its_last_record(

@@ -64,6 +64,10 @@ def test_pausing_a_held_canary_is_reached(staged: MakeStage) -> None:
             assert [met(stage, paused, goal) for goal in ("applied", "held", "done")] == [
                 True, True, None,
             ]  # fmt: skip
+            ((_, steps),) = stage.record.steps
+            assert [(step.state, step.done is not None) for step in steps] == [
+                (State.DONE, True), (State.HELD, True), (State.PAUSED, False),
+            ]  # fmt: skip
 
     stage.play(script)
 
