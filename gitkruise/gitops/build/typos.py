@@ -1,8 +1,8 @@
-"""Misspelt fields with exactly one possible meaning, and the correct name."""
+"""Misspelt or misplaced fields with exactly one possible meaning: the correct name or place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from gitkruise.wire.schema.structural import unknown_fields, validate
 
 _CLEARLY: Final = 0.1  # how much nearer than any other name the meant one must be
 _NEAR: Final = 0.7
+_DEEP: Final = 3  # fields between the object of a misplaced field and its place
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,42 @@ def is_sure(obj: Any, kind: Kind, problem: Problem, unknown: Sequence[Problem]) 
         p.path for p in wrong
     )  # what is wrong below it may be another slip
     return fits and _is_nearest_by_far(str(word), name, node)
+
+
+def place_of(obj: Any, kind: Kind, problem: Problem) -> str:
+    """Return the path of the object to which an unknown field belongs by its name and value, or "".
+
+    It is the nearest object around its own that has such a field, or else the only one that is
+    nearest inside of it. A field that is there already is not meant.
+    """
+    *at, name = problem.path
+    value = get(obj, *problem.path)
+    for length in range(len(at) - 1, -1, -1):
+        if _takes(_node_at(kind.strict, at[:length]), get(obj, *at[:length]), name, value):
+            return Problem(tuple(at[:length]), "", "").field or "the top"
+    level = [(tuple(at), _node_at(kind.strict, at))]
+    for _ in range(_DEEP):
+        level = [inside for path, node in level for inside in _inside(path, node)]
+        fits = [path for path, node in level if _takes(node, get(obj, *path), name, value)]
+        if fits:
+            return Problem(fits[0], "", "").field if len(fits) == 1 else ""
+    return ""
+
+
+def _inside(path: FieldPath, node: Node | None) -> Iterator[tuple[FieldPath, Node | None]]:
+    """Yield the objects that are fields of an object, with their paths."""
+    for name, child in node.children() if node is not None else ():
+        if child.has_fields and (path or name != "status"):
+            yield (*path, name), child
+
+
+def _takes(node: Node | None, there: Any, name: str | int, value: Any) -> bool:
+    """Return whether `value` may be the field `name` of the object `there`, which may be absent."""
+    if node is None or not isinstance(name, str) or name not in node.names:
+        return False
+    child = node.child(name)
+    free = not isinstance(there, Mapping) or name not in there
+    return child is not None and free and not validate(child, value)
 
 
 def _node_at(node: Node | None, path: Sequence[str | int]) -> Node | None:

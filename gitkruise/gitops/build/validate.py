@@ -14,7 +14,7 @@ from gitkruise.gitops.build.in_place_only import REFUSAL, in_place_problems
 from gitkruise.gitops.build.object_checks import own_rules
 from gitkruise.gitops.build.ordering_checks import impossible
 from gitkruise.gitops.build.redacted_findings import parse_field, tells, unquoted
-from gitkruise.gitops.build.typos import is_sure
+from gitkruise.gitops.build.typos import is_sure, place_of
 from gitkruise.gitops.config.other_tools import instead_of_field
 from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import GROUP
@@ -24,7 +24,12 @@ from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.catalog.crds import schemas_problems
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, split_api_version
 from gitkruise.wire.primitives.paths import get, put
-from gitkruise.wire.schema.structural import unknown_fields, validate, with_defaults
+from gitkruise.wire.schema.structural import (
+    MAX_SUGGESTIONS,
+    unknown_fields,
+    validate,
+    with_defaults,
+)
 from gitkruise.wire.schema.validation import TYPE_INVALID
 
 if TYPE_CHECKING:
@@ -161,8 +166,11 @@ def check_object(
     if kind is None:
         return  # judged by the cluster that serves it
     unknown = unknown_fields(kind.strict, desired.obj)
-    for problem in unknown:
-        yield _unknown(desired, problem, sure=is_sure(desired.obj, kind, problem, unknown))
+    for number, problem in enumerate(unknown):
+        sure = is_sure(desired.obj, kind, problem, unknown)
+        looked_for = not sure and number < MAX_SUGGESTIONS
+        place = place_of(desired.obj, kind, problem) if looked_for else ""
+        yield _unknown(desired, problem, sure=sure, place=place)
     wrong = wrongly_typed(kind, desired.obj)
     document, subject = desired.document, str(desired.key)
     yield from (shape(document, subject, desired.obj, problem) for problem in wrong)
@@ -172,7 +180,7 @@ def check_object(
             yield from in_place_problems(desired, old, gates)
 
 
-def _unknown(desired: Desired, problem: Problem, *, sure: bool) -> Finding:
+def _unknown(desired: Desired, problem: Problem, *, sure: bool, place: str) -> Finding:
     *parent, name = problem.path
     if len(parent) > 0 and problem.path[0] != "metadata" and tells(desired, problem.path):
         return _unknown_in_secret(desired, problem)
@@ -181,6 +189,8 @@ def _unknown(desired: Desired, problem: Problem, *, sure: bool) -> Finding:
     instead = instead_of_field(desired.key.kind, problem.path) if desired.key.group == GROUP else ""
     if instead:
         hint = next_ = instead
+    elif place:
+        hint, next_ = f"is it a field of {place}?", f"move it to {place}, or take it out"
     elif sure:
         next_ = f"gitkruise validate --fix {desired.document.file}     (renames it)"
     return Finding(
