@@ -229,7 +229,8 @@ def _git_lines(answer: Why, m: Managed, records: Records, now: datetime) -> Iter
         from gitkruise.gitops.inspect.unit_objects import UNRECORDED, record_it  # noqa: PLC0415  the model
 
         yield f"git      {UNRECORDED}"
-        yield f"next     {record_it(records.elsewhere)}"
+        if records.elsewhere:
+            yield f"next     {record_it(records.elsewhere)}"
     if answer.step is not None:
         asked, step = answer.step.asked, answer.step
         amount = "all" if asked == step.replicas else f"{asked} of {step.replicas}"
