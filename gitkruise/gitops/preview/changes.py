@@ -29,7 +29,7 @@ from gitkruise.planner.sync.autoscale import sized_as
 from gitkruise.planner.sync.canary_pause import paused_fields
 from gitkruise.planner.sync.diff import all_differences, owned_differences, sorted_fields
 from gitkruise.planner.sync.drift import differences, drop_fields, ignored_paths, leaves_fields
-from gitkruise.planner.sync.field_owners import given_up, read_managed
+from gitkruise.planner.sync.field_owners import given_up, marks_are_ours, read_managed
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj, ObjectKey, split_api_version
 from gitkruise.wire.primitives.paths import get
@@ -151,7 +151,8 @@ def _held_against(
         fields = sorted_fields((*fields, *asked, *removed))
     same = ChangeKind.CONFIGURE if fields else ChangeKind.UNCHANGED
     other = bool(fields) and (applied or change.kind is ChangeKind.UNCHANGED)
-    pending = other and not applied and bool(annotation(there, DIGEST))
+    sent = bool(annotation(there, DIGEST)) and marks_are_ours(read_managed(seen.managed))
+    pending = other and not applied and sent
     drift = other and not pending
     return replace(change, kind=same, fields=fields, before=there, drift=drift, pending=pending)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -27,16 +27,17 @@ from gitkruise.gitops.status.health_checks import HealthChecks
 from gitkruise.gitops.status.observer import Observation, Observer
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
-from gitkruise.model.gitops.change import Desired, DesiredSet, Path, SyncSnapshot
+from gitkruise.model.gitops.change import Desired, DesiredSet, Live, Path, SyncSnapshot
 from gitkruise.model.gitops.config import Unit, duration
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.planner.sync.annotations import COMMIT, annotation, unit_label
+from gitkruise.planner.sync.annotations import COMMIT, Marks, annotation, unit_label
 from gitkruise.planner.sync.autoscale import REPLICAS
 from gitkruise.planner.sync.canary_pause import awaits_canary
 from gitkruise.planner.sync.diff import kept_differences
 from gitkruise.planner.sync.drift import Memo
-from gitkruise.planner.sync.ownership import withheld
+from gitkruise.planner.sync.field_owners import marks_are_ours, read_managed
+from gitkruise.planner.sync.ownership import is_applied, withheld
 from gitkruise.planner.sync.plan import apply_ignores, overtaken
 from gitkruise.planner.sync.prune import leaving
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -81,6 +82,7 @@ class UnitCluster:
         self._ignore = ignore_rules(unit.spec.drift)
         self._settled: dict[ObjectKey, frozenset[Path]] = {}
         self._watched: frozenset[ObjectKey] = frozenset()
+        self._marks: dict[ObjectKey, tuple[Obj, Marks]] = {}  # of objects as they were applied
         self.memo: Memo = {}
 
     # Observing ------------------------------------------------------------------------------
@@ -91,10 +93,37 @@ class UnitCluster:
         versions = {d.key: d.version for d in desired.objects}
         versions |= dict.fromkeys(self._pruning.gone(versions, live.store), "")
         seen = self._observer.look(versions, self._around.clock.now())
+        seen = replace(seen, live=dict(self._as_marked(seen.live, desired)))
         self._watched = frozenset(versions)
         owners = frozenset(found.obj["metadata"]["uid"] for found in seen.live.values())
         live.changes.watch(self._unit.id, self._watched | owners | seen.owners | {WATCHES})
         return seen
+
+    def _as_marked(
+        self, live: Mapping[ObjectKey, Live], desired: DesiredSet
+    ) -> Iterator[tuple[ObjectKey, Live]]:
+        """Yield the live objects with our last marks, where another manager wrote over them.
+
+        What it wrote there is no state that was applied, and no news in git.
+        """
+        wanted = desired.by_key()
+        for key, found in live.items():
+            d, known = wanted.get(key), self._marks.get(key)
+            if d is None or (known is not None and known[0] is found.obj):
+                yield key, found
+                continue
+            marks = Marks.of(found.obj)
+            if is_applied(d, found.obj, self.label):
+                self._marks[key] = found.obj, marks
+            elif (
+                known is not None
+                and (known[1].uid, known[1].digest) == (marks.uid, d.digest)
+                and not marks_are_ours(read_managed(found.managed))
+            ):
+                ours = known[1].on(found.obj)
+                yield key, replace(found, obj=ours, rewritten=(known[1].over(marks),))
+                continue
+            yield key, found
 
     async def weigh(self, desired: DesiredSet) -> tuple[Observation, tuple[Finding, ...]]:
         """Observe with the unit's own health checks, whose findings are the second part."""
@@ -225,4 +254,5 @@ class UnitCluster:
         lost = {d.key: lost_fields(d.obj, catalog) for d in desired.objects}
         self._settled = {k: self._settled.get(k, paths) for k, paths in lost.items()}
         self.memo = {k: v for k, v in self.memo.items() if k in keys}
+        self._marks = {k: v for k, v in self._marks.items() if k in keys}
         self._observer.forget({*keys, *self._pruning.inventory})

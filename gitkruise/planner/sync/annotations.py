@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from gitkruise.model.gitops.change import Desired
+from gitkruise.model.gitops.change import MISSING, Desired, FieldChange
 from gitkruise.model.workloads.conditions import STALLED_NOTE
 from gitkruise.wire.primitives.gojson import compact
 from gitkruise.wire.primitives.names import Obj
@@ -28,7 +29,8 @@ CONSENTS: Final = (APPROVE, ACCEPT_REWRITE)  # approvals of people, outside the 
 # On a Unit or GitSource: reconcile now. Any new value is a new request.
 RECONCILE_AT: Final = "gitkruise.io/reconcile-at"
 _RECONCILE_AT: Final = (RECONCILE_AT, "reconcile.fluxcd.io/requestedAt")
-OURS: Final = frozenset({UNIT_REF, COMMIT, PATH, DIGEST, ARTIFACT, ROLLOUT, PLAN, STALLED_NOTE})
+_APPLIED: Final = (UNIT_REF, COMMIT, PATH, DIGEST, ARTIFACT, PLAN)  # with the object itself
+OURS: Final = frozenset({*_APPLIED, ROLLOUT, STALLED_NOTE})
 
 HOLD: Final = "gitkruise.io/hold"  # until when the object is left alone, and why
 HEALTH: Final = "gitkruise.io/health"  # Ignore, or when the object is well, in CEL
@@ -98,6 +100,43 @@ def marked(
     with_labels: Obj = put(desired.obj, ("metadata", "labels"), labels)
     applied: Obj = put(with_labels, ("metadata", "annotations"), annotations)
     return applied
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Our label and annotations on one live object, as an apply wrote them."""
+
+    uid: str
+    label: str
+    notes: tuple[tuple[str, str], ...]
+
+    @property
+    def digest(self) -> str:
+        """The digest that it was applied with; "" without one."""
+        return dict(self.notes).get(DIGEST, "")
+
+    @classmethod
+    def of(cls, live: Obj) -> Marks:
+        """Return those of a live object."""
+        meta = live["metadata"]
+        found = meta.get("annotations") or {}
+        notes = tuple((name, found[name]) for name in _APPLIED if name in found)
+        return cls(meta["uid"], (meta.get("labels") or {}).get(UNIT, ""), notes)
+
+    def over(self, live: Marks) -> FieldChange:
+        """Return what brings these back over those of a live object: the label, or the digest."""
+        path, before, after = ("annotations", DIGEST), live.digest, self.digest
+        if live.label != self.label:
+            path, before, after = ("labels", UNIT), live.label, self.label
+        return FieldChange(path=("metadata", *path), before=before or MISSING, after=after)
+
+    def on(self, live: Obj) -> Obj:
+        """Return a live object with these marks instead of its own."""
+        meta = live["metadata"]
+        others = {k: v for k, v in (meta.get("annotations") or {}).items() if k not in _APPLIED}
+        labels = {**(meta.get("labels") or {}), UNIT: self.label}
+        annotations = {**others, **dict(self.notes)}
+        return {**live, "metadata": {**meta, "labels": labels, "annotations": annotations}}
 
 
 def bare(obj: Obj) -> Obj:

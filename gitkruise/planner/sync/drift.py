@@ -64,10 +64,13 @@ def differences(d: Desired, live: Live, catalog: Catalog, memo: Memo) -> tuple[F
         return before[2]
     kind = catalog.by_kind(d.key.group, d.version, d.key.kind)
     found = owned_differences(d.obj, live.obj, kind.schema if kind else None)
+    named = d.obj
+    if not found and live.rewritten:
+        found, named = live.rewritten, live.obj
     if found:
         entries = read_managed(live.managed)
         found = tuple(
-            replace(change, owners=field_owners(entries, d.obj, change.path)) for change in found
+            replace(change, owners=field_owners(entries, named, change.path)) for change in found
         )
     memo[d.key] = (d, live.obj, found)
     return found

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from gitkruise.model.gitops.change import MISSING, FieldChange, Path
-from gitkruise.planner.sync.annotations import MANAGER
+from gitkruise.planner.sync.annotations import DIGEST, MANAGER, UNIT
 from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
 
 _DEFAULTS: Final = {"protocol": "TCP"}  # of list keys that git may leave out
 
@@ -39,6 +40,18 @@ def field_owners(entries: Sequence[Obj], obj: Obj, path: Path) -> tuple[FieldOwn
         if entry.get("manager") != MANAGER and _covers(entry.get("fieldsV1"), obj, path)
     ]
     return tuple(sorted(found, key=lambda owner: owner.time, reverse=True))
+
+
+def marks_are_ours(entries: Sequence[Obj]) -> bool:
+    """Return whether the marks of an object are as an apply of gitkruise wrote them.
+
+    `kubectl rollout undo` brings back the annotations of an older ReplicaSet, for example. Without
+    managedFields nothing speaks against it.
+    """
+    ours = next((e.get("fieldsV1") for e in entries if _is_our_apply(e)), None)
+    meta = get(ours, "f:metadata", default={})
+    label = "f:" + UNIT in get(meta, "f:labels", default={})
+    return not entries or (label and "f:" + DIGEST in get(meta, "f:annotations", default={}))
 
 
 def given_up(entries: Sequence[Obj], desired: Obj, live: Obj) -> Iterator[FieldChange]:

@@ -12,7 +12,14 @@ from typing import Final
 
 from gitkruise.errors import Finding
 from gitkruise.model.gitops.change import Desired, Owner, SyncSnapshot
-from gitkruise.planner.sync.annotations import UNIT, UNIT_REF, annotation, create_only, untouched
+from gitkruise.planner.sync.annotations import (
+    DIGEST,
+    UNIT,
+    UNIT_REF,
+    annotation,
+    create_only,
+    untouched,
+)
 from gitkruise.printable import shown
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
@@ -28,6 +35,11 @@ class Standing(StrEnum):
     SHARED = "shared"  # another unit's commit contains it too
     HELD = "held"  # another unit owns it, and git does not state a handover
     STRANGE = "strange"  # its owner is not among the known units
+
+
+def is_applied(desired: Desired, live: Obj, mark: str) -> bool:
+    """Return whether a live object has the marks of an apply of `desired` for the unit `mark`."""
+    return mark_of(live) == mark and annotation(live, DIGEST) == desired.digest
 
 
 def mark_of(obj: Obj) -> str:

@@ -14,7 +14,7 @@ from gitkruise.model.gitops.change import (
     SyncSnapshot,
     WaitingObject,
 )
-from gitkruise.planner.sync.annotations import DIGEST, UNIT, annotation, create_only, untouched
+from gitkruise.planner.sync.annotations import create_only, untouched
 from gitkruise.planner.sync.apply_order import FIRST, place_of
 from gitkruise.planner.sync.drift import Memo, drift_of, drop_fields, fights, ignored, split_change
 from gitkruise.planner.sync.hooks import (
@@ -26,7 +26,7 @@ from gitkruise.planner.sync.hooks import (
     hooks_step,
     plan_mark,
 )
-from gitkruise.planner.sync.ownership import conflict_in, withheld
+from gitkruise.planner.sync.ownership import conflict_in, is_applied, withheld
 from gitkruise.planner.sync.prune import choose_prunes
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
@@ -166,14 +166,9 @@ def overtaken(d: Desired, s: SyncSnapshot) -> bool:
     return _unsent(d, s)
 
 
-def _applied(d: Desired, live: Live, s: SyncSnapshot) -> bool:
-    label = (live.obj["metadata"].get("labels") or {}).get(UNIT)
-    return label == s.unit_label and annotation(live.obj, DIGEST) == d.digest
-
-
 def _unsent(d: Desired, s: SyncSnapshot) -> bool:
     live = s.live.get(d.key)
-    return live is None or not _applied(d, live, s)
+    return live is None or not is_applied(d, live.obj, s.unit_label)
 
 
 def _left_alone(d: Desired, live: Live | None, s: SyncSnapshot) -> bool:
@@ -242,7 +237,7 @@ def _behind(objects: Iterable[Desired], s: SyncSnapshot) -> list[WaitingObject]:
 
 def _drift_of(d: Desired, s: SyncSnapshot, catalog: Catalog, memo: Memo) -> ObjectChange | None:
     live = s.live.get(d.key)
-    if live is None or d.hook or d.key in s.claimed or not _applied(d, live, s):
+    if live is None or d.hook or d.key in s.claimed or not is_applied(d, live.obj, s.unit_label):
         return None
     if _left_alone(d, live, s):
         return None

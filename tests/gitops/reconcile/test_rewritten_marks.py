@@ -1,0 +1,121 @@
+"""Another writer changes the marks of an applied object, as `kubectl rollout undo` does: drift."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from gitkruise.gitops.status.reader import interventions
+from gitkruise.planner.sync.annotations import COMMIT, DIGEST, UNIT, UNIT_REF, annotation
+from gitkruise.wire.primitives.names import Obj
+from tests.gitops.stage import STATUS, MakeStage, Stage, config_map
+
+pytestmark = pytest.mark.slow
+
+SLOW: Final = config_map("settings", mode="slow")
+FAST: Final = config_map("settings", mode="fast")
+
+
+def with_notes(obj: Obj, **notes: dict[str, str]) -> dict[str, Any]:
+    """Return an object with labels or annotations."""
+    return {**obj, "metadata": {**obj["metadata"], **notes}}
+
+
+async def two_commits(stage: Stage) -> tuple[str, dict[str, str]]:
+    """Apply two contents and a commit beside; return the second commit, and the first marks."""
+    await stage.push(SLOW, message="slow")
+    await stage.rest()
+    first = dict(live(stage)["metadata"]["annotations"])
+    second = await stage.push(FAST, message="fast")
+    await stage.rest()
+    await stage.push(FAST, config_map("other", a="b"), message="beside")
+    await stage.rest()
+    return second, first
+
+
+def live(stage: Stage) -> dict[str, Any]:
+    """Return the live object."""
+    found: dict[str, Any] | None = stage.get("ConfigMap", "settings")
+    assert found is not None
+    return found
+
+
+def said(stage: Stage) -> list[tuple[str, str]]:
+    """Return reason and words of the recorded interventions."""
+    return [(one.reason, one.text) for one in interventions(stage.repository, STATUS)]
+
+
+def test_content_and_marks_of_an_older_commit_are_put_back_with_their_fields(
+    staged: MakeStage,
+) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            second, first = await two_commits(stage)
+            stage.meddle(with_notes(SLOW, annotations=first), manager="kubectl")
+            await stage.rest()
+            assert live(stage)["data"] == {"mode": "fast"}
+            assert annotation(live(stage), COMMIT) == second, "not the commit beside"
+            assert stage.state == "Done"
+
+    stage.play(script)
+    words = "put back as git says: data.mode slow → fast (set by kubectl)"
+    assert said(stage) == [("DriftCorrected", words)]
+
+
+def test_they_stay_where_drift_is_only_detected(staged: MakeStage) -> None:
+    stage = staged(drift={"mode": "detect"})
+
+    async def script() -> None:
+        async with stage.running():
+            second, first = await two_commits(stage)
+            stage.meddle(with_notes(SLOW, annotations=first), manager="kubectl")
+            await stage.rest()
+            assert live(stage)["data"] == {"mode": "slow"}
+            assert [(d.field, d.live, d.manager) for d in stage.record.drift] == [
+                ("data.mode", "slow", "kubectl")
+            ]
+            assert stage.state == "Drifted"
+            (told,) = [o for o in stage.record.objects if o.key.name == "settings"]
+            assert told.commit == second
+            await stage.push(config_map("settings", mode="faster"), message="faster")
+            await stage.rest()
+            assert live(stage)["data"] == {"mode": "faster"}, "git moved"
+            assert stage.state == "Done"
+
+    stage.play(script)
+
+
+MARKS: Final = {
+    "digest": (
+        with_notes(FAST, annotations={DIGEST: "sha256:0"}),
+        f"metadata.annotations.{DIGEST} sha256:0",
+    ),
+    "label": (with_notes(FAST, labels={UNIT: "mine"}), f"metadata.labels.{UNIT} mine"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("theirs", "field"), MARKS.values(), ids=MARKS)
+def test_marks_alone_are_put_back(staged: MakeStage, theirs: dict[str, Any], field: str) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            second, _ = await two_commits(stage)
+            before = live(stage)["metadata"]
+            stage.meddle(theirs, manager="kubectl")
+            await stage.rest()
+            after = live(stage)["metadata"]
+            assert (after["annotations"], after["labels"]) == (
+                before["annotations"], before["labels"]
+            )  # fmt: skip
+            assert annotation(live(stage), COMMIT) == second
+            assert annotation(live(stage), UNIT_REF) == "shop/web"
+
+    stage.play(script)
+    ((reason, words),) = said(stage)
+    assert reason == "DriftCorrected"
+    assert words.startswith(f"put back as git says: {field} → ")
+    assert words.endswith("(set by kubectl)")
