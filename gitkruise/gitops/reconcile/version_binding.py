@@ -13,6 +13,7 @@ from typing import Final
 from gitkruise.errors import AlreadyExists, ApiError, Conflict, NotFound
 from gitkruise.kube.client.transport import Transport
 from gitkruise.planner.sync.annotations import COMMIT, annotation
+from gitkruise.planner.sync.field_owners import marks_are_ours
 from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get, put
@@ -51,6 +52,8 @@ async def renewed(transport: Transport, request: ApiRequest, live: Obj | None) -
         if live is not None:
             raise Conflict("it was deleted meanwhile") from None
         return request
+    if not marks_are_ours(get(present, "metadata", "managedFields", default=())):
+        return bound(request, present)
     expected = {annotation(request.body, COMMIT), annotation(live, COMMIT) if live else ""}
     applied = annotation(present, COMMIT)
     if applied and applied not in expected:

@@ -37,7 +37,7 @@ from gitkruise.model.workloads.labels import DAEMONSET, SIDECARSET
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.report.rollout_steps import begin_step, observe_step
 from gitkruise.planner.report.summary import summarize
-from gitkruise.planner.sync.annotations import COMMIT, annotation
+from gitkruise.planner.sync.annotations import COMMIT, DIGEST, annotation
 from gitkruise.planner.sync.diff import all_differences, owned_differences
 from gitkruise.printable import many
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -245,9 +245,12 @@ class Reporter:
     ) -> None:
         """Record that one object was applied; a rollout gets a step for the commit.
 
-        `live` is the object before, `was` what git wanted before as far as we know.
+        `live` is the object before, `was` what git wanted before as far as we know. A correction
+        of drift is no step: no commit asked for it.
         """
         if desired.key.group_kind not in ROLLOUTS:
+            return
+        if live is not None and annotation(live, DIGEST) == desired.digest:
             return
         if live is None:
             sized = desired.key.group_kind not in {SIDECARSET, DAEMONSET}
@@ -257,7 +260,7 @@ class Reporter:
             text = summarize(all_differences(was, desired.obj, None), desired.obj)
         else:
             text = summarize(owned_differences(desired.obj, live, None), desired.obj)
-        self._begun[desired.key] = (built.causal, text or "put back as git says")
+        self._begun[desired.key] = (built.causal, text or "taken over")
 
     def observed(
         self,

@@ -9,7 +9,7 @@ import pytest
 from gitkruise.gitops.status.reader import interventions
 from gitkruise.planner.sync.annotations import COMMIT, DIGEST, UNIT, UNIT_REF, annotation
 from gitkruise.wire.primitives.names import Obj
-from tests.gitops.stage import STATUS, MakeStage, Stage, config_map
+from tests.gitops.stage import STATUS, MakeStage, Stage, config_map, web
 
 pytestmark = pytest.mark.slow
 
@@ -39,6 +39,12 @@ def live(stage: Stage) -> dict[str, Any]:
     found: dict[str, Any] | None = stage.get("ConfigMap", "settings")
     assert found is not None
     return found
+
+
+def steps(stage: Stage) -> list[tuple[str, str, str, int]]:
+    """Return subject, change, revision and pods of each step of the rollout."""
+    ((_, found),) = stage.record.steps
+    return [(one.commit.subject, one.change, one.revision, one.updated) for one in found]
 
 
 def said(stage: Stage) -> list[tuple[str, str]]:
@@ -84,6 +90,34 @@ def test_they_stay_where_drift_is_only_detected(staged: MakeStage) -> None:
             await stage.rest()
             assert live(stage)["data"] == {"mode": "faster"}, "git moved"
             assert stage.state == "Done"
+
+    stage.play(script)
+
+
+def test_a_correction_is_no_step_of_a_later_commit(staged: MakeStage) -> None:
+    stage = staged()
+    old, new = web("app:v1"), web("app:v2")
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(old)
+            await stage.rest()
+            await stage.push(new, message="v2")
+            await stage.rest()
+            await stage.push(new, SLOW, message="beside")
+            await stage.rest()
+            before = steps(stage)
+            stage.meddle(old, manager="kubectl")
+            await stage.rest()
+            assert stage.images() == ["app:v2"] * 4
+            assert steps(stage) == before
+        stage.meddle(old, manager="kubectl")
+        stage.start_over()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest()
+            assert stage.images() == ["app:v2"] * 4
+            assert steps(stage) == before
 
     stage.play(script)
 
