@@ -11,7 +11,7 @@ from typing import Final
 from gitkruise.admission.conversion.registry import convert
 from gitkruise.errors import Finding, Forbidden, NotFound, Severity
 from gitkruise.gitops.preview.inputs import PlanSide
-from gitkruise.gitops.reconcile.applier import Applier, Sent
+from gitkruise.gitops.reconcile.applier import Applier, ApplyFacts, Sent
 from gitkruise.gitops.reconcile.preflight import brought, refusals
 from gitkruise.gitops.reconcile.preflight import testable as can_be_tried
 from gitkruise.kube.client.discovery import listed
@@ -197,7 +197,8 @@ class DryRun:
 
     async def _send(self, unit: Unit, objects: Sequence[Desired], target: PlanSide) -> list[Sent]:
         label = unit_label(self.cluster, unit.id)
-        applier = Applier(self.transport, unit, label, target.commit, gates=self.gates)
+        facts = ApplyFacts(gates=self.gates)
+        applier = Applier(self.transport, unit, label, target.commit, facts=facts)
         there = {d.key: self.live[d.key] for d in objects if d.key in self.live}
         return await applier.send(objects, there, self.catalog, dry_run=True)
 

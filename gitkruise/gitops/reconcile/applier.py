@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gitkruise.errors import (
@@ -39,21 +39,20 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import (
     ARTIFACT,
     COMMIT,
-    DIGEST,
     MANAGER,
     PATH,
-    annotation,
+    Marks,
     create_only,
     marked,
 )
 from gitkruise.planner.sync.autoscale import sized_as
 from gitkruise.planner.sync.canary_pause import as_sent, by_canary, held_back, set_by_canary
-from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import APPLY_PATCH, JSON, ApiReply, ApiRequest
 
+_CREATED: Final = 201  # HTTP
 TRIES: Final = 5  # of one request that meets writes of others
 _SYSTEM: Final = SystemClock()
 _NAMESPACE: Final = GroupKind("", "Namespace")
@@ -76,6 +75,7 @@ class Sent:
 
     desired: Desired
     reply: Obj | None = None
+    created: bool = False  # there was no such object
     finding: Finding | None = None
     retry: bool = False  # the same request may go through later
     unserved: bool = False  # no API serves its kind
@@ -84,11 +84,21 @@ class Sent:
     taken: tuple[str, ...] = ()  # managers that had set the object, or fields of it, before
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyFacts:
+    """Facts of the cluster. `steered`: gitkruise leads Deployments to their canaries; `restored`
+    are the marks of objects that may be put back."""
+
+    gates: Gates = Gates()
+    autoscaled: frozenset[ObjectKey] = frozenset()
+    steered: bool = False
+    restored: Mapping[ObjectKey, Marks] = field(default_factory=dict)
+
+
 class Applier:
     """Applies objects of one unit at one commit. `label` is the unit's label value.
 
-    `steered`: gitkruise leads Deployments of the cluster to their canaries. Requests use a version
-    that the cluster serves; replies are in git's version.
+    Requests use a version that the cluster serves; replies are in git's version.
     """
 
     def __init__(
@@ -98,14 +108,11 @@ class Applier:
         label: str,
         commit: GitCommit,
         *,
-        gates: Gates = Gates(),
-        autoscaled: frozenset[ObjectKey] = frozenset(),
-        steered: bool = False,
+        facts: ApplyFacts = ApplyFacts(),
         clock: Clock = _SYSTEM,
     ) -> None:
         self._transport, self._unit, self._label, self._commit = transport, unit, label, commit
-        self._clock = clock
-        self._gates, self._autoscaled, self._steered = gates, autoscaled, steered
+        self._clock, self._facts = clock, facts
         self._slots = asyncio.Semaphore(unit.spec.apply.concurrency)
 
     async def send(
@@ -154,8 +161,8 @@ class Applier:
         dialect = dialect_of(d, catalog)
         if dialect is None:
             return Sent(desired=d, finding=not_served(d, catalog), retry=True, unserved=True)
-        asked = sized_as(d, live) if live is not None and d.key in self._autoscaled else d
-        if live is not None and by_canary(asked, live, steered=self._steered):
+        asked = sized_as(d, live) if live is not None and d.key in self._facts.autoscaled else d
+        if live is not None and by_canary(asked, live, steered=self._facts.steered):
             asked, refused = await self._paused(asked, live, dialect, dry_run=dry_run)
             if refused is not None:
                 return refused
@@ -179,7 +186,7 @@ class Applier:
             resource=dialect.kind.ref,
             namespace=d.key.namespace,
             name=d.key.name,
-            body=dialect.outgoing(self._body(d, live), live, self._gates),
+            body=dialect.outgoing(self._body(d, live), live, self._facts.gates),
             content_type=APPLY_PATCH,
             params={
                 "fieldManager": MANAGER,
@@ -212,19 +219,16 @@ class Applier:
             reply = await self._transport.send(forced)
         except ApiError:
             return await self._attempt(d, request, live)
-        return Sent(desired=d, reply=reply.body)
+        return Sent(desired=d, reply=reply.body, created=reply.status == _CREATED)
 
     def _body(self, d: Desired, live: Obj | None) -> Obj:
         """Return the body; unchanged content of the unit keeps its commit and path, so a new HEAD
-        causes no write."""
+        causes no write, and a correction names the commit that it restores."""
         commit, path, artifact = self._commit.id, str(d.document), self._commit.artifact
-        if (
-            live is not None
-            and mark_of(live) == self._label
-            and annotation(live, DIGEST) == d.digest
-        ):
-            commit, path = annotation(live, COMMIT) or commit, annotation(live, PATH)
-            artifact = annotation(live, ARTIFACT)
+        marks = Marks.of(live) if live is not None else self._facts.restored.get(d.key)
+        if marks is not None and (marks.label, marks.digest) == (self._label, d.digest):
+            commit, path = marks.note(COMMIT) or commit, marks.note(PATH)
+            artifact = marks.note(ARTIFACT)
         return marked(
             d, unit=self._unit.id, label=self._label, commit=commit, path=path, artifact=artifact
         )
@@ -243,7 +247,9 @@ class Applier:
         try:
             reply = await self._settled(request, live)
         except ApplyConflict as error:
-            if d.key in self._autoscaled and all(c.field == _SIZE for c in error.details.causes):
+            if d.key in self._facts.autoscaled and all(
+                c.field == _SIZE for c in error.details.causes
+            ):
                 why = Finding(code="GK4102", message=f"{d.key}: its size changed meanwhile")
                 return Sent(desired=d, finding=why, retry=True)
             ends_pause = _ends_pause(error, live)
@@ -260,7 +266,7 @@ class Applier:
             return Sent(desired=d, present=True)
         except ApiError as error:
             return self._refused(d, error)
-        return Sent(desired=d, reply=reply.body)
+        return Sent(desired=d, reply=reply.body, created=reply.status == _CREATED)
 
     async def _settled(self, request: ApiRequest, live: Obj | None) -> ApiReply:
         """Return the reply to a request that may collide with other writes; raises the last

@@ -20,7 +20,7 @@ from gitkruise.kube.client.events import Recorder, Subject
 from gitkruise.model.gitops.change import Live, ObjectChange
 from gitkruise.model.planning.plan import Event
 from gitkruise.model.workloads.labels import CLONESET
-from gitkruise.planner.sync.annotations import PLAN, UNIT_REF, annotation
+from gitkruise.planner.sync.annotations import PLAN, UNIT, UNIT_REF, annotation
 from gitkruise.planner.sync.prune import HOLDS_DATA, holds_data
 from gitkruise.printable import listing, shown
 from gitkruise.wire.primitives.log_line import log_line
@@ -34,6 +34,7 @@ Journal: TypeAlias = Callable[[ObjectKey, str, str], None]  # (object, reason, t
 _FIELDS_MAX: Final = 5  # shown of one object; the others are counted
 _NAME_MAX: Final = 80
 _DELETED: Final = "put back as git says: it was deleted"
+_UNMARKED: Final = f"put back as git says: the label {UNIT} had been removed"
 
 
 def report_applied(
@@ -64,7 +65,8 @@ def report_applied(
         elif key in corrected:
             _tell(events, unit, "DriftCorrected", _fields(corrected[key]), item.reply, journal)
         elif before is None and key in lost and not item.desired.hook:
-            _tell(events, unit, "DriftCorrected", _DELETED, item.reply, journal)
+            text = _DELETED if item.created else _UNMARKED
+            _tell(events, unit, "DriftCorrected", text, item.reply, journal)
         elif item.taken:
             names = ", ".join(map(_name, item.taken))
             _tell(events, unit, "TakenOver", f"taken over from {names}", item.reply, journal)

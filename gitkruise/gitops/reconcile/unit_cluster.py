@@ -18,7 +18,7 @@ from gitkruise.gitops.cluster.ownership import Claims
 from gitkruise.gitops.cluster.write_authority import WriteAuthority
 from gitkruise.gitops.config.dependencies import UnitStates
 from gitkruise.gitops.containment import UNREPORTED, Containment
-from gitkruise.gitops.reconcile.applier import Applier, Sent
+from gitkruise.gitops.reconcile.applier import Applier, ApplyFacts, Sent
 from gitkruise.gitops.reconcile.approval import Effect
 from gitkruise.gitops.reconcile.drift_correction import ignore_rules
 from gitkruise.gitops.reconcile.pruner import UnitPruner
@@ -113,16 +113,12 @@ class UnitCluster:
                 yield key, found
                 continue
             marks = Marks.of(found.obj)
+            if known is not None and _rewritten(found, marks, known[1], d):
+                ours = known[1].on(found.obj)
+                yield key, replace(found, obj=ours, rewritten=known[1].over(marks))
+                continue
             if is_applied(d, found.obj, self.label):
                 self._marks[key] = found.obj, marks
-            elif (
-                known is not None
-                and (known[1].uid, known[1].digest) == (marks.uid, d.digest)
-                and not marks_are_ours(read_managed(found.managed))
-            ):
-                ours = known[1].on(found.obj)
-                yield key, replace(found, obj=ours, rewritten=(known[1].over(marks),))
-                continue
             yield key, found
 
     async def weigh(self, desired: DesiredSet) -> tuple[Observation, tuple[Finding, ...]]:
@@ -224,11 +220,19 @@ class UnitCluster:
         around = self._around
         live = {d.key: found.obj for d in objects if (found := seen.live.get(d.key))}
         waits = any(d.key in live and awaits_canary(d, live[d.key]) for d in objects)
-        applier = Applier(
-            self._transport, self._unit, self.label, commit,
-            gates=around.gates, autoscaled=around.live.autoscaled.targets(), clock=around.clock,
+        facts = ApplyFacts(
+            gates=around.gates,
+            autoscaled=around.live.autoscaled.targets(),
             steered=waits and await steers_canaries(around.live.transport),
-        )  # fmt: skip
+            restored={
+                d.key: known[1]
+                for d in objects
+                if not d.hook and (known := self._marks.get(d.key)) is not None
+            },
+        )
+        applier = Applier(
+            self._transport, self._unit, self.label, commit, facts=facts, clock=around.clock
+        )
         catalog = around.live.catalog
         return await applier.send(
             objects, live, catalog, take=take, dry_run=dry_run, overtaken=stop
@@ -241,6 +245,7 @@ class UnitCluster:
         live.store.note_write(reply)
         self._pruning.inventory.add(key)
         self.rejected.forget(key)
+        self._marks.pop(key, None)
         kind = live.catalog.by_kind(key.group, desired.version, key.kind)
         kept = kept_differences(desired.obj, before, reply, kind.schema if kind else None)
         self._settled[key] = kept - {REPLICAS} if key in live.autoscaled.targets() else kept
@@ -256,3 +261,10 @@ class UnitCluster:
         self.memo = {k: v for k, v in self.memo.items() if k in keys}
         self._marks = {k: v for k, v in self._marks.items() if k in keys}
         self._observer.forget({*keys, *self._pruning.inventory})
+
+
+def _rewritten(live: Live, marks: Marks, known: Marks, desired: Desired) -> bool:
+    """Return whether another manager changed the marks of an object as git still wants it."""
+    if marks == known or (known.uid, known.digest) != (marks.uid, desired.digest):
+        return False
+    return not marks_are_ours(read_managed(live.managed))

@@ -374,7 +374,7 @@ class UnitReconciler:
         passing = []
         for item in sent:
             if item.reply is not None:
-                self._accept(item.desired, item.reply, seen)
+                self._accept(item, item.reply, seen)
             elif item.finding is not None and item.retry:
                 passing.append(item.finding)
             elif self.cluster.rejected.note(item, self._around.clock.now()):
@@ -384,10 +384,13 @@ class UnitReconciler:
         self._reporter.problem(tuple(passing))
         return not passing
 
-    def _accept(self, desired: Desired, reply: Obj, seen: Observation) -> None:
+    def _accept(self, sent: Sent, reply: Obj, seen: Observation) -> None:
+        desired = sent.desired
         before = self.cluster.accept(desired, reply, seen)
         was = d.obj if (d := self._before.get(desired.key)) else None
-        self._reporter.applied(self._need_built(), desired, before, was)
+        self._reporter.applied(
+            self._need_built(), desired, before, was, reply=reply, created=sent.created
+        )
 
     # Commits --------------------------------------------------------------------------------
 

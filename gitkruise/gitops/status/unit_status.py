@@ -37,7 +37,7 @@ from gitkruise.model.workloads.labels import DAEMONSET, SIDECARSET
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.report.rollout_steps import begin_step, observe_step
 from gitkruise.planner.report.summary import summarize
-from gitkruise.planner.sync.annotations import COMMIT, DIGEST, annotation
+from gitkruise.planner.sync.annotations import COMMIT, annotation
 from gitkruise.planner.sync.diff import all_differences, owned_differences
 from gitkruise.printable import many
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -241,25 +241,34 @@ class Reporter:
             self._change(record, self.record.state, f"{finding.code}: {finding.message}")
 
     def applied(
-        self, built: BuiltCommit, desired: Desired, live: Obj | None, was: Obj | None
+        self,
+        built: BuiltCommit,
+        desired: Desired,
+        live: Obj | None,
+        was: Obj | None,
+        *,
+        reply: Obj,
+        created: bool,
     ) -> None:
         """Record that one object was applied; a rollout gets a step for the commit.
 
-        `live` is the object before, `was` what git wanted before as far as we know. A correction
-        of drift is no step: no commit asked for it.
+        `live` is the object before, if it had our mark, and `was` what git wanted before, as far
+        as we know. A correction of drift names the commit that it restores, and is no step of
+        this one.
         """
         if desired.key.group_kind not in ROLLOUTS:
             return
-        if live is not None and annotation(live, DIGEST) == desired.digest:
+        if annotation(reply, COMMIT) != built.causal.id:
             return
-        if live is None:
+        if created:
             sized = desired.key.group_kind not in {SIDECARSET, DAEMONSET}
             pods = f", {many(desired.obj['spec'].get('replicas', 1))}" if sized else ""
             text = f"created{pods}"
         elif was is not None:
             text = summarize(all_differences(was, desired.obj, None), desired.obj)
         else:
-            text = summarize(owned_differences(desired.obj, live, None), desired.obj)
+            found = owned_differences(desired.obj, live, None) if live is not None else ()
+            text = summarize(found, desired.obj)
         self._begun[desired.key] = (built.causal, text or "taken over")
 
     def observed(

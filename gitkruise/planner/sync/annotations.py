@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from gitkruise.model.gitops.change import MISSING, Desired, FieldChange
 from gitkruise.model.workloads.conditions import STALLED_NOTE
@@ -29,7 +29,8 @@ CONSENTS: Final = (APPROVE, ACCEPT_REWRITE)  # approvals of people, outside the 
 # On a Unit or GitSource: reconcile now. Any new value is a new request.
 RECONCILE_AT: Final = "gitkruise.io/reconcile-at"
 _RECONCILE_AT: Final = (RECONCILE_AT, "reconcile.fluxcd.io/requestedAt")
-_APPLIED: Final = (UNIT_REF, COMMIT, PATH, DIGEST, ARTIFACT, PLAN)  # with the object itself
+SIGNED: Final = (UNIT_REF, COMMIT, PATH, DIGEST)  # with each object that is applied
+_APPLIED: Final = (*SIGNED, ARTIFACT, PLAN)
 OURS: Final = frozenset({*_APPLIED, ROLLOUT, STALLED_NOTE})
 
 HOLD: Final = "gitkruise.io/hold"  # until when the object is left alone, and why
@@ -113,7 +114,11 @@ class Marks:
     @property
     def digest(self) -> str:
         """The digest that it was applied with; "" without one."""
-        return dict(self.notes).get(DIGEST, "")
+        return self.note(DIGEST)
+
+    def note(self, name: str) -> str:
+        """Return the value of one of the annotations, "" without it."""
+        return dict(self.notes).get(name, "")
 
     @classmethod
     def of(cls, live: Obj) -> Marks:
@@ -121,14 +126,23 @@ class Marks:
         meta = live["metadata"]
         found = meta.get("annotations") or {}
         notes = tuple((name, found[name]) for name in _APPLIED if name in found)
-        return cls(meta["uid"], (meta.get("labels") or {}).get(UNIT, ""), notes)
+        return cls(meta.get("uid", ""), (meta.get("labels") or {}).get(UNIT, ""), notes)
 
-    def over(self, live: Marks) -> FieldChange:
-        """Return what brings these back over those of a live object: the label, or the digest."""
-        path, before, after = ("annotations", DIGEST), live.digest, self.digest
-        if live.label != self.label:
-            path, before, after = ("labels", UNIT), live.label, self.label
-        return FieldChange(path=("metadata", *path), before=before or MISSING, after=after)
+    def over(self, live: Marks) -> tuple[FieldChange, ...]:
+        """Return what brings these back over those of a live object."""
+        ours: dict[str, Any] = dict(self.notes)
+        theirs: dict[str, Any] = dict(live.notes)
+        label: Any = live.label or MISSING
+        pairs = [(("labels", UNIT), label, self.label)]
+        pairs += [
+            (("annotations", name), theirs.get(name, MISSING), ours.get(name, MISSING))
+            for name in _APPLIED
+        ]
+        return tuple(
+            FieldChange(path=("metadata", *path), before=before, after=after)
+            for path, before, after in pairs
+            if before != after
+        )
 
     def on(self, live: Obj) -> Obj:
         """Return a live object with these marks instead of its own."""

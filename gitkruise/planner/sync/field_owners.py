@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from gitkruise.model.gitops.change import MISSING, FieldChange, Path
-from gitkruise.planner.sync.annotations import DIGEST, MANAGER, UNIT
+from gitkruise.planner.sync.annotations import MANAGER, SIGNED, UNIT
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 
@@ -50,8 +50,9 @@ def marks_are_ours(entries: Sequence[Obj]) -> bool:
     """
     ours = next((e.get("fieldsV1") for e in entries if _is_our_apply(e)), None)
     meta = get(ours, "f:metadata", default={})
+    notes = get(meta, "f:annotations", default={})
     label = "f:" + UNIT in get(meta, "f:labels", default={})
-    return not entries or (label and "f:" + DIGEST in get(meta, "f:annotations", default={}))
+    return not entries or (label and all(f"f:{name}" in notes for name in SIGNED))
 
 
 def given_up(entries: Sequence[Obj], desired: Obj, live: Obj) -> Iterator[FieldChange]:

@@ -9,7 +9,9 @@ import pytest
 from gitkruise.gitops.status.reader import interventions
 from gitkruise.planner.sync.annotations import COMMIT, DIGEST, UNIT, UNIT_REF, annotation
 from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
 from tests.gitops.stage import STATUS, MakeStage, Stage, config_map, web
+from tests.worlds import SPACE
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +39,13 @@ async def two_commits(stage: Stage) -> tuple[str, dict[str, str]]:
 def live(stage: Stage) -> dict[str, Any]:
     """Return the live object."""
     found: dict[str, Any] | None = stage.get("ConfigMap", "settings")
+    assert found is not None
+    return found
+
+
+def rollout(stage: Stage) -> Obj:
+    """Return the live CloneSet."""
+    found = stage.world.get(stage.rollout.key)
     assert found is not None
     return found
 
@@ -127,6 +136,10 @@ MARKS: Final = {
         with_notes(FAST, annotations={DIGEST: "sha256:0"}),
         f"metadata.annotations.{DIGEST} sha256:0",
     ),
+    "commit": (
+        with_notes(FAST, annotations={COMMIT: "1" * 40}),
+        f"metadata.annotations.{COMMIT} 111",
+    ),
     "label": (with_notes(FAST, labels={UNIT: "mine"}), f"metadata.labels.{UNIT} mine"),
 }  # fmt: skip
 
@@ -151,5 +164,34 @@ def test_marks_alone_are_put_back(staged: MakeStage, theirs: dict[str, Any], fie
     stage.play(script)
     ((reason, words),) = said(stage)
     assert reason == "DriftCorrected"
-    assert words.startswith(f"put back as git says: {field} → ")
+    assert words.startswith(f"put back as git says: {field}")
     assert words.endswith("(set by kubectl)")
+
+
+def test_a_label_that_was_removed_is_put_back_and_no_deletion(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web())
+            await stage.rest()
+            uid, before = rollout(stage)["metadata"]["uid"], steps(stage)
+            await stage.push(web(), SLOW, message="beside")
+            await stage.rest()
+            kind = stage.world.catalog.stored(stage.rollout.key.group_kind)
+            assert kind is not None
+            body = {"metadata": {"labels": {UNIT: None}}}
+            removal = ApiRequest(
+                verb="patch", resource=kind.ref, namespace=SPACE, name="web", body=body,
+                content_type=MERGE_PATCH, params={"fieldManager": "kubectl-label"},
+            )  # fmt: skip
+            stage.world.handle(removal, stage.clock.now())
+            stage.cluster.publish()
+            await stage.rest()
+            after = rollout(stage)["metadata"]
+            assert (after["uid"], UNIT in after["labels"]) == (uid, True)
+            assert steps(stage) == before
+
+    stage.play(script)
+    words = f"put back as git says: the label {UNIT} had been removed"
+    assert said(stage) == [("DriftCorrected", words)]

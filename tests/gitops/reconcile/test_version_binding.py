@@ -12,8 +12,7 @@ from gitkruise.gitops.reconcile.applier import Applier, Sent
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.config import Unit, UnitSpec
 from gitkruise.model.gitops.document import GitCommit
-from gitkruise.planner.sync.annotations import COMMIT, DIGEST, MANAGER
-from gitkruise.planner.sync.annotations import UNIT as UNIT_LABEL
+from gitkruise.planner.sync.annotations import COMMIT, MANAGER, marked
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
@@ -58,8 +57,8 @@ class Scene:
 
     def applied(self, commit: str, *, mode: str) -> None:
         """Another gitkruise applies a commit."""
-        obj = thing("a", notes={COMMIT: commit, DIGEST: mode}, data={"mode": mode})
-        obj["metadata"]["labels"] = {UNIT_LABEL: LABEL}
+        wanted = desired(thing("a", data={"mode": mode}))
+        obj = marked(wanted, unit=UNIT.id, label=LABEL, commit=commit, path="a.yaml:1")
         self._patch(obj, APPLY_PATCH, fieldManager=MANAGER, force="true")
 
     def labelled(self) -> None:

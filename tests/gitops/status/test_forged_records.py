@@ -9,11 +9,13 @@ import pytest
 
 from gitkruise.cli.views.promotion import progress
 from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.planner.sync.annotations import MANAGER, UNIT, marked
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
 from tests.git.repos import run_git
 from tests.gitops.promoted import promoting, promotion, standing, written
 from tests.gitops.reconcile.test_hooks import AFTER, BEFORE
 from tests.gitops.stage import STATUS, MakeStage, Stage, config_map, documents, web
+from tests.planner.sync.build import desired
 from tests.worlds import SPACE
 
 pytestmark = pytest.mark.slow
@@ -302,8 +304,11 @@ def test_a_newer_live_commit_stays_while_the_newest_cannot_be_taken(staged: Make
             await stage.push(app="kind: [")
             await stage.rest()
             assert stage.state == "Rejected"
+            label = stage.get("ConfigMap", "settings")["metadata"]["labels"][UNIT]
+            theirs = desired(config_map("settings", mode="newer"))
             stage.meddle(
-                config_map("settings", {"gitkruise.io/commit": newer}, mode="newer"),
+                marked(theirs, unit="shop/web", label=label, commit=newer, path="app.yaml:1"),
+                manager=MANAGER,
             )
             await stage.rest(120)
             assert "GK3211" in {f.code for f in stage.record.findings}
