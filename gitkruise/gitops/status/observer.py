@@ -183,7 +183,9 @@ def _with_news(obj: Obj, before: CachedObject) -> Obj:
     """Return a Deployment as seen by its controller where nothing but our annotation differs from
     `before`, which it has seen: a Deployment gets a generation for each change of an annotation."""
     meta, status = obj["metadata"], obj.get("status") or {}
-    if key_of(obj).group_kind != DEPLOYMENT or meta["generation"] == status["observedGeneration"]:
+    if key_of(obj).group_kind != DEPLOYMENT or meta["uid"] != before.uid:
+        return obj
+    if meta["generation"] == status.get("observedGeneration"):
         return obj
     if _asked(obj) != _asked(before.read()):
         return obj

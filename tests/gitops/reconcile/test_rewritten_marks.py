@@ -9,9 +9,9 @@ import pytest
 from gitkruise.gitops.status.reader import interventions
 from gitkruise.planner.sync.annotations import COMMIT, DIGEST, UNIT, UNIT_REF, annotation
 from gitkruise.wire.primitives.names import Obj
-from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
 from tests.gitops.stage import STATUS, MakeStage, Stage, config_map, web
-from tests.worlds import SPACE
+from tests.worlds import SPACE, deployment
 
 pytestmark = pytest.mark.slow
 
@@ -195,3 +195,47 @@ def test_a_label_that_was_removed_is_put_back_and_no_deletion(staged: MakeStage)
     stage.play(script)
     words = f"put back as git says: the label {UNIT} had been removed"
     assert said(stage) == [("DriftCorrected", words)]
+
+
+def test_marks_that_were_forged_before_a_start_are_not_taken_for_ours(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await two_commits(stage)
+        stage.meddle(with_notes(FAST, annotations={COMMIT: "1" * 40}), manager="kubectl")
+        stage.start_over()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest()
+            stage.meddle(with_notes(FAST, annotations={COMMIT: "2" * 40}), manager="kubectl")
+            await stage.rest()
+
+    stage.play(script)
+    assert said(stage) == []
+
+
+def test_a_deployment_that_was_deleted_comes_back_without_a_crash(
+    staged: MakeStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = staged()
+    wanted = deployment(replicas=2)
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(wanted)
+            await stage.rest()
+            uid = stage.get("Deployment", "web", "apps")["metadata"]["uid"]
+            gone = ApiRequest(
+                verb="delete", resource=ResourceRef("apps", "v1", "deployments"),
+                namespace=SPACE, name="web",
+            )  # fmt: skip
+            stage.world.handle(gone, stage.clock.now())
+            stage.cluster.publish()
+            await stage.rest()
+            assert stage.get("Deployment", "web", "apps")["metadata"]["uid"] != uid
+            assert stage.state == "Done"
+
+    stage.play(script)
+    assert "crashed" not in caplog.text
+    assert "Stuck" not in [str(record.state) for record in stage.offered]
