@@ -40,6 +40,7 @@ _LOOK: Final = "run it as a user who may list gitsources, units, sinks and recei
 _LOOK_AT_LEASES: Final = "run it as a user who may get leases in kube-system"
 _LOOK_AS_ANOTHER: Final = "run it as a user who may do that"
 _SKEW_MAX: Final = timedelta(seconds=10)
+_LONG_S: Final = 24 * 3600  # a longer lease is not renewed: that of the embedded cluster
 _AT_ONCE: Final = 8
 
 
@@ -194,6 +195,8 @@ def _leader(name: str, spec: Obj, now: datetime) -> Check:
         return warn("cluster", name, said, "is gitkruise run alive, and its clock right?")
     began = parse_time(spec.get("acquireTime"))
     since = f" since {format_time(began)}" if began is not None else ""
+    if int(spec.get("leaseDurationSeconds") or 0) > _LONG_S:
+        return good("cluster", name, f"{holder}{since}, for as long as it runs")
     ago = format_duration(_whole(max(age, timedelta())))
     return good("cluster", name, f"{holder}{since}, its lease renewed {ago} ago")
 

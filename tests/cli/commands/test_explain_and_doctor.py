@@ -112,6 +112,8 @@ def test_who_applies_and_since_when(gk: Caller, cluster: Path) -> None:
     with leases(cluster, holders, "2026-01-02T03:04:05.000000Z"):
         ended = gk("doctor", "cluster", "--kubeconfig", str(cluster), "-o", "json")
     told = {i["name"]: (i["verdict"], i["message"]) for i in ended.obj["items"]}
+    assert told["controller"][1].startswith("sandbox since ")
+    assert told["controller"][1].endswith(", for as long as it runs")
     assert told["sync"][1].startswith("3 shards, its lease renewed ")
     assert told["shard 0"][0] == "good"
     assert told["shard 0"][1].startswith("box_1, its lease renewed ")
