@@ -39,6 +39,12 @@ _NODE: Final = Node(
     {"type": "object", "properties": {"apiVersion": _TEXT, "kind": _TEXT, "metadata": _META}},
     Components(dict[str, Any]().__getitem__),
 )
+_MEANT: Final = {
+    "integer": re.compile(r"-?\d{1,18}"),
+    "boolean": re.compile(r"true|false"),
+    "number": re.compile(r"-?\d{1,18}(\.\d+)?"),
+}
+_BYTES: Final = re.compile(r"(\d+(?:\.\d+)?)([KMGTPEkmgtpe])i?[Bb]")
 _BOOLEANS: Final = frozenset({"true", "false"})
 _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}")
 _VERSION: Final = re.compile(r"[a-z][a-z0-9]{0,62}")
@@ -138,6 +144,21 @@ def _advice(document: Document, value: Any, problem: Problem) -> Iterator[tuple[
         yield "next", f'quote it: "{written}"'
     elif wants_text and value is None and get(document.obj, *problem.path[:-1]):
         yield "next", "give it a text, or take the line out"
+    elif isinstance(value, str):
+        yield from _without_quotes(value, problem)
+
+
+def _without_quotes(value: str, problem: Problem) -> Iterator[tuple[str, str]]:
+    """Advice on a text where a number, a boolean or a quantity is wanted."""
+    for wanted, pattern in _MEANT.items():
+        if f"must be of type {wanted}" in problem.message and pattern.fullmatch(value):
+            yield "next", f"write it without quotes: {value}"
+    size = _BYTES.fullmatch(value) if "must be of type quantity" in problem.message else None
+    if size is not None:
+        amount, unit = size.groups()
+        unit = unit.upper()
+        decimal = "k" if unit == "K" else unit
+        yield "next", f"write {amount}{unit}i (powers of 1024) or {amount}{decimal} (of 1000)"
 
 
 def cut(message: str) -> str:

@@ -69,18 +69,25 @@ def place_of(obj: Any, kind: Kind, problem: Problem) -> str:
             return Problem(tuple(at[:length]), "", "").field or "the top"
     level = [(tuple(at), _node_at(kind.strict, at))]
     for _ in range(_DEEP):
-        level = [inside for path, node in level for inside in _inside(path, node)]
+        level = [inside for path, node in level for inside in _inside(obj, path, node)]
         fits = [path for path, node in level if _takes(node, get(obj, *path), name, value)]
         if fits:
             return Problem(fits[0], "", "").field if len(fits) == 1 else ""
     return ""
 
 
-def _inside(path: FieldPath, node: Node | None) -> Iterator[tuple[FieldPath, Node | None]]:
-    """Yield the objects that are fields of an object, with their paths."""
+def _inside(
+    obj: Any, path: FieldPath, node: Node | None
+) -> Iterator[tuple[FieldPath, Node | None]]:
+    """Yield the objects that are fields of an object, or items of its lists, with their paths."""
     for name, child in node.children() if node is not None else ():
-        if child.has_fields and (path or name != "status"):
+        if not path and name == "status":
+            continue
+        if child.has_fields:
             yield (*path, name), child
+        elif child.items is not None and child.items.has_fields:
+            listed = get(obj, *path, name, default=())
+            yield from (((*path, name, n), child.items) for n in range(len(listed)))
 
 
 def _takes(node: Node | None, there: Any, name: str | int, value: Any) -> bool:
