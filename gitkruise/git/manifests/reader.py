@@ -286,8 +286,11 @@ class _Reading:
         """Sort a file's documents: objects, our own configuration, and what is neither."""
         self.findings.extend(parsed.findings)
         for document in parsed.documents:
-            for item in self._expanded(document):
-                self._take_one(item)
+            for item in expanded(document):
+                if isinstance(item, Finding):
+                    self.findings.append(item)
+                else:
+                    self._take_one(item)
 
     def _take_one(self, document: Document) -> None:
         obj = document.obj
@@ -295,7 +298,7 @@ class _Reading:
         for name, value in (("apiVersion", api_version), ("kind", kind)):
             if not isinstance(value, str) or not value:
                 what = "is missing" if value is None else "must be text"
-                self._bad(document, "GK2001", f"{name} {what}", (name,))
+                self.findings.append(_finding(document, "GK2001", f"{name} {what}", (name,)))
                 return
         assert isinstance(api_version, str)
         group = api_version.rpartition("/")[0]
@@ -304,42 +307,41 @@ class _Reading:
         own = group == GROUP and PurePosixPath(document.file).name == CONFIG_FILE
         (self.config if own else self.documents).append(document)
 
-    def _expanded(self, document: Document) -> Iterator[Document]:
-        """The document, or the items of a List; one level."""
-        obj: object = document.obj
-        if not isinstance(obj, dict):
-            self.findings.append(no_object(document))
-            return
-        items = obj.get("items")
-        if not str(obj.get("kind")).endswith("List") or not isinstance(items, list):
-            yield document
-            return
-        if is_encrypted(obj):
-            what = "an encrypted List is not opened; encrypt its Secrets one by one"
-            self._bad(document, "GK1504", what, ("kind",))
-            return
-        for number, item in enumerate(items):
-            inner = dataclasses.replace(document, obj=item, base=("items", number))
-            if not isinstance(item, dict):
-                self._bad(inner, "GK2002", "an item of this List is not an object", ())
-            elif str(item.get("kind")).endswith("List") and "items" in item:
-                self._bad(inner, "GK2010", "a List inside a List is not read", ("kind",))
-            else:
-                yield dataclasses.replace(inner, line=inner.place().line)
 
-    def _bad(
-        self, document: Document, code: str, message: str, path: tuple[str | int, ...]
-    ) -> None:
-        place = document.place(path, label="here")
-        self.findings.append(Finding(code=code, message=message, places=(place,)))
+def expanded(document: Document) -> Iterator[Document | Finding]:
+    """Yield the document, or the items of a List, one level; a Finding for what is no object."""
+    obj: object = document.obj
+    if not isinstance(obj, dict):
+        yield _no_object(document)
+        return
+    items = obj.get("items")
+    if not str(obj.get("kind")).endswith("List") or not isinstance(items, list):
+        yield document
+        return
+    if is_encrypted(obj):
+        what = "an encrypted List is not opened; encrypt its Secrets one by one"
+        yield _finding(document, "GK1504", what, ("kind",))
+        return
+    for number, item in enumerate(items):
+        inner = dataclasses.replace(document, obj=item, base=("items", number))
+        if not isinstance(item, dict):
+            yield _finding(inner, "GK2002", "an item of this List is not an object", ())
+        elif str(item.get("kind")).endswith("List") and "items" in item:
+            yield _finding(inner, "GK2010", "a List inside a List is not read", ("kind",))
+        else:
+            yield dataclasses.replace(inner, line=inner.place().line)
 
 
-def no_object(document: Document) -> Finding:
+def _finding(document: Document, code: str, message: str, path: tuple[str | int, ...]) -> Finding:
+    place = document.place(path, label="here")
+    return Finding(code=code, message=message, places=(place,))
+
+
+def _no_object(document: Document) -> Finding:
     """GK2002 for a document that is a list, a text or a number."""
     obj: object = document.obj
     what = "a list" if isinstance(obj, list) else "plain text or a number"
-    place = document.place((), label="here")
-    return Finding(code="GK2002", message=f"the document is {what}, not an object", places=(place,))
+    return _finding(document, "GK2002", f"the document is {what}, not an object", ())
 
 
 def _hidden_or_backup(name: str) -> bool:

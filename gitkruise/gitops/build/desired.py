@@ -124,10 +124,14 @@ def _naming(document: Document) -> Iterator[Finding]:
             notes=(("why", "every sync would create another object"), ("next", "give it a name")),
         )
     elif not isinstance(name, str) or not name:
+        scalar = isinstance(name, int | float)
+        path = ("metadata", "name") if scalar else ("metadata",)
+        written = document.written(path) or name
         yield Finding(
             code="GK2005",
-            message=f"{obj['kind']} has no metadata.name",
-            places=(document.place(("metadata",)),),
+            message=f"{obj['kind']} has no metadata.name" + (" that is text" if scalar else ""),
+            places=(document.place(path),),
+            notes=(("next", f'quote it: "{written}"' if scalar else "give it a name"),),
         )
     else:
         yield from name_problems(document, split_api_version(obj["apiVersion"])[0])

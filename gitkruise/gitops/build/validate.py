@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from gitkruise.errors import BadRequest, Cause, Finding, Forbidden, InvalidObject, Problem
+from gitkruise.errors import BadRequest, Cause, Finding, Forbidden, InvalidObject, Problem, Severity
 from gitkruise.gitops.build.desired import desired_of, duplicates
 from gitkruise.gitops.build.field_types import cut, has_null, nulls, shape, untyped
 from gitkruise.gitops.build.in_place_only import REFUSAL, in_place_problems
@@ -16,6 +16,7 @@ from gitkruise.gitops.build.ordering_checks import impossible
 from gitkruise.gitops.build.redacted_findings import parse_field, tells, unquoted
 from gitkruise.gitops.build.typos import is_sure, place_of
 from gitkruise.gitops.config.other_tools import instead_of_field
+from gitkruise.kube.system.package_data import KUBERNETES
 from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import GROUP
 from gitkruise.model.gitops.document import Document
@@ -112,6 +113,50 @@ def check_documents(
     findings += [*duplicates(objects), *_clashes(_sound(judged))]
     whole = all(not finding.is_error for finding in findings)
     return objects, [*findings, *(impossible(objects) if whole else ())]
+
+
+def unknown_builtins(objects: Iterable[Desired], catalog: Catalog) -> Iterator[Finding]:
+    """Yield a warning for each object of Kubernetes' own groups whose kind the schemas lack.
+
+    Without a cluster nothing else judges it: a newer Kubernetes may serve it, and so may an older
+    one.
+    """
+    groups = {kind.group for kind in catalog.kinds() if _is_builtin(kind.group)}
+    for d in objects:
+        group, kind = d.key.group, d.key.kind
+        own = group in groups or "." not in group  # that of a custom kind has a dot
+        if own and catalog.by_kind(group, d.version, kind) is None:
+            meant = _meant(d, catalog)
+            version = ".".join(KUBERNETES)
+            yield Finding(
+                code="GK4201",
+                severity=Severity.WARNING,
+                message=f"Kubernetes {version} knows no kind {kind} ({d.obj['apiVersion']})",
+                places=(d.document.place(("apiVersion",)),),
+                notes=(
+                    (
+                        "why it matters",
+                        "a cluster that does not serve it gets nothing of the commit",
+                    ),
+                    ("next", meant or "correct kind and apiVersion"),
+                ),
+                object=str(d.key),
+            )
+
+
+def _is_builtin(group: str) -> bool:
+    return "." not in group or group.endswith(".k8s.io")
+
+
+def _meant(d: Desired, catalog: Catalog) -> str:
+    """Return how the kind is written that is known in another case, version or group."""
+    alike = [k for k in catalog.kinds() if k.kind.lower() == d.key.kind.lower()]
+    kinds = [k for k in alike if _is_builtin(k.group)]
+    best = [k for k in kinds if (k.group, k.version) == (d.key.group, d.version)] or kinds
+    if not best:
+        return ""
+    version = "/".join(filter(None, (best[-1].group, best[-1].version)))
+    return f"write apiVersion: {version}, kind: {best[-1].kind}"
 
 
 def _clashes(objects: Sequence[Desired]) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,11 @@ def validate(
     charts, values of units) and those that ignore files of a folder match are skipped;
     `gitkruise plan` validates the rendered objects.
     """
-    from gitkruise.gitops.build.validate import check_documents  # noqa: PLC0415  imports the schemas
+    from gitkruise.gitops.build.validate import (  # noqa: PLC0415  imports the schemas
+        check_documents,
+        unknown_builtins,
+        with_crds,
+    )
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
     from gitkruise.model.workloads.feature_gates import parse_gates  # noqa: PLC0415
 
@@ -78,8 +83,9 @@ def validate(
 
         unfixed = fix(lambda: _read(given)[0], catalog, namespace)
     documents, own, findings = _read(given)
-    _, found = check_documents(documents, catalog, namespace=namespace, gates=gates)
-    findings = [*unfixed, *findings, *found]
+    objects, found = check_documents(documents, catalog, namespace=namespace, gates=gates)
+    served = with_crds(catalog, documents)
+    findings = [*unfixed, *findings, *found, *unknown_builtins(objects, served)]
     _print(findings, output, objects=len(documents) + own)
     ctx.exit(1 if any(f.is_error for f in findings) else 0)
 
@@ -105,12 +111,12 @@ def _read(paths: Sequence[Path]) -> tuple[list[Document], int, list[Finding]]:
             findings += _config(parsed, file.parent)
             own += len(parsed.documents)
             continue
-        for document in parsed.documents:
-            if _is_own(document):
+        for document in _expanded(parsed):
+            if isinstance(document, Finding):
+                findings.append(document)
+            elif _is_own(document):
                 findings += _own(document)
                 own += 1
-            elif not isinstance(document.obj, dict):
-                findings.append(_no_object(document))
             else:
                 documents.append(_sealed(document) if "sops" in document.obj else document)
     return documents, own, findings
@@ -131,10 +137,10 @@ def _link(file: Path) -> Parsed:
     return Parsed((), (Finding(code=code, message=f"{file}: {why}", places=places),))
 
 
-def _no_object(document: Document) -> Finding:
-    from gitkruise.git.manifests.reader import no_object  # noqa: PLC0415  start-up budget
+def _expanded(parsed: Parsed) -> Iterator[Document | Finding]:
+    from gitkruise.git.manifests.reader import expanded  # noqa: PLC0415  start-up budget
 
-    return no_object(document)
+    return chain.from_iterable(map(expanded, parsed.documents))
 
 
 def _sealed(document: Document) -> Document:

@@ -1,0 +1,65 @@
+"""`gitkruise validate` reads files as a unit does, and names kinds that are not in Kubernetes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.cli.calls import Caller
+
+LIST: Final = """\
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: a}
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: b}
+  dta: {}
+"""
+
+
+def test_items_of_a_list_are_objects(gk: Caller, tmp_path: Path) -> None:
+    (tmp_path / "list.yaml").write_text(LIST)
+    ended = gk("validate", "list.yaml", cwd=tmp_path)
+    assert "2 objects: 1 error" in ended.out + ended.err
+    assert "list.yaml:10:3" in ended.out
+    assert 'unknown field "dta"' in ended.out
+    fixed = gk("validate", "--fix", "list.yaml", cwd=tmp_path)
+    assert fixed.code == 0
+    assert (tmp_path / "list.yaml").read_text() == LIST.replace("dta", "data")
+
+
+def test_an_encrypted_or_nested_list_is_refused_as_in_a_unit(gk: Caller, tmp_path: Path) -> None:
+    nested = LIST.replace("kind: ConfigMap", "kind: List\n  items: []", 1)
+    (tmp_path / "list.yaml").write_text(nested)
+    assert "GK2010" in gk("validate", "list.yaml", cwd=tmp_path).out
+
+
+KINDS: Final = {
+    "an old version": ("extensions/v1beta1", "Ingress", "networking.k8s.io/v1, kind: Ingress"),
+    "no version": ("v2", "ConfigMap", "v1, kind: ConfigMap"),
+    "another case": ("apps/v1", "deployment", "apps/v1, kind: Deployment"),
+    "no kind": ("v1", "ConfigMapp", ""),
+    "a custom kind": ("gateway.networking.k8s.io/v1", "Gateway", None),
+    "one of another group": ("example.com/v1", "ConfigMap", None),
+    "a known kind": ("v1", "ConfigMap", None),
+}
+
+
+@pytest.mark.parametrize(("version", "kind", "meant"), KINDS.values(), ids=KINDS)
+def test_kinds_that_kubernetes_does_not_have(
+    gk: Caller, tmp_path: Path, version: str, kind: str, meant: str | None
+) -> None:
+    text = f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n"
+    (tmp_path / "a.yaml").write_text(text)
+    ended = gk("validate", "a.yaml", cwd=tmp_path)
+    assert ended.code == 0
+    assert ("warning[GK4201]" in ended.out) is (meant is not None)
+    if meant is not None:
+        step = f"write apiVersion: {meant}" if meant else "correct kind and apiVersion"
+        assert f"next: {step}" in ended.out
