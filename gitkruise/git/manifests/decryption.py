@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from gitkruise.errors import Finding, InvalidManifests
 from gitkruise.git.manifests.reader import Manifests
-from gitkruise.git.manifests.sops import CIPHERTEXT, METADATA, Form, Sops, as_json, is_encrypted
-from gitkruise.git.parsing.documents import parse_file
+from gitkruise.git.manifests.sops import CIPHERTEXT, Form, Sops, as_json
+from gitkruise.git.parsing.documents import METADATA, is_encrypted, parse_file
 from gitkruise.git.repository.repository import Repository
 from gitkruise.model.gitops.document import Document
 from gitkruise.printable import shown

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
@@ -13,15 +12,14 @@ from gitkruise.errors import Finding, InvalidManifests, SourcePlace
 from gitkruise.git.helm.release import Release
 from gitkruise.git.helm.render import ChartRenderer
 from gitkruise.git.kustomize.remote_bases import NONE, RemoteBases
-from gitkruise.git.kustomize.render import KUSTOMIZATION_NAMES, Renderer
+from gitkruise.git.kustomize.render import Renderer
 from gitkruise.git.manifests.ignore import Ignored
-from gitkruise.git.manifests.sops import is_encrypted
-from gitkruise.git.parsing.documents import LIMITS, Parsed, too_large
+from gitkruise.git.parsing.documents import LIMITS, Parsed, expanded, finding_at, too_large
 from gitkruise.git.parsing.parse_cache import ParseCache
 from gitkruise.git.plumbing import process
 from gitkruise.git.plumbing.trees import TreeEntry, clean_path, entry_trouble
 from gitkruise.git.repository.repository import Repository
-from gitkruise.model.gitops.config import CONFIG_FILE, GROUP, RenderKind
+from gitkruise.model.gitops.config import CONFIG_FILE, GROUP, KUSTOMIZATION_NAMES, RenderKind
 from gitkruise.model.gitops.document import Document
 from gitkruise.model.gitops.record import BaseRecord
 from gitkruise.printable import shown
@@ -298,7 +296,7 @@ class _Reading:
         for name, value in (("apiVersion", api_version), ("kind", kind)):
             if not isinstance(value, str) or not value:
                 what = "is missing" if value is None else "must be text"
-                self.findings.append(_finding(document, "GK2001", f"{name} {what}", (name,)))
+                self.findings.append(finding_at(document, "GK2001", f"{name} {what}", (name,)))
                 return
         assert isinstance(api_version, str)
         group = api_version.rpartition("/")[0]
@@ -306,42 +304,6 @@ class _Reading:
             return
         own = group == GROUP and PurePosixPath(document.file).name == CONFIG_FILE
         (self.config if own else self.documents).append(document)
-
-
-def expanded(document: Document) -> Iterator[Document | Finding]:
-    """Yield the document, or the items of a List, one level; a Finding for what is no object."""
-    obj: object = document.obj
-    if not isinstance(obj, dict):
-        yield _no_object(document)
-        return
-    items = obj.get("items")
-    if not str(obj.get("kind")).endswith("List") or not isinstance(items, list):
-        yield document
-        return
-    if is_encrypted(obj):
-        what = "an encrypted List is not opened; encrypt its Secrets one by one"
-        yield _finding(document, "GK1504", what, ("kind",))
-        return
-    for number, item in enumerate(items):
-        inner = dataclasses.replace(document, obj=item, base=("items", number))
-        if not isinstance(item, dict):
-            yield _finding(inner, "GK2002", "an item of this List is not an object", ())
-        elif str(item.get("kind")).endswith("List") and "items" in item:
-            yield _finding(inner, "GK2010", "a List inside a List is not read", ("kind",))
-        else:
-            yield dataclasses.replace(inner, line=inner.place().line)
-
-
-def _finding(document: Document, code: str, message: str, path: tuple[str | int, ...]) -> Finding:
-    place = document.place(path, label="here")
-    return Finding(code=code, message=message, places=(place,))
-
-
-def _no_object(document: Document) -> Finding:
-    """GK2002 for a document that is a list, a text or a number."""
-    obj: object = document.obj
-    what = "a list" if isinstance(obj, list) else "plain text or a number"
-    return _finding(document, "GK2002", f"the document is {what}, not an object", ())
 
 
 def _hidden_or_backup(name: str) -> bool:

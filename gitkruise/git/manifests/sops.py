@@ -15,13 +15,13 @@ from typing import Any, Final, Literal, TypeAlias
 
 from gitkruise.errors import Finding, InvalidManifests, SourceFailed
 from gitkruise.git.manifests.gpg_home import agent, private_folder, run
+from gitkruise.git.parsing.documents import METADATA
 from gitkruise.git.plumbing import process
 from gitkruise.model.gitops.document import Document
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import drop, get, put
 
 Form: TypeAlias = Literal["yaml", "json"]
-METADATA: Final = "sops"
 CIPHERTEXT: Final = "ENC[AES256_GCM,"
 DECRYPT_S: Final = 20.0
 OUTPUT_MAX: Final = 4 << 20
@@ -60,11 +60,6 @@ class PrivateKeys:
         }
         age, openpgp = ("\n".join(filter(None, found)) for found in texts.values())
         return cls(age=age, openpgp=openpgp)
-
-
-def is_encrypted(obj: Any) -> bool:
-    """Return whether `obj` carries the metadata that sops writes into encrypted files."""
-    return isinstance(get(obj, METADATA, "mac"), str) if isinstance(obj, dict) else False
 
 
 def is_ciphertext(value: Any) -> bool:

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, overload
 
 import yaml
@@ -19,6 +19,7 @@ from gitkruise.git.parsing.template_text import without_actions
 from gitkruise.git.parsing.yaml_composer import Composer, Limits, Stop
 from gitkruise.model.gitops.document import Document, FieldMark, FieldPath, Spot
 from gitkruise.printable import shown
+from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.secret_names import holds_secret
 
 __all__ = ["LIMITS", "Limits", "Parsed", "parse_file"]
@@ -33,6 +34,7 @@ _WIDE: Final[tuple[tuple[bytes, str], ...]] = (
     (b"\xfe\xff", "UTF-16"),
 )
 _MARKS_KEPT: Final = 2  # documents whose positions are kept
+METADATA: Final = "sops"  # the field in which sops says how it encrypted a file
 _LFS: Final = b"version https://git-lfs.github.com/spec/"
 
 
@@ -283,3 +285,45 @@ class _Lines(Sequence[str]):
 
     def __len__(self) -> int:
         return len(self._text.lines())
+
+
+def is_encrypted(obj: Any) -> bool:
+    """Return whether `obj` carries the metadata that sops writes into encrypted files."""
+    return isinstance(get(obj, METADATA, "mac"), str) if isinstance(obj, dict) else False
+
+
+def expanded(document: Document) -> Iterator[Document | Finding]:
+    """Yield the document, or the items of a List, one level; a Finding for what is no object."""
+    obj: object = document.obj
+    if not isinstance(obj, dict):
+        yield _no_object(document)
+        return
+    items = obj.get("items")
+    if not str(obj.get("kind")).endswith("List") or not isinstance(items, list):
+        yield document
+        return
+    if is_encrypted(obj):
+        what = "an encrypted List is not opened; encrypt its Secrets one by one"
+        yield finding_at(document, "GK1504", what, ("kind",))
+        return
+    for number, item in enumerate(items):
+        inner = replace(document, obj=item, base=("items", number))
+        if not isinstance(item, dict):
+            yield finding_at(inner, "GK2002", "an item of this List is not an object", ())
+        elif str(item.get("kind")).endswith("List") and "items" in item:
+            yield finding_at(inner, "GK2010", "a List inside a List is not read", ("kind",))
+        else:
+            yield replace(inner, line=inner.place().line)
+
+
+def finding_at(document: Document, code: str, message: str, path: tuple[str | int, ...]) -> Finding:
+    """Return a finding about a field of a document."""
+    place = document.place(path, label="here")
+    return Finding(code=code, message=message, places=(place,))
+
+
+def _no_object(document: Document) -> Finding:
+    """GK2002 for a document that is a list, a text or a number."""
+    obj: object = document.obj
+    what = "a list" if isinstance(obj, list) else "plain text or a number"
+    return finding_at(document, "GK2002", f"the document is {what}, not an object", ())

@@ -12,7 +12,7 @@ from gitkruise.errors import InvalidManifests, SourcePlace
 from gitkruise.git.edit.inline_text import edit_inline
 from gitkruise.git.edit.set_field import edit_document, refused
 from gitkruise.git.kustomize.remote_bases import NONE, RemoteBases, root_of
-from gitkruise.git.kustomize.render import KUSTOMIZATION_NAMES, Renderer
+from gitkruise.git.kustomize.render import Renderer
 from gitkruise.git.manifests.reader import ParseCache
 from gitkruise.git.parsing.documents import parse_file
 from gitkruise.git.plumbing.trees import clean_path
@@ -33,7 +33,7 @@ from gitkruise.gitops.actions.kustomize_setters import (
     within,
 )
 from gitkruise.gitops.build.base_mirrors import bases_of
-from gitkruise.model.gitops.config import Unit
+from gitkruise.model.gitops.config import KUSTOMIZATION_NAMES, Unit
 from gitkruise.model.gitops.document import Document, FieldPath
 from gitkruise.wire.primitives.names import ObjectKey, is_object
 from gitkruise.wire.primitives.paths import get

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
+from pathlib import PurePosixPath
 from typing import Final, TypeVar
 
 from gitkruise.errors import Concern, Finding, InvalidManifests, PathMissing, SourceFailed
@@ -19,7 +20,7 @@ from gitkruise.gitops.build.release import about_templates, release_of
 from gitkruise.gitops.build.validate import Memo, check_documents
 from gitkruise.gitops.source.verification import Trusted, anything
 from gitkruise.model.gitops.change import Desired, DesiredSet
-from gitkruise.model.gitops.config import Unit
+from gitkruise.model.gitops.config import KUSTOMIZATION_NAMES, Unit
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import BaseRecord
 from gitkruise.model.workloads.feature_gates import Gates
@@ -28,6 +29,7 @@ from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
 
 _VALIDATE: Final = "gitkruise validate {file}"
+_RENDER: Final = "correct {file}, and try: gitkruise plan --include-dirty"  # validate skips it
 _PLAIN: Final = "commit plain files in its place, or list {file} in .gitkruiseignore"
 # What validates a file helps with none of these.
 _NEXT: Final = {"GK3011": _PLAIN, "GK3012": _PLAIN}
@@ -294,7 +296,9 @@ def with_unchanged(built: BuiltCommit, live: BuiltCommit | None) -> tuple[Findin
 
 def next_step(finding: Finding) -> str:
     """Return what to do about a finding that has a place and says nothing of that itself."""
-    return _NEXT.get(finding.code, _VALIDATE).format(file=shown(finding.places[0].file))
+    file = finding.places[0].file
+    usual = _RENDER if PurePosixPath(file).name in KUSTOMIZATION_NAMES else _VALIDATE
+    return _NEXT.get(finding.code, usual).format(file=shown(file))
 
 
 def _complete(finding: Finding, unchanged: tuple[str, str]) -> Finding:

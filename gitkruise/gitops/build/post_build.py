@@ -17,8 +17,9 @@ from gitkruise.errors import ClusterFailed, Finding, Forbidden, NotFound
 from gitkruise.git.helm.release import ReleaseInputs
 from gitkruise.git.manifests.decryption import Opener, check_kind, locked
 from gitkruise.git.manifests.reader import Manifests
-from gitkruise.git.manifests.sops import PrivateKeys, Sops, is_encrypted, sealed
+from gitkruise.git.manifests.sops import PrivateKeys, Sops, sealed
 from gitkruise.git.manifests.substitute import Value, Values, substitute
+from gitkruise.git.parsing.documents import is_encrypted
 from gitkruise.git.plumbing import process
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.base_mirrors import BaseMirrors, listed_bases

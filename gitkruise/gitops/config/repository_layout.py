@@ -10,13 +10,13 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from gitkruise.errors import InvalidManifests
-from gitkruise.git.kustomize.render import KUSTOMIZATION_NAMES, Renderer
+from gitkruise.git.kustomize.render import Renderer
 from gitkruise.git.manifests.ignore import Ignored
 from gitkruise.git.manifests.reader import PLAIN, Manifests, read_desired
 from gitkruise.git.parsing.parse_cache import ParseCache
 from gitkruise.git.plumbing.trees import clean_path
 from gitkruise.git.repository.repository import Repository
-from gitkruise.model.gitops.config import GROUP
+from gitkruise.model.gitops.config import GROUP, KUSTOMIZATION_NAMES
 from gitkruise.wire.primitives.names import GroupKind, key_of
 
 TOP: Final = "."

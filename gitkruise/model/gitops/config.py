@@ -22,6 +22,7 @@ from gitkruise.wire.primitives.times import parse_duration, parse_time
 
 GROUP: Final = OWN_GROUP
 API_VERSION: Final = OWN_API
+KUSTOMIZATION_NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 CONFIG_FILE: Final = "gitkruise.yaml"  # a configuration in a repository; read, never applied
 OCI: Final = "oci://"  # starts the address of a repository of a registry
 FOREVER: Final = datetime.max.replace(tzinfo=UTC)

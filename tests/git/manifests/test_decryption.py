@@ -10,8 +10,8 @@ import pytest
 from gitkruise.errors import SourceFailed
 from gitkruise.git.manifests.decryption import Opener, locked
 from gitkruise.git.manifests.reader import Manifests, read_desired
-from gitkruise.git.manifests.sops import PrivateKeys, Sops, is_encrypted, sealed
-from gitkruise.git.parsing.documents import parse_file
+from gitkruise.git.manifests.sops import PrivateKeys, Sops, sealed
+from gitkruise.git.parsing.documents import is_encrypted, parse_file
 from gitkruise.git.repository.repository import Repository
 from tests.git.repos import Origin
 from tests.git.sops import CANARY, ENCRYPTED, KEY, OTHER, PLAIN, program, real_folder, stand_in

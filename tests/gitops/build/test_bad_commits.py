@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gitkruise.errors import Forbidden
+from gitkruise.errors import Finding, Forbidden, SourcePlace
+from gitkruise.gitops.build.builder import next_step
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
@@ -166,3 +167,21 @@ def test_a_change_that_cannot_go_in_place_is_caught_in_both_versions(
             assert finding.places[0].label == "was info"
 
     stage.play(script)
+
+
+STEPS = {
+    "a manifest": ("GK1101", "b.yaml", "gitkruise validate a/b.yaml"),
+    "no manifest": (
+        "GK3012", "b.yaml", "commit plain files in its place, or list a/b.yaml in .gitkruiseignore"
+    ),
+    "a kustomization": (
+        "GK3404", "kustomization.yaml",
+        "correct a/kustomization.yaml, and try: gitkruise plan --include-dirty",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "file", "step"), STEPS.values(), ids=STEPS)
+def test_the_next_step_is_a_command_that_reads_the_file(code: str, file: str, step: str) -> None:
+    places = (SourcePlace(file=f"a/{file}", line=1, column=1),)
+    assert next_step(Finding(code=code, message="wrong", places=places)) == step

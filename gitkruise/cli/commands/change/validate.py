@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.document import Document
 
 SUFFIXES = {".yaml", ".yml", ".json"}
-KUSTOMIZATIONS = {"kustomization.yaml", "kustomization.yml", "Kustomization"}
 _CHART = "Chart.yaml"
 _CONFIG = "gitkruise.yaml"
 _NOT_RESOURCES = (
@@ -138,16 +137,20 @@ def _link(file: Path) -> Parsed:
 
 
 def _expanded(parsed: Parsed) -> Iterator[Document | Finding]:
-    from gitkruise.git.manifests.reader import expanded  # noqa: PLC0415  start-up budget
+    from gitkruise.git.parsing.documents import expanded  # noqa: PLC0415  start-up budget
 
     return chain.from_iterable(map(expanded, parsed.documents))
 
 
 def _sealed(document: Document) -> Document:
     """Return a document encrypted with SOPS without its values, any other as it is."""
-    from gitkruise.git.manifests.sops import is_encrypted, sealed  # noqa: PLC0415  start-up budget
+    from gitkruise.git.parsing.documents import is_encrypted  # noqa: PLC0415  start-up budget
 
-    return sealed(document) if is_encrypted(document.obj) else document
+    if not is_encrypted(document.obj):
+        return document
+    from gitkruise.git.manifests.sops import sealed  # noqa: PLC0415  start-up budget
+
+    return sealed(document)
 
 
 def _parsed(file: Path) -> Parsed:
@@ -161,9 +164,11 @@ def _parsed(file: Path) -> Parsed:
 
 def _kustomize_inputs(files: Sequence[Path]) -> set[Path]:
     """Return kustomizations, and the files they name that are not resources."""
+    from gitkruise.model.gitops.config import KUSTOMIZATION_NAMES  # noqa: PLC0415  start-up budget
+
     inputs: set[Path] = set()
     for file in files:
-        if file.name not in KUSTOMIZATIONS:
+        if file.name not in KUSTOMIZATION_NAMES:
             continue
         inputs.add(file.resolve())
         for document in _parsed(file).documents:
