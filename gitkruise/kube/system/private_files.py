@@ -12,6 +12,7 @@ from typing import Final
 from gitkruise.errors import ClusterFailed, Finding
 
 READ_MAX: Final = 4 * 2**20  # bytes of a configuration, a key, a token, a certificate
+_NOT_CREATED: Final = "it does not exist, and was not created"
 
 
 def write_private(path: Path, data: bytes) -> None:
@@ -68,11 +69,16 @@ def check_database(path: Path) -> None:
 def unusable_state(path: Path, error: Exception) -> Finding:
     """A state directory or a file in it that cannot be used."""
     why = error.strerror if isinstance(error, OSError) else None
+    there = os.path.lexists(path)
+    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        first = "free space there"
+    else:
+        first = f"remove {path}" if there else f"check that you may write to {path.parent}"
     return Finding(
         code="GK4111",
         message=f"cannot use {path} of the state directory: {why or error}",
         notes=(
-            ("unchanged", "the file was left as it is"),
-            ("next", f"remove {path}, or set GITKRUISE_STATE to another directory"),
+            ("unchanged", "it was left as it is" if there else _NOT_CREATED),
+            ("next", f"{first}, or set GITKRUISE_STATE to another directory"),
         ),
     )

@@ -29,12 +29,18 @@ ROWS: dict[str, tuple[tuple[GroupKind, ...], ApiError, bool]] = {
 
 
 class Refusing:
-    """A cluster that is empty, and answers requests for one resource with an error."""
+    """A cluster that is empty, and answers requests for one resource with an error.
+
+    `served` are the resources of its discovery pages.
+    """
 
     def __init__(self, error: ApiError, resource: str, group: str) -> None:
         self.error, self.refused = error, (group, resource)
+        self.served = [resource]
 
     async def send(self, request: ApiRequest) -> ApiReply:
+        if request.path.startswith(f"/apis/{self.refused[0]}/") and request.verb == "get":
+            return ApiReply(200, {"resources": [{"name": name} for name in self.served]})
         if (request.resource.group, request.resource.plural) == self.refused:
             raise self.error
         return ApiReply(200, {"metadata": {"resourceVersion": "1"}, "items": []})
@@ -75,6 +81,15 @@ def test_a_look_names_what_may_not_be_listed() -> None:
     survey = Survey(transport, load_catalog(), BOTH)
     asyncio.run(survey.look())
     assert survey.unread == {"statefulsets.apps.kruise.io"}
+
+
+def test_a_look_does_not_name_what_the_server_does_not_serve() -> None:
+    """An API server checks the rights first: it refuses also what it has not got."""
+    transport = refusing(ADVANCED_STATEFULSET, FORBIDDEN)
+    transport.served = ["clonesets"]
+    survey = Survey(transport, load_catalog(), BOTH)
+    asyncio.run(survey.look())
+    assert survey.unread == set()
 
 
 def test_a_kind_that_is_asked_for_alone_is_never_taken_for_empty() -> None:
