@@ -23,6 +23,7 @@ from gitkruise.kube.cache.list_watch import (
 )
 from gitkruise.kube.cache.shared import FollowedCache, SharedFeeds
 from gitkruise.kube.cache.store import StoreChange
+from gitkruise.kube.client.discovery import is_served
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.record import Rollout
@@ -176,7 +177,7 @@ class Survey:
             except ApiError as error:
                 if not self._dispensable(error, feed.group_kind):
                     raise
-                if isinstance(error, Forbidden):
+                if isinstance(error, Forbidden) and await is_served(self._transport, feed.ref):
                     self.unread.add(f"{feed.ref.plural}.{feed.ref.group}")
                 return
             state, events = step(state, ListPage(reply.body), feed)

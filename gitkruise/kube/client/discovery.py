@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from gitkruise.admission.conversion.registry import convertible
-from gitkruise.errors import ClusterFailed, Finding, InvalidObject
+from gitkruise.errors import ClusterFailed, Finding, Forbidden, InvalidObject, NotFound
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.workloads.conditions import find
 from gitkruise.wire.catalog.catalog import Catalog, Kind
@@ -32,6 +32,21 @@ async def server_version(transport: Transport) -> str:
     """The version of the API server, as "v1.34.1". Raises ApiError."""
     reply = await transport.send(ApiRequest(verb="get", resource=VERSION))
     return str(reply.body.get("gitVersion", ""))
+
+
+async def is_served(transport: Transport, ref: ResourceRef) -> bool:
+    """Return whether the API server lists a resource, to an account without any right to it.
+
+    A server that does not let this account see its resources may serve it. Raises ApiError.
+    """
+    page = ResourceRef("", "", ref.root.removeprefix("/"))
+    try:
+        reply = await transport.send(ApiRequest(verb="get", resource=page))
+    except NotFound:
+        return False
+    except Forbidden:
+        return True
+    return any(one["name"] == ref.plural for one in reply.body.get("resources") or ())
 
 
 async def served_catalog(transport: Transport, catalog: Catalog) -> Catalog:
