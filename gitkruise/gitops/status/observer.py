@@ -344,12 +344,15 @@ def unit_state(
     plan: SyncPlan | None,
     rejected: Finding | None,
     problems: Sequence[Finding],
+    *,
+    repeats: bool = False,
 ) -> tuple[State, str]:
     """Return the state of the unit and the sentence that explains it.
 
     A crash outweighs everything, then a rejected commit. Other problems make the unit Stuck, or
     Unknown when the cluster does not answer; a repository that does not answer leaves the state of
-    the live objects unchanged.
+    the live objects unchanged. What is applied `repeats` a try that the cluster refused, which is
+    one of `problems`: it is no news until it succeeds.
     """
     crash = next((f for f in problems if f.concern is Concern.PROGRAM), None)
     if crash is not None:
@@ -357,7 +360,7 @@ def unit_state(
     if rejected is not None:
         return State.REJECTED, f"{rejected.code}: {rejected.message}"
     fresh = _fresh(plan)
-    if fresh:
+    if fresh and not repeats:
         return State.ROLLING, f"applying {fresh} object{'s' if fresh > 1 else ''}"
     state = worst(o.state for o in objects)
     problem = next((f for f in problems if f.is_error), None)

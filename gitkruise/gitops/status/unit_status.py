@@ -288,7 +288,8 @@ class Reporter:
         answer = of_commit(built.desired, seen, plan)
         objects = object_records(built.desired, answer, drift)
         troubles = (*self._contained(), *refused, *blocked, *self._sourceless(), *self._problems)
-        state, message = unit_state(objects, plan, self._rejection(), troubles)
+        repeats = any(f.is_error and f.concern is Concern.CLUSTER for f in self._problems)
+        state, message = unit_state(objects, plan, self._rejection(), troubles, repeats=repeats)
         waits = self._awaits or (plan.waits if plan is not None else "")
         if suspended and due.pending and not waits:
             waits = f"the end of its suspension{suspension_details(self.unit)}"

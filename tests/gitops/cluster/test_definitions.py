@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any, Final
 
 import pytest
 
+from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.gitops.stage import MakeStage, Stage, config_map
@@ -49,5 +51,27 @@ def test_objects_of_a_deleted_definition_are_not_as_git_asks(staged: MakeStage) 
             await stage.rest(300)
             assert (stage.state, stage.record.findings) == ("Done", ())
             assert stage.get("Database", "main", "example.com")["spec"] == {"size": 1}
+
+    stage.play(script)
+
+
+def test_tries_that_fail_alike_are_told_once(staged: MakeStage) -> None:
+    """A record, a message and a log line for each try would bury what a user has to do."""
+    stage = staged()
+    states: list[State] = []
+
+    async def script() -> None:
+        define(stage, "create")
+        async with stage.running():
+            await stage.push(DATABASE, config_map("settings", mode="fast"))
+            await stage.rest()
+            stage.reporter.listen(lambda record: states.append(record.state))
+            define(stage, "delete")
+            await stage.rest(300)
+            changes = [state for state, _ in groupby(states)]
+            assert (stage.state, changes.count(State.STUCK)) == ("Stuck", 1), changes
+            define(stage, "create")
+            await stage.rest(300)
+            assert (stage.state, states[-1]) == ("Done", State.DONE)
 
     stage.play(script)
