@@ -35,7 +35,7 @@ from gitkruise.model.workloads.labels import (
     SIDECARSET,
     STATEFULSET,
 )
-from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.model.workloads.revision import REVISION
 from gitkruise.model.workloads.rollout_kinds import BEARERS
 from gitkruise.model.workloads.sidecarset_revision import REVISION_NAMESPACE
@@ -255,8 +255,11 @@ def play(
 ) -> Played:
     """Play the rollouts that `changes` start; report each change that the model rejects.
 
-    `live`: the nodes of `world` are those of a cluster.
+    `live`: the nodes of `world` are those of a cluster, if it shows any.
     """
+    if live and _hides_nodes(world):
+        world, live = world.fork(), False
+        add_nodes(world, _NODES, now)
     moved = rollouts_started(changes)
     if moved:
         moved |= _heeded(changes)
@@ -283,6 +286,13 @@ def play(
     profile = GENERAL if live and _simulated(world) else _REAL
     forecast = predict(world, writes, now, gates=gates, profile=profile, any_node=not live)
     return Played(forecast=forecast, findings=tuple(unplayed), unknown=unknown)
+
+
+def _hides_nodes(world: World) -> bool:
+    """Return whether pods run on nodes that are no objects: what these can take is not known."""
+    if world.objects(_NODE):
+        return False
+    return any(pod["spec"].get("nodeName") for pod in world.objects(POD))
 
 
 def _simulated(world: World) -> bool:

@@ -88,7 +88,16 @@ def test_a_plan_of_live_pods_knows_the_nodes() -> None:
     assert told.hold == "Stuck"
 
 
-def _copied(lab: Lab) -> Any:
+def test_a_plan_of_live_pods_knows_no_room_where_the_cluster_shows_no_nodes() -> None:
+    lab = Lab()
+    lab.apply(web({}, "app:v1"))
+    lab.run()
+    recreated = ANYWHERE["a class of priority"]
+    told = planned(_copied(lab, without="Node"), recreated, lab.now, live=True)
+    assert (told.hold, told.updated_after) == ("", REPLICAS)
+
+
+def _copied(lab: Lab, *, without: str = "") -> Any:
     transport = WorldTransport(Cluster(lab.world, lambda: lab.now))
     found = asyncio.run(rollout_objects(transport, CATALOG, [SPACE], kinds=(), served=CATALOG))
-    return live_world(found, CATALOG, Gates())
+    return live_world([obj for obj in found if obj["kind"] != without], CATALOG, Gates())
