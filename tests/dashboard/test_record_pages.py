@@ -298,7 +298,7 @@ def test_a_unit_that_cannot_be_compared_hides_no_drift_of_others(
     dashboard.table.answers["drift"] = {**compared(), "findings": [broken]}
     enter(page, dashboard, "/drift")
     page.get_by_role("button", name="Compare now").click()
-    said = "1 field differs from git: 7 objects of other units compared"
+    said = "1 field differs from git: 7 objects compared"
     expect(page.get_by_text(said)).to_be_visible()
     expect(page.get_by_text("error GK1001: broken/c.yaml")).to_contain_text("at apps/cart.yaml:3")
     assert Axe().run(page).response["violations"] == []

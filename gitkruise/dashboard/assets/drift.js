@@ -54,10 +54,9 @@ export class DriftPage {
     this.live.root.hidden = rows.length === 0;
     const hidden = found.hidden === "" ? [] : [el("p", { class: "note" }, found.hidden)];
     this.unread.replaceChildren(...found.findings.map(findingView), ...hidden);
-    const rest = found.findings.length > 0 ? " of other units" : "";
     const what = rows.length === 0 ? "nothing differs from git" : `${plural(rows.length, "field")} ${rows.length === 1 ? "differs" : "differ"} from git`;
     this.command.replaceChildren(command(found.command));
-    say(this.result, `${what}: ${plural(found.compared, "object")}${rest} compared ${moment(found.at)}`);
+    say(this.result, `${what}: ${plural(found.compared, "object")} compared ${moment(found.at)}`);
   }
 
   show() {

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -12,6 +11,7 @@ from typing import Final
 from gitkruise.errors import (
     ClusterFailed,
     DiagnosticError,
+    Finding,
     Forbidden,
     InvalidManifests,
     Severity,
@@ -29,6 +29,7 @@ from gitkruise.gitops.config.cluster_units import cluster_config
 from gitkruise.gitops.preview.changes import changes_between, with_live
 from gitkruise.gitops.preview.inputs import not_here, units_elsewhere, whole_config_at
 from gitkruise.gitops.preview.live_diff import LiveObjects, read_live, sized_workloads
+from gitkruise.gitops.reconcile.applier import not_served
 from gitkruise.gitops.reconcile.drift_correction import ignore_rules
 from gitkruise.gitops.source.ancestry import newest_of
 from gitkruise.gitops.status.observer import drift_records
@@ -80,7 +81,7 @@ async def compare(
     annotations of its objects, otherwise HEAD.
     Raises InvalidManifests, SourceFailed, ClusterFailed and ApiError.
     """
-    kinds = await _served(transport, catalog)
+    kinds, hidden = await _served(transport, catalog)
     with Repository.open(path) as repository:
         head = repository.named(revision) if revision else _head(repository)
         ref = status_branches(repository).get(cluster)
@@ -89,7 +90,7 @@ async def compare(
         if ChartCache.shared is not None:
             live = {u.unit: u.chart for u in units if u.chart}
             charts = LiveCharts(charts, ChartCache.shared, live)
-        access = ClusterAccess(transport, kinds, charts)
+        access = ClusterAccess(transport, kinds, charts, hidden)
         found: list[DriftRecord] = []
         compared: set[ObjectKey] = set()
         unread: list[DiagnosticError] = []
@@ -129,21 +130,24 @@ def _head(repository: Repository) -> str:
         return repository.resolve(branches[0])
 
 
-async def _served(transport: Transport, catalog: Catalog) -> Catalog:
-    """Return the kinds of the cluster; without the right to read its definitions those known
-    here. Raises ApiError."""
-    with suppress(Forbidden):
-        return await served_catalog(transport, catalog)
-    return catalog
+async def _served(transport: Transport, catalog: Catalog) -> tuple[Catalog, str]:
+    """Return (the kinds of the cluster, ""); without the right to read its definitions those known
+    here, and the answer of the API server. Raises ApiError."""
+    try:
+        return await served_catalog(transport, catalog), ""
+    except Forbidden as error:
+        return catalog, error.message
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """Ways to a cluster, to its kinds and to charts."""
+    """Ways to a cluster, to its kinds and to charts. `hidden` is why its definitions of kinds are
+    not known."""
 
     transport: Transport
     catalog: Catalog
     charts: Charts
+    hidden: str = ""
 
 
 async def _of_unit(
@@ -162,12 +166,13 @@ async def _of_unit(
         if newest != commit:
             wanted = await _desired(repository, unit, newest, access)
             live = await _live(wanted, access)
-    read = tuple(d for d in wanted if d.key not in live.unread)
+    apart = of_unknown_kinds(wanted, catalog, access.hidden)
+    read = tuple(d for d in wanted if d.key not in live.unread and d.key not in apart)
     sized = await sized_workloads(read, transport, catalog)
     records = differences(unit, read, live.objects, sized.keys, catalog)
     unsure = sized.findings if any(r.field == _SIZE for r in records) else ()
     refused = [replace(f, severity=Severity.ERROR) for f in (*live.findings, *unsure)]
-    return records, read, list(map(ClusterFailed, refused))
+    return records, read, [*map(ClusterFailed, refused), *map(ClusterFailed, apart.values())]
 
 
 async def _live(wanted: Sequence[Desired], access: ClusterAccess) -> LiveObjects:
@@ -184,6 +189,29 @@ async def _desired(
     if built.desired is None:
         raise InvalidManifests(*built.findings)
     return tuple(d for d in built.desired.objects if not d.hook)
+
+
+def of_unknown_kinds(
+    wanted: Iterable[Desired], catalog: Catalog, hidden: str = ""
+) -> dict[ObjectKey, Finding]:
+    """Return why objects of kinds that are not in `catalog` are not compared.
+
+    `hidden` is why the definitions of the cluster are not known.
+    """
+    return {
+        d.key: _kind_unknown(d, catalog, hidden)
+        for d in wanted
+        if catalog.stored(d.key.group_kind) is None
+    }
+
+
+def _kind_unknown(d: Desired, catalog: Catalog, hidden: str) -> Finding:
+    unchanged = ("unchanged", f"{d.key} was not compared")
+    if hidden:
+        message = f"kind {d.key.kind} ({d.obj['apiVersion']}) is not known: {hidden}"
+        return Finding(code="GK4301", message=message, notes=(unchanged,), object=str(d.key))
+    found = not_served(d, catalog)
+    return replace(found, notes=(unchanged, *(n for n in found.notes if n[0] != unchanged[0])))
 
 
 def differences(
@@ -204,7 +232,7 @@ def differences(
     gone = [
         DriftRecord(key=d.key, field="(object)", git=THERE, live=GONE)
         for d in wanted
-        if d.key not in live and catalog.by_kind(d.key.group, d.version, d.key.kind) is not None
+        if d.key not in live and catalog.stored(d.key.group_kind) is not None
     ]
     records = [r for r in drift_records(drifted) if not _theirs(r, sized)]
     return sorted([*records, *gone], key=lambda r: (r.key, r.field))

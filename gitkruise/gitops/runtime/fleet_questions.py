@@ -20,7 +20,7 @@ from gitkruise.gitops.actions.actions import ActionVerb
 from gitkruise.gitops.actions.target import ObjectQuery
 from gitkruise.gitops.build.untrusted import PagePart, PageRequest
 from gitkruise.gitops.config.fingerprints import sink_of, source_of
-from gitkruise.gitops.inspect.drift import DriftComparison, differences
+from gitkruise.gitops.inspect.drift import DriftComparison, differences, of_unknown_kinds
 from gitkruise.gitops.notify.factory import of_the_repository
 from gitkruise.gitops.notify.pull_request_plan import ProposedCommit, PullRequestPlanner
 from gitkruise.gitops.notify.pull_requests import PullRequestLoop
@@ -190,6 +190,9 @@ class RunningFleet:
                     unread.append(DiagnosticError(*self._why_unread(fleet, name)))
                     continue
                 wanted = [d for d in built.desired.objects if not d.hook]
+                apart = of_unknown_kinds(wanted, fleet.live.catalog)
+                unread += map(ClusterFailed, apart.values())
+                wanted = [d for d in wanted if d.key not in apart]
                 found += await asyncio.to_thread(self._differences, fleet, unit, wanted)
                 compared.update(d.key for d in wanted)
             if (silent := fleet.live.problem()) is not None:

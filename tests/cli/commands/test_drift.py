@@ -53,7 +53,7 @@ def test_a_unit_that_cannot_be_read_hides_no_drift_of_others(
     (finding,) = ended.obj["findings"]
     assert f"error[{finding['code']}]" in text.err
     assert "broken/c.yaml" in text.err
-    assert ("nothing differs from git in 1 object of other units" in text.out) == (not live)
+    assert ("nothing differs from git in the 1 object compared" in text.out) == (not live)
 
 
 @pytest.mark.slow

@@ -90,3 +90,37 @@ def test_an_object_of_a_version_that_the_cluster_does_not_serve_is_not_gone(
         assert (seen.differing, {key.name for key in seen.compared}) == ([], {"web"})
 
     stage.play(script)
+
+
+WIDGET = {
+    "apiVersion": "example.com/v1",
+    "kind": "Widget",
+    "metadata": {"name": "gear", "namespace": "shop"},
+}
+
+
+@pytest.mark.parametrize(
+    ("refuse", "code", "says"),
+    [
+        (lambda _: None, "GK4201", "this cluster does not know kind Widget"),
+        (without("customresourcedefinitions"), "GK4301", "no customresourcedefinitions"),
+    ],
+    ids=["not served", "definitions not readable"],
+)
+def test_an_object_of_a_kind_that_is_not_known_is_not_taken_for_equal(
+    staged: MakeStage, refuse: Refusal, code: str, says: str
+) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web())
+            await stage.rest()
+        await stage.push(web(), WIDGET)
+        seen = await compared(stage, refuse)
+        assert (seen.differing, {key.name for key in seen.compared}) == ([], {"web"})
+        ((finding,),) = (error.findings for error in seen.unread)
+        assert (finding.code, says in finding.message) == (code, True)
+        assert dict(finding.notes)["unchanged"] == "Widget shop/gear was not compared"
+
+    stage.play(script)

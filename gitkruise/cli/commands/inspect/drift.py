@@ -179,7 +179,7 @@ def _lines(
     from gitkruise.wire.primitives.times import parse_time  # noqa: PLC0415
 
     if not rows:
-        part = f" in {many(len(seen.compared), 'object')} of other units" if seen.unread else ""
+        part = f" in the {many(len(seen.compared), 'object')} compared" if seen.unread else ""
         since = f" in the record of {ago(seen.recorded, now)}" if seen.recorded else ""
         nothing = f"nothing differs from git{since}{part}"
         return [nothing if seen.compared else "no unit has objects to compare"]
