@@ -78,6 +78,21 @@ def offline_release(unit: Unit) -> ReleaseInputs:
     that were read before, and the chart that was fetched last.
     Raises InvalidManifests GK3418 where none was."""
     helm = unit.spec.render.helm or Helm()
+    values, unread = known_values(unit)
+    known = helm.kube_version or (KnownData.shared.version if KnownData.shared else "")
+    return ReleaseInputs(
+        kube_version=known or ASSUMED,
+        assumed=not known,
+        values=values,
+        unread=tuple(unread),
+        why="; ".join(dict.fromkeys(unread.values())),
+        chart=_kept(unit),
+    )
+
+
+def known_values(unit: Unit) -> tuple[tuple[ClusterValues, ...], Mapping[str, str]]:
+    """Return (values for a unit's chart that were read before, objects that were not and why)."""
+    helm = unit.spec.render.helm or Helm()
     values, unread = [], {}
     for source in helm.values_from:
         kind, name = _named(source)
@@ -88,15 +103,7 @@ def offline_release(unit: Unit) -> ReleaseInputs:
             values.append(ClusterValues(origin=origin, text=text, secret=kind == "Secret"))
         elif why == _NOT_ASKED or not source.optional:
             unread[origin] = why or f"{origin} {_absent(source.key)}"
-    known = helm.kube_version or (KnownData.shared.version if KnownData.shared else "")
-    return ReleaseInputs(
-        kube_version=known or ASSUMED,
-        assumed=not known,
-        values=tuple(values),
-        unread=tuple(unread),
-        why="; ".join(dict.fromkeys(unread.values())),
-        chart=_kept(unit),
-    )
+    return tuple(values), unread
 
 
 def _kept(unit: Unit) -> FetchedChart | None:

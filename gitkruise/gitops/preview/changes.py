@@ -106,18 +106,29 @@ def with_live(
     live: Mapping[ObjectKey, Obj],
     catalog: Catalog,
     ignore: Mapping[ObjectKey, Sequence[IgnoreRule]] = MappingProxyType({}),
+    *,
+    uncertain: Collection[ObjectKey] = (),
 ) -> tuple[ObjectChange, ...]:
     """`changes` with what the cluster has of them already, and what a sync would correct as well.
 
     What git adds and the cluster has is a change of what is there; what git takes out and the
     cluster lost is none, and neither is what the cluster took from git already. `ignore` holds the
-    rules of each object's unit.
+    rules of each object's unit. Of live objects that are `uncertain`, git does not say all: they
+    change as git does.
     """
     wanted = {d.key: d for d in target}
     return tuple(
-        _held_against(change, wanted.get(change.key), live.get(change.key), catalog, ignore)
+        _as_git_changes(change, live[change.key])
+        if change.key in uncertain and change.key in live
+        else _held_against(change, wanted.get(change.key), live.get(change.key), catalog, ignore)
         for change in changes
     )
+
+
+def _as_git_changes(change: ObjectChange, there: Obj) -> ObjectChange:
+    if change.before is None:
+        return replace(change, kind=ChangeKind.UNCHANGED, before=there, fields=())
+    return replace(change, before=there)
 
 
 def _held_against(

@@ -23,7 +23,7 @@ from gitkruise.git.repository.merge import merged
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.base_mirrors import rendering_of
 from gitkruise.gitops.build.post_build import PostBuild, offline
-from gitkruise.gitops.build.release import about_templates, release_of
+from gitkruise.gitops.build.release import about_templates, known_values, release_of
 from gitkruise.gitops.build.validate import check_documents
 from gitkruise.gitops.charts.cache import kept_chart, wanted_of
 from gitkruise.gitops.config.loader import make_config
@@ -60,7 +60,8 @@ class PlanSide:
     `units` whose each object is, and `shared` the names of several; `everyone` is every unit of the
     configuration, and `bases` are the remote bases of each. `warnings` say what a plan starts from
     instead of a commit that is invalid. `followed_by` names the units whose branch leads to the
-    commit, as far as that was asked.
+    commit, as far as that was asked. `uncertain` are the objects of charts that were rendered
+    without all of their values, which are in the cluster.
     """
 
     commit: GitCommit
@@ -73,6 +74,7 @@ class PlanSide:
     everyone: Mapping[str, Unit] = field(default_factory=dict)
     followed_by: frozenset[str] = frozenset()
     bases: Mapping[str, tuple[BaseRecord, ...]] = field(default_factory=dict)
+    uncertain: frozenset[ObjectKey] = frozenset()
 
 
 def whole_repository() -> Config:
@@ -369,6 +371,7 @@ def side_of(commit: GitCommit, config: Config, read: Iterable[UnitRead]) -> Plan
     units: dict[ObjectKey, Unit] = {}
     wanting: dict[ObjectKey, tuple[str, ...]] = {}
     bases: dict[str, tuple[BaseRecord, ...]] = {}
+    uncertain: set[ObjectKey] = set()
     for name, got, wrong, based in read:
         unit = config.units[name]
         bases[unit.id] = based
@@ -377,6 +380,8 @@ def side_of(commit: GitCommit, config: Config, read: Iterable[UnitRead]) -> Plan
         objects += got
         findings += wrong
         units |= dict.fromkeys((d.key for d in got), unit)
+        if unit.spec.render.kind == "helm" and known_values(unit)[1]:
+            uncertain.update(d.key for d in got)
         if rules := ignore_rules(unit.spec.drift):
             ignore |= dict.fromkeys((d.key for d in got), rules)
     return PlanSide(
@@ -388,6 +393,7 @@ def side_of(commit: GitCommit, config: Config, read: Iterable[UnitRead]) -> Plan
         shared={key: names for key, names in wanting.items() if len(names) > 1},
         everyone={unit.id: unit for unit in config.units.values()},
         bases=bases,
+        uncertain=frozenset(uncertain),
     )
 
 

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from gitkruise.errors import Finding
+from gitkruise.errors import Finding, Severity
 from gitkruise.gitops.preview.changes import (
     as_sent,
     changes_between,
@@ -23,6 +23,7 @@ from gitkruise.planner.sync.annotations import UNIT_REF, annotation, create_only
 from gitkruise.planner.sync.autoscale import AUTOSCALERS, sized_as, target_of
 from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.planner.sync.takeover import applied_by_others, handed_over
+from gitkruise.printable import listing
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from gitkruise.gitops.preview.ownership import OwnedChanges
     from gitkruise.gitops.preview.simulate import Forecast
     from gitkruise.kube.client.transport import Transport
+
+_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,14 +174,28 @@ def live_changes(
 
     served = served_by(catalog, facts.definitions)
     changes = changes_between(base.objects if base else (), target.objects, catalog)
-    changes = with_live(changes, target.objects, facts.objects, served, target.ignore)
+    changes = with_live(
+        changes, target.objects, facts.objects, served, target.ignore, uncertain=target.uncertain
+    )
     left = _deletions_left(facts)
     changes = tuple(sorted((*changes, *left), key=lambda change: change.key))
     taken = [(d, facts.objects[d.key]) for d in target.objects if _is_taken_over(d, facts)]
     after, wrong = after_takeover(taken, served, gates, facts.now) if taken else ({}, [])
     changes = with_losses(changes, after, served)
     owned = owned_changes(changes, base, target, facts.objects, facts.now)
-    return replace(owned, findings=(*owned.findings, *wrong))
+    return replace(owned, findings=(*owned.findings, *wrong, *_not_compared(target, facts)))
+
+
+def _not_compared(target: PlanSide, facts: ClusterFacts) -> Iterator[Finding]:
+    """Yield GK3412 for live objects of charts whose values are not all known."""
+    keys = sorted(target.uncertain & facts.objects.keys())
+    if keys:
+        yield Finding(
+            code="GK3412",
+            message=f"not compared with the cluster: {listing(keys, _NAMED)}",
+            notes=(("why", "not all values of the chart are known here"),),
+            severity=Severity.WARNING,
+        )
 
 
 def _deletions_left(facts: ClusterFacts) -> Iterator[ObjectChange]:
@@ -215,7 +232,10 @@ def live_outcome(
         rollouts = [without_canary(obj) for obj in rollouts]
         objects = tuple(replace(d, obj=without_canary(d.obj)) for d in objects)
     world = live_world(rollouts, catalog, gates)
-    played = play(world, owned.changes, objects, catalog, facts.now, gates, live=True)
+    played = play(
+        world, owned.changes, objects, catalog, facts.now, gates,
+        live=True, uncertain=target.uncertain,
+    )  # fmt: skip
     forecast = loosened_by(played.forecast, world, target.objects, facts.delegated)
     told = (*facts.findings, *owned.findings, *played.findings)
     return Preview(

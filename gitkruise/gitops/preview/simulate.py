@@ -252,10 +252,12 @@ def play(
     gates: Gates,
     *,
     live: bool,
+    uncertain: Collection[ObjectKey] = (),
 ) -> Played:
     """Play the rollouts that `changes` start; report each change that the model rejects.
 
-    `live`: the nodes of `world` are those of a cluster, if it shows any.
+    `live`: the nodes of `world` are those of a cluster, if it shows any. What git says of
+    `uncertain` objects is not all that the cluster gets: their rollouts are not played.
     """
     if live and _hides_nodes(world):
         world, live = world.fork(), False
@@ -268,6 +270,9 @@ def play(
     unplayed: list[Finding] = []
     unknown: dict[ObjectKey, str] = {}
     for d in sorted((d for d in target if d.key in moved), key=lambda d: d.key):
+        if d.key in uncertain:
+            unknown[d.key] = "not all values of its chart are known"
+            continue
         version = _unknown_version(d, before[d.key], world, catalog)
         if version:
             unknown[d.key] = f"version {version} is unknown here"

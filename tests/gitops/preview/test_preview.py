@@ -133,6 +133,27 @@ def test_changes_say_what_git_does_and_drift_what_a_sync_would_correct() -> None
     assert left["same"].kind is ChangeKind.UNCHANGED
 
 
+def test_what_is_rendered_without_all_values_is_not_held_against_the_cluster() -> None:
+    same, web = placed(cloneset("same")), placed(cloneset("web"))
+    new = placed(cloneset("web", image="app:v2"))
+    base, target = [desired(same), desired(web)], [desired(same), desired(new)]
+    found = changes_between(base, target, CATALOG)
+    there = {key(o): applied(o, spec={**o["spec"], "replicas": 9}).obj for o in (same, web)}
+    seen = {c.key.name: c for c in with_live(found, target, there, CATALOG, uncertain=there)}
+    assert (seen["same"].kind, seen["same"].drift) == (ChangeKind.UNCHANGED, False)
+    assert [c.path[-1] for c in seen["web"].fields] == ["image"]
+    (made,) = with_live(
+        changes_between([], target[:1], CATALOG), target[:1], there, CATALOG, uncertain=there
+    )
+    assert made.kind is ChangeKind.UNCHANGED
+    lab = Lab()
+    lab.apply(web)
+    played = play(
+        lab.world, [*seen.values()], target, CATALOG, lab.now, Gates(), live=True, uncertain=there
+    )
+    assert (played.forecast, [*played.unknown]) == (None, [key(new)])
+
+
 HPA = {
     "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"},
     "spec": {"maxReplicas": 9, "scaleTargetRef": {
