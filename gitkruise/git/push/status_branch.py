@@ -67,6 +67,17 @@ class _Line:
         self._sleep, self._attempts_max = sleep, attempts_max
         self._tip: str | None = None
         self._known = False  # whether _tip is what we saw or made last
+        self._mine: str | None = None  # what we wrote, or saw when it had moved
+        self._moved = False
+
+    def moved(self) -> bool:
+        """Return whether others moved or deleted the ref since we wrote it or this was called."""
+        before = self._mine
+        if before is None:
+            return False
+        self._mine = self.tip()
+        moved, self._moved = self._moved or self._mine != before, False
+        return moved
 
     def tip(self) -> str | None:
         """The newest commit now, fetched; None while the ref does not exist."""
@@ -87,7 +98,9 @@ class _Line:
             old = self._tip if self._known else self.tip()
             before = self._repository.tree_id(old) if old else None
             tree = change(old, before)
+            self._moved = self._moved or self._mine not in {None, old}
             if tree == before:
+                self._mine = old
                 return None
             parents = [old] if old else []
             data = format_commit(tree, parents, self._identity, now, message)
@@ -102,7 +115,7 @@ class _Line:
             except SourceFailed:
                 self._known = False
                 raise
-            self._tip = commit
+            self._tip = self._mine = commit
             return commit
         raise SourceFailed(
             Finding(
@@ -146,6 +159,10 @@ class StatusBranch:
             )
 
         return self._line.append(change, message, now)
+
+    def moved(self) -> bool:
+        """Return whether others moved or deleted the branch since the last `publish` or call."""
+        return self._line.moved()
 
     def fetched(self) -> tuple[Repository, str]:
         """Fetch the branch; return its repository and its newest commit. Raises SourceFailed, among

@@ -39,6 +39,7 @@ from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 _BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+_LOOK_S = 300.0  # between two looks for records that the branch lost
 _ANY_TIME = datetime.min.replace(tzinfo=UTC)  # a change of state is visible in the state itself
 _TERMINAL = SETTLED | {State.STUCK, State.REJECTED}
 
@@ -225,14 +226,17 @@ class Outbox:
 
     async def run(self) -> None:
         """Write until cancelled; what is due then is written by `flush`."""
-        failures = 0
+        failures, looked = 0, self._clock.monotonic()
         while True:
             await wait_for(self._wake, self._clock, timedelta(seconds=self._coalesce_s))
             self._wake.clear()
-            if self.idle:
-                continue
             began = self._clock.monotonic()
+            if self.idle and began < looked + _LOOK_S:
+                continue
             try:
+                if began >= looked + _LOOK_S:
+                    looked = began
+                    await self._restore_lost()
                 await self._flush_due()
                 failures = 0
                 rest_s = min(self._clock.monotonic() - began, self._coalesce_s)
@@ -242,6 +246,23 @@ class Outbox:
                 log.warning(log_line("status-branch-not-written", error=error))
                 await self._clock.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
                 failures += 1
+
+    async def _restore_lost(self) -> None:
+        """Queue the records that the branch has no more: it was deleted, or another one is there.
+
+        Raises SourceFailed.
+        """
+        async with self._writing:
+            there = await asyncio.to_thread(self._units_there)
+            for unit in self._written.keys() - there if there is not None else ():
+                del self._written[unit]
+                self._weigh(unit)
+
+    def _units_there(self) -> frozenset[str] | None:
+        """Return the units on the branch; None where no other writer changed it."""
+        if not self._branch.moved():
+            return None
+        return frozenset(files_by_unit(self._branch.paths(UNITS)))
 
     async def _flush_due(self) -> None:
         """Write everything that is due.

@@ -1,0 +1,54 @@
+"""Records that others removed from the status branch: they are written again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.git.repos import run_git
+from tests.gitops.stage import STATUS, UNIT, MakeStage, config_map
+
+pytestmark = pytest.mark.slow
+
+STATUS_FILE = f"units/{UNIT}/status.yaml"
+
+
+@pytest.mark.parametrize(
+    "meddling", [("-d", STATUS), (STATUS, "main")],
+    ids=["deleted", "another branch in its place"],
+)  # fmt: skip
+def test_a_branch_that_lost_the_records_gets_them_again(
+    staged: MakeStage, meddling: tuple[str, ...]
+) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(config_map("a", mode="old"))
+            await stage.rest()
+            before = stage.told(STATUS_FILE)
+            run_git(stage.origin.bare, "update-ref", *meddling)
+            await stage.rest(400)
+            assert stage.told(STATUS_FILE) == before
+            written = len(stage.diary())
+            await stage.rest(3600)
+            assert len(stage.diary()) == written
+
+    stage.play(script)
+
+
+def test_a_commit_of_others_on_the_branch_is_no_loss(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(config_map("a", mode="old"))
+            await stage.rest()
+            tip = run_git(stage.origin.bare, "rev-parse", STATUS)
+            tree = run_git(stage.origin.bare, "rev-parse", f"{STATUS}^{{tree}}")
+            words = ("-p", tip, "-m", "empty")
+            made = run_git(stage.origin.bare, "commit-tree", tree, *words)
+            run_git(stage.origin.bare, "update-ref", STATUS, made)
+            await stage.rest(3600)
+            assert stage.diary()[-1] == "empty"
+
+    stage.play(script)
