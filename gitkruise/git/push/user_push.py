@@ -159,14 +159,15 @@ class Publisher:
         return self._settings.get(f"remote.{branch.remote}.url", "")
 
     def fetch_status(self, limit_s: float = _TIME_S) -> None:
-        """Bring the status branches of every remote here, whatever its name. Raises GK31xx.
+        """Bring the status branches of every remote here, whatever its name; one that a remote has
+        no more goes here, too. Raises GK31xx.
 
         A remote that does not answer matters if it has written here before, or no other has.
         """
         failures: dict[str, SourceFailed] = {}
         for remote in self.remotes():
             spec = f"+refs/heads/gitkruise/status/*:refs/remotes/{remote}/gitkruise/status/*"
-            result = self._git([*_FETCH, remote, spec], limit_s=limit_s)
+            result = self._git(["fetch", "--prune", *_FETCH[1:], remote, spec], limit_s=limit_s)
             if result.status:
                 failures[remote] = _remote_failed(remote, result, limit_s)
         if not failures:

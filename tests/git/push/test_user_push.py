@@ -58,3 +58,17 @@ def test_a_fetch_of_records_starts_no_upkeep_of_the_checkout(origin: Origin) -> 
     Publisher(origin.work, {**ENV, "GIT_TRACE2_EVENT": str(trace)}).fetch_status()
     assert run_git(origin.work, "rev-parse", "origin/gitkruise/status/test")
     assert "maintenance" not in trace.read_text().replace("--no-auto-maintenance", "")
+
+
+def test_a_status_branch_that_the_remote_has_no_more_is_not_read_again(origin: Origin) -> None:
+    """Its cluster is gone: what was recorded there is true of nothing."""
+    origin.commit({"a": "1"})
+    for name in ("gitkruise/status/prod", "gitkruise/status/old", "topic"):
+        run_git(origin.bare, "branch", name, "main")
+    run_git(origin.work, "fetch", "-q", "origin")
+    run_git(origin.bare, "branch", "-D", "gitkruise/status/old", "topic")
+    Publisher(origin.work, ENV).fetch_status()
+    kept = run_git(origin.work, "for-each-ref", "--format=%(refname)", "refs/remotes/origin")
+    names = {name.removeprefix("refs/remotes/origin/") for name in kept.split()}
+    assert names >= {"gitkruise/status/prod", "topic"}
+    assert "gitkruise/status/old" not in names
