@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ DEFAULT_KUBECONFIG: Final = Path("~/.kube/config")
 class Connection:
     """A cluster to talk to. PEM texts are contents, not paths; `server` has no trailing slash.
 
+    `client_pair` reads certificate and key of the client again, after the server refused them.
     `context` and `other_contexts` only serve messages; `inside` says that we run in one of its
     pods.
     """
@@ -43,6 +44,7 @@ class Connection:
     ca_pem: str = ""  # "" trusts the system's authorities
     client_cert_pem: str = ""
     client_key_pem: str = field(default="", repr=False)
+    client_pair: Callable[[], tuple[str, str]] | None = None
     verify: bool = True
     tls_server_name: str = ""
     proxy: str = ""
@@ -105,6 +107,7 @@ def from_kubeconfig(paths: Sequence[Path], *, context: str = "") -> Connection:
         ca_pem=chosen.ca_pem,
         client_cert_pem=chosen.client_cert_pem,
         client_key_pem=chosen.client_key_pem,
+        client_pair=partial(_pair_again, paths, chosen) if chosen.client_cert_pem else None,
         verify=chosen.verify,
         tls_server_name=chosen.tls_server_name,
         proxy=chosen.proxy,
@@ -150,8 +153,21 @@ def _authorization(chosen: kubeconfig.ResolvedContext) -> str:
 
 
 def _authorization_again(paths: Sequence[Path], before: kubeconfig.ResolvedContext) -> str:
-    """Return the header that the kubeconfig has now, for the same server only: a token must not
-    reach another one."""
+    """Return the header that the kubeconfig has now."""
+    return _authorization(_chosen_again(paths, before))
+
+
+def _pair_again(paths: Sequence[Path], before: kubeconfig.ResolvedContext) -> tuple[str, str]:
+    """Return the certificate and the key that the kubeconfig has now."""
+    now = _chosen_again(paths, before)
+    return now.client_cert_pem, now.client_key_pem
+
+
+def _chosen_again(
+    paths: Sequence[Path], before: kubeconfig.ResolvedContext
+) -> kubeconfig.ResolvedContext:
+    """Return the context as it is now, of the same server only: a token must not reach another
+    one."""
     now = kubeconfig.choose(kubeconfig.merged(paths), before.context)
     if now.server != before.server:
         raise kubeconfig.broken(
@@ -159,7 +175,7 @@ def _authorization_again(paths: Sequence[Path], before: kubeconfig.ResolvedConte
             f"{now.server}, before {before.server}",
             "start gitkruise again",
         )
-    return _authorization(now)
+    return now
 
 
 def _plugged(base: Connection, chosen: kubeconfig.ResolvedContext, config: Obj) -> Connection:
@@ -186,12 +202,15 @@ def _plugged(base: Connection, chosen: kubeconfig.ResolvedContext, config: Obj) 
             raise _no_credentials(chosen, "it failed, or gave neither a token nor a certificate")
         return configuration
 
-    configuration = load()
+    plugin = Plugin(load, load())
+
+    def pair() -> tuple[str, str]:
+        cert, key = plugin.pair
+        return _text_of(cert) or base.client_cert_pem, _text_of(key) or base.client_key_pem
+
+    cert, key = pair()
     return replace(
-        base,
-        credentials=Plugin(load, configuration),
-        client_cert_pem=_text_of(configuration.cert_file) or base.client_cert_pem,
-        client_key_pem=_text_of(configuration.key_file) or base.client_key_pem,
+        base, credentials=plugin, client_cert_pem=cert, client_key_pem=key, client_pair=pair
     )
 
 

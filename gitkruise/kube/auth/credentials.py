@@ -106,6 +106,11 @@ class Plugin:
         value = settings.get("BearerToken", {}).get("value")
         return {"Authorization": value} if value else {}
 
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Return the files of the client's certificate and key; "" for none."""
+        return self._configuration.cert_file or "", self._configuration.key_file or ""
+
     async def renew(self) -> None:
         self._configuration = await asyncio.to_thread(self._load)
 

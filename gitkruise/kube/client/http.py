@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final, Self
 from urllib.parse import quote, urlencode
@@ -160,9 +161,10 @@ class HttpTransport:
     ) -> bool:
         """Return whether the same request may be sent again; renews refused credentials."""
         match error:
-            case Unauthorized() if self.connection.credentials.renewable and not progress.renewed:
+            case Unauthorized() if self._renewable and not progress.renewed:
                 progress.renewed = True
                 await self.connection.credentials.renew()
+                await self._renew_pair()
                 return True
             case _Lost(written=False):
                 return True
@@ -170,6 +172,23 @@ class HttpTransport:
                 return _repeatable(request)
             case _:
                 return False
+
+    @property
+    def _renewable(self) -> bool:
+        connection = self.connection
+        return connection.credentials.renewable or connection.client_pair is not None
+
+    async def _renew_pair(self) -> None:
+        """Read the client's certificate again. A new one needs new connections: it was shown when
+        the present ones were opened."""
+        if self.connection.client_pair is None:
+            return
+        cert, key = await asyncio.to_thread(self.connection.client_pair)
+        if (cert, key) != (self.connection.client_cert_pem, self.connection.client_key_pem):
+            renewed = replace(self.connection, client_cert_pem=cert, client_key_pem=key)
+            renewed.ssl_context()  # an unusable pair leaves the present one
+            self.connection = renewed
+            await self.close()
 
     def _pause(self, request: ApiRequest, attempt: int, error: ApiError | _Lost) -> float:
         told = error.details.retry_after_s if isinstance(error, ApiError) else 0

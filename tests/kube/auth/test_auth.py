@@ -194,6 +194,26 @@ RENEWALS: dict[str, tuple[dict[str, str], str, str]] = {
 }
 
 
+def test_a_client_certificate_is_read_again_from_its_kubeconfig(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("cert", "key")]
+
+    def write(*texts: str) -> None:
+        for file, text in zip(files, texts, strict=True):
+            file.write_text(text)
+
+    write("c1", "k1")
+    user = {"client-certificate": "cert", "client-key": "key"}
+    found = auth.from_kubeconfig([written(tmp_path / "config", config(a=user))])
+    assert (found.client_cert_pem, found.client_key_pem) == ("c1", "k1")
+    write("c2", "k2")
+    assert found.client_pair is not None
+    assert found.client_pair() == ("c2", "k2")
+    moved = (tmp_path / "config").read_text().replace("10.1.2.3", "10.9.9.9")
+    (tmp_path / "config").write_text(moved)
+    with pytest.raises(ClusterFailed, match=f"GK4106.*{OTHER_SERVER}"):
+        found.client_pair()
+
+
 @pytest.mark.parametrize("row", RENEWALS)
 def test_a_token_is_read_again_from_its_kubeconfig(tmp_path: Path, row: str) -> None:
     user, server, expected = RENEWALS[row]

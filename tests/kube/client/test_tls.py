@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gitkruise.errors import ClusterFailed, Unavailable
+from gitkruise.errors import ClusterFailed, Unauthorized, Unavailable
 from gitkruise.kube.auth.connection import Connection
 from gitkruise.kube.client.connection_errors import cluster_failed
 from gitkruise.wire.primitives.requests import ApiRequest
@@ -38,6 +38,40 @@ def test_a_trusted_server_and_a_client_certificate(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with serving(OK, tls=context, connect=connect) as (transport, _):
+            assert (await transport.send(GET)).status == 200
+
+    run(main())
+
+
+def test_a_client_certificate_that_was_renewed_is_used_after_a_refusal(tmp_path: Path) -> None:
+    server, old, new = self_signed(), self_signed(), self_signed()
+    context = server.server_context(tmp_path)
+    pairs = [(new.cert_pem, new.key_pem)]
+
+    def connect(connection: Connection) -> Connection:
+        return replace(
+            trusting(server)(connection),
+            client_cert_pem=old.cert_pem,
+            client_key_pem=old.key_pem,
+            client_pair=lambda: pairs[-1],
+        )
+
+    async def main() -> None:
+        refused = reply(401, b"expired")
+        async with serving(refused, OK, *[refused] * 3, OK, tls=context, connect=connect) as (
+            transport,
+            _,
+        ):
+            first = transport.session()
+            assert (await transport.send(GET)).status == 200
+            second = transport.session()
+            assert (transport.connection.client_cert_pem, first is second) == (new.cert_pem, False)
+            with pytest.raises(Unauthorized):
+                await transport.send(GET)
+            assert transport.session() is second, "the same pair needs no new connections"
+            pairs.append(("no certificate", "no key"))
+            with pytest.raises(ClusterFailed, match="GK4106"):
+                await transport.send(GET)
             assert (await transport.send(GET)).status == 200
 
     run(main())
