@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -20,10 +20,11 @@ from gitkruise.gitops.inspect.wait import (
 )
 from gitkruise.gitops.preview.inputs import config_at
 from gitkruise.gitops.status.reader import UnitNews, read_units, status_branches
-from gitkruise.model.gitops.config import Config
+from gitkruise.model.gitops.config import CONFIG_FILE, Config
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.printable import many
 
+_IN_CHECKOUT: Final = "run it in a checkout, or name one with --repo"
 _GIVE_SINK: Final = "name a Sink with git in spec.sinkRef"
 _NEW: Final = "push it; gitkruise run reads gitkruise.yaml when it starts"
 
@@ -33,7 +34,7 @@ def git_checks(folder: Path, variables: Mapping[str, str]) -> Iterator[Check]:
     try:
         publisher = Publisher(folder, variables)
     except SourceFailed as error:
-        yield _bad("git", "repository", error, "run it in a checkout, or name one with --repo")
+        yield _bad("git", "repository", error, _IN_CHECKOUT)
         return
     yield good("git", "repository", str(publisher.folder))
     who = publisher.identity()
@@ -100,6 +101,19 @@ def _unit(unit: UnitNews) -> Check | None:
         why = unit.problems[0] if unit.problems else unit.message
         return warn("git", "unit", f"{unit.unit} is {unit.state}{at}: {why}", next_)
     return None
+
+
+def directory_checks(folder: Path, path: Path | None, areas: Collection[str]) -> Iterator[Check]:
+    """Check the configuration of a directory that is no checkout, as `gitkruise run` reads it: its
+    units may follow artifacts and repositories elsewhere."""
+    if "git" in areas:
+        said = f"{folder} is in no checkout: nothing that needs one was checked"
+        yield warn("git", "repository", said, _IN_CHECKOUT)
+    if "config" in areas:
+        try:
+            yield good("config", "documents", _counted(load_config(path or folder / CONFIG_FILE)))
+        except DiagnosticError as error:
+            yield _bad("config", "documents", error, "gitkruise validate gitkruise.yaml")
 
 
 def config_checks(folder: Path, path: Path | None) -> Iterator[Check]:

@@ -44,3 +44,17 @@ def test_a_plan_of_the_files_of_an_artifact_needs_no_registry(gk: Caller, tmp_pa
     ended = gk("plan", cwd=origin.work, **WHO)
     assert ended.code == 0, ended.err
     assert "CloneSet shop/checkout" in ended.out
+
+
+def test_doctor_reads_the_configuration_of_a_directory_without_git(
+    gk: Caller, tmp_path: Path
+) -> None:
+    (tmp_path / "gitkruise.yaml").write_text(CONFIG)
+    ended = gk("doctor", "git", "config", "-o", "json", cwd=tmp_path)
+    verdicts = [item["verdict"] for item in ended.obj["items"]]
+    assert (ended.code, verdicts) == (0, ["warning", "good"])
+    assert ended.obj["items"][1]["message"].startswith("1 source, 1 unit")
+    (tmp_path / "gitkruise.yaml").write_text("kind: [")
+    assert gk("doctor", "config", cwd=tmp_path).code == 1
+    (tmp_path / "gitkruise.yaml").unlink()
+    assert gk("doctor", "git", cwd=tmp_path).code == 1

@@ -69,13 +69,24 @@ def doctor(
 async def _look(
     areas: Sequence[str], choice: ClusterChoice, repo: Path, config: Path | None
 ) -> list[Check]:
-    from gitkruise.gitops.inspect.doctor_git import config_checks, git_checks  # noqa: PLC0415
+    from gitkruise.git.repository.mirror import is_git_dir  # noqa: PLC0415  runs git
+    from gitkruise.gitops.inspect.doctor_git import (  # noqa: PLC0415  imports the model
+        config_checks,
+        directory_checks,
+        git_checks,
+    )
+    from gitkruise.model.gitops.config import CONFIG_FILE  # noqa: PLC0415  as above
 
     found: list[Check] = []
-    if "git" in areas:
-        found += git_checks(repo, read_environment().variables)
-    if "config" in areas:
-        found += config_checks(checkout_of(repo), config)
+    top = checkout_of(repo)
+    is_repository = (top / ".git").exists() or is_git_dir(top)
+    if not is_repository and (config or (top / CONFIG_FILE).is_file()):
+        found += directory_checks(top, config, areas)
+    else:
+        if "git" in areas:
+            found += git_checks(repo, read_environment().variables)
+        if "config" in areas:
+            found += config_checks(top, config)
     if "cluster" in areas or "rbac" in areas:
         found += await _cluster(areas, choice)
     return found
