@@ -38,6 +38,10 @@ _NEEDED: Final = ("clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io")
 _ROLES: Final = ("gitkruise-engine", "gitkruise-apply", "gitkruise-units", "gitkruise-lease")
 _LOOK: Final = "run it as a user who may list gitsources, units, sinks and receivers"
 _LOOK_AT_LEASES: Final = "run it as a user who may get leases in kube-system"
+_GRANT: Final = (
+    "for the account of gitkruise run: gitkruise doctor rbac --print-fix | kubectl apply -f -;"
+    " an account that only reads needs fewer"
+)
 _LOOK_AS_ANOTHER: Final = "run it as a user who may do that"
 _SKEW_MAX: Final = timedelta(seconds=10)
 _LONG_S: Final = 24 * 3600  # a longer lease is not renewed: that of the embedded cluster
@@ -324,11 +328,10 @@ def rights_checks(rights: Sequence[Right], missing: Sequence[Right] | None) -> l
     if missing is None:
         return [good("rbac", "rights", "this cluster has no access control: all is allowed")]
     if not missing:
-        return [good("rbac", "rights", f"all {len(rights)} that are needed")]
+        return [good("rbac", "rights", f"all {len(rights)} that gitkruise run needs")]
     shown = ", ".join(map(str, missing[:6])) + (" …" if len(missing) > 6 else "")
-    said = f"{len(missing)} of {len(rights)} are missing: {shown}"
-    next_ = "gitkruise doctor rbac --print-fix | kubectl apply -f -"
-    return [bad("rbac", "rights", said, next_)]
+    said = f"{len(missing)} of {len(rights)} that gitkruise run needs are missing: {shown}"
+    return [bad("rbac", "rights", said, _GRANT)]
 
 
 def granting(missing: Sequence[Right], user: str) -> list[Mapping[str, Any]]:

@@ -52,9 +52,12 @@ def cluster_failed(connection: Connection, error: ApiError) -> ClusterFailed:
             code, message = "GK4301", f"not allowed on {place}"
         case _:
             code, message = "GK4199", f"{place} failed to answer"
-    fix = f"gitkruise doctor rbac{option} --print-fix   prints the rights that are missing"
-    look = f"gitkruise doctor cluster{option}   looks at address, kinds and controller"
-    notes.append(("next", fix if isinstance(error, Forbidden) else look))
+    if isinstance(error, Forbidden):
+        fix = f"gitkruise doctor rbac{option} --print-fix   prints what gitkruise run needs"
+        notes += [("next", "give this account the right that is named above"), ("or", fix)]
+    else:
+        look = f"gitkruise doctor cluster{option}   looks at address, kinds and controller"
+        notes.append(("next", look))
     return ClusterFailed(Finding(code=code, message=message, notes=tuple(notes)))
 
 

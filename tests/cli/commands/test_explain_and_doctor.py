@@ -19,6 +19,7 @@ from gitkruise.gitops.inspect.doctor_cluster import (
     granting,
     needed_rights,
     object_checks,
+    rights_checks,
 )
 from gitkruise.kube.system.lease_terms import SYNC_LEASE
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
@@ -312,6 +313,16 @@ def test_missing_rights_become_a_role_for_who_asks() -> None:
     (_, person) = granting(rights, "dana")
     assert person["subjects"][0]["kind"] == "User"
     assert Right("", "pods", "patch") in needed_rights()
+
+
+def test_rights_are_said_to_be_those_of_a_controller() -> None:
+    """A user who only reads lacks most of them, and is not to be given them."""
+    rights = [Right("", "pods", "patch"), Right("", "pods", "list")]
+    (check,) = rights_checks(rights, rights[:1])
+    assert check.said == "1 of 2 that gitkruise run needs are missing: patch pods"
+    assert check.next.startswith("for the account of gitkruise run: ")
+    (well,) = rights_checks(rights, [])
+    assert well.said == "all 2 that gitkruise run needs"
 
 
 @pytest.mark.slow

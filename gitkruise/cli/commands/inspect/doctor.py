@@ -33,7 +33,11 @@ _LOOKS: Final = {"good": ("✓", "[ok]", "green"), "warning": ("!", "[!]", "yell
 @click.argument("areas", nargs=-1, metavar="[git|config|cluster|rbac]…")
 @click.option("--repo", default=".", show_default=True, help="Checkout to examine.")
 @config_instead
-@click.option("--print-fix", is_flag=True, help="Print the missing access rights as manifests.")
+@click.option(
+    "--print-fix",
+    is_flag=True,
+    help="Print the access rights that gitkruise run needs and you lack, as manifests.",
+)
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
 )
