@@ -179,7 +179,7 @@ def _header(view: StatusView, style: Style) -> Iterator[str]:
     for unit in view.units:
         if view.shards.problem_of(unit.unit):
             continue  # named with its shard
-        if unit.state in {State.REJECTED, State.UNKNOWN} or unit.problems or unit.waits:
+        if unit.problems or unit.waits or _not_in_table(unit, view):
             at = f" at {_named(unit.attempted)}" if unit.attempted else ""
             held = view.shards.of(unit.unit)
             by = f"  shard {held.shard}, {held.replica}" if held is not None else ""
@@ -191,6 +191,15 @@ def _header(view: StatusView, style: Style) -> Iterator[str]:
         if unit.chart is not None:
             yield f"unit {unit.unit}  {unit.chart}  sha256:{unit.chart.digest[:12]}"
         yield from (f"unit {unit.unit}  {base}" for base in unit.bases)
+
+
+def _not_in_table(unit: UnitNews, view: StatusView) -> bool:
+    """Return whether no row shows the state of a unit: it is about a commit, or about an object
+    that is no workload."""
+    if unit.state in {State.REJECTED, State.UNKNOWN}:
+        return True
+    shown = any(m.unit == unit.unit and m.state not in SETTLED for m in view.objects)
+    return unit.state not in SETTLED and not shown
 
 
 def _unrecorded(view: StatusView, style: Style) -> Iterator[str]:

@@ -109,6 +109,19 @@ def test_an_object_that_a_newer_commit_has_not_reached_waits(checkout: Checkout)
         assert [m.state for m in shown.objects if m.key == CHECKOUT] == [state]
 
 
+def test_a_unit_that_waits_for_an_object_without_a_row_is_named(checkout: Checkout) -> None:
+    (unit,) = standing(checkout, rejected=False).units
+    why = "ConfigMap shop/settings: until the old one is gone"
+    waits = replace(unit, state=State.WAITING, message=why, objects={})
+    done = [replace(m, state=State.DONE) for m in LIVE]
+    shown = build_view(done, [waits], LATER, cluster="sandbox", source="x", namespace="")
+    lines = [*status_lines(shown, style(120), wide=False)]
+    at = next(i for i, line in enumerate(lines) if "Waiting  unit shop/shop at " in line)
+    assert lines[at + 1] == f"  {why}"
+    rolling = replace(shown, objects=(replace(done[0], state=State.WAITING), *done[1:]))
+    assert not any("unit shop" in line for line in status_lines(rolling, style(120), wide=False))
+
+
 def test_units_without_a_record_are_named_with_what_does_not_show(checkout: Checkout) -> None:
     known = standing(checkout, rejected=False)
     assert known.unrecorded == ()
