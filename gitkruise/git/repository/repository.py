@@ -298,16 +298,24 @@ class Repository:
     def named(self, revision: str) -> str:
         """The commit a user means by `HEAD~2`, `main@{upstream}` or any other name git knows.
 
-        Raises SourceFailed GK3201.
+        HEAD of a new bare repository often names a branch that it has not: its only branch counts
+        then. Raises SourceFailed GK3201.
         """
         found = None if "\n" in revision else self._reader.peel(f"{revision}^{{commit}}")
+        bare = self.git_dir.name != ".git"
+        if found is None and bare and revision == "HEAD":
+            found = self._only_branch()
         if found is None:
-            bare = self.git_dir.name != ".git"
             place = self.git_dir if bare else self.git_dir.parent
             message = f'there is no commit "{revision}" in {place}'
             next_ = "git log --oneline --all   lists what is there; git fetch gets more"
             raise RefMissing(Finding(code="GK3201", message=message, notes=(("next", next_),)))
         return found
+
+    def _only_branch(self) -> str | None:
+        ours = "refs/heads/gitkruise/"
+        branches = [name for name in self.refs("refs/heads/") if not name.startswith(ours)]
+        return self.resolve(branches[0]) if len(branches) == 1 else None
 
     def _abbreviated(self, ref: str) -> str | None:
         if not re.fullmatch(r"[0-9a-f]{7,63}", ref):

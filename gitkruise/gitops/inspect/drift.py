@@ -15,7 +15,6 @@ from gitkruise.errors import (
     Forbidden,
     InvalidManifests,
     Severity,
-    SourceFailed,
     UsageProblem,
 )
 from gitkruise.git.manifests.reader import ParseCache
@@ -45,7 +44,6 @@ from gitkruise.planner.sync.autoscale import REPLICAS
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 
-_BRANCHES, _OURS = "refs/heads/", "refs/heads/gitkruise/"
 _SIZE: Final = ".".join(REPLICAS)
 THERE, GONE = "is there", "is gone"
 
@@ -83,7 +81,7 @@ async def compare(
     """
     kinds, hidden = await _served(transport, catalog)
     with Repository.open(path) as repository:
-        head = repository.named(revision) if revision else _head(repository)
+        head = repository.named(revision or "HEAD")
         ref = status_branches(repository).get(cluster)
         units = read_units(repository, ref) if ref else []
         applied = {u.unit: u.applied.id for u in units if u.applied}
@@ -116,18 +114,6 @@ async def compare(
             compared.update(d.key for d in wanted)
             unread += refused
         return DriftComparison(found, frozenset(compared), tuple(unread))
-
-
-def _head(repository: Repository) -> str:
-    """Return the commit of HEAD, or of the only branch where HEAD names a missing one, as in a
-    new bare repository. Raises SourceFailed GK3201."""
-    try:
-        return repository.named("HEAD")
-    except SourceFailed:
-        branches = [name for name in repository.refs(_BRANCHES) if not name.startswith(_OURS)]
-        if len(branches) != 1:
-            raise
-        return repository.resolve(branches[0])
 
 
 async def _served(transport: Transport, catalog: Catalog) -> tuple[Catalog, str]:

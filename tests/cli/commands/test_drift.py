@@ -66,6 +66,7 @@ def test_a_bare_repository_whose_head_nobody_pushed_is_read_by_its_branch(
     missing = ask(gk, cluster, "drift", "--repo", str(bare))
     assert (missing.code, f'there is no commit "HEAD" in {bare}' in missing.err) == (4, True)
     run_git(checkout.folder, "push", "-q", str(bare), "HEAD:refs/heads/main")
+    assert gk("doctor", "git", "config", "--repo", str(bare), cwd=tmp_path).code == 0
     with applied(cluster, cloneset(name="two", replicas=3)):
         ended = ask(gk, cluster, "drift", "-o", "json", "--repo", str(bare))
     assert (ended.code, [item["live"] for item in ended.obj["items"]]) == (1, ["3"]), ended.err
