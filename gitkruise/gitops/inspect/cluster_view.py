@@ -175,9 +175,11 @@ class Survey:
             try:
                 reply = await self._transport.send(wanted(state, feed))
             except ApiError as error:
+                if isinstance(error, Forbidden) and not await is_served(self._transport, feed.ref):
+                    return  # an API server checks the rights before it looks for the kind
                 if not self._dispensable(error, feed.group_kind):
                     raise
-                if isinstance(error, Forbidden) and await is_served(self._transport, feed.ref):
+                if isinstance(error, Forbidden):
                     self.unread.add(f"{feed.ref.plural}.{feed.ref.group}")
                 return
             state, events = step(state, ListPage(reply.body), feed)

@@ -83,10 +83,11 @@ def test_a_look_names_what_may_not_be_listed() -> None:
     assert survey.unread == {"statefulsets.apps.kruise.io"}
 
 
-def test_a_look_does_not_name_what_the_server_does_not_serve() -> None:
+@pytest.mark.parametrize("kind", BOTH)
+def test_a_look_goes_on_without_what_the_server_does_not_serve(kind: GroupKind) -> None:
     """An API server checks the rights first: it refuses also what it has not got."""
-    transport = refusing(ADVANCED_STATEFULSET, FORBIDDEN)
-    transport.served = ["clonesets"]
+    transport = refusing(kind, FORBIDDEN)
+    transport.served = []
     survey = Survey(transport, load_catalog(), BOTH)
     asyncio.run(survey.look())
     assert survey.unread == set()
