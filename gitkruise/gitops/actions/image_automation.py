@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Protocol
@@ -178,19 +178,26 @@ class ImageUpdater:
     async def _write(self, write: str, built: BuiltCommit) -> bool:
         """Write what is due by one way; return False while the branch has a commit that the unit
         has not read, or while it has news."""
-        tags, chosen = self._newer(write, built)
-        delivered = self._delivered[write]
-        if not tags:
+        states = self._states(write, built)
+        tags, chosen = _newer(states)
+        if not tags and any(state.seen is None for state in states):
             self._delivered[write] = _Delivered()
-            return True
+            return True  # what an open pull request proposes may still be chosen
         commit = built.commit.id
-        if delivered.of == (commit, chosen):
+        if self._delivered[write].of == (commit, chosen):
             return True
         deliver = self._commit if write == "commit" else self._offer
+        made: _Delivered | None = _Delivered()
         try:
-            made = await deliver(tags, commit)
+            if tags:
+                made = await deliver(tags, commit)
+            elif write == "pullRequest":
+                await self._withdraw(states)
         except NothingToDo as nothing:
-            made = _Delivered(note=_Note(nothing.findings[0].message, self._by_hand))
+            why = nothing.findings[0].message
+            if write == "pullRequest":
+                await self._withdraw(states, why)
+            made = _Delivered(note=_Note(why, self._by_hand))
         except (InvalidManifests, UsageProblem) as error:
             note = _Note("newer images cannot be written", f"{self._by_hand} --print", told(error))
             self._delivered[write] = _Delivered(note=note)
@@ -201,23 +208,17 @@ class ImageUpdater:
         self._delivered[write] = made
         return True
 
-    def _newer(self, write: str, built: BuiltCommit) -> tuple[dict[str, SeenTags], tuple[str, ...]]:
-        """Return the tags of images with newer ones than the commit has, and the new references."""
+    def _states(self, write: str, built: BuiltCommit) -> list[ImageState]:
         assert built.desired is not None
-        found: dict[str, SeenTags] = {}
-        chosen: list[str] = []
-        for registry in self._registries:
-            image = registry.image
-            if image.write != write or registry.seen is None:
-                continue
-            references = tuple(references_to(image.repository, built.desired.objects))
-            state = ImageState(
-                unit=self._unit, image=image, references=references, seen=registry.seen
+        objects = built.desired.objects
+        return [
+            ImageState(
+                unit=self._unit, image=image, seen=registry.seen,
+                references=tuple(references_to(image.repository, objects)),
             )
-            if state.due:
-                found[image.repository] = registry.seen
-                chosen += (text for _, text in state.due)
-        return found, tuple(chosen)
+            for registry in self._registries
+            if (image := registry.image).write == write
+        ]  # fmt: skip
 
     async def _commit(self, tags: Mapping[str, SeenTags], tip: str) -> _Delivered | None:
         proposal = await self._proposer.propose_images(self._unit, tags, tip)
@@ -239,7 +240,8 @@ class ImageUpdater:
         if proposal is None or self._has_news(self._unit.id):
             return None
         same = proposal.commit == over or (pull is not None and pull.title == proposal.subject)
-        if pull is not None and pull.state == "closed" and same:
+        refused = pull is not None and pull.state == "closed" and pull.title != self._withdrawal
+        if pull is not None and refused and same:
             text = f"pull request #{pull.number}, which proposed {proposal.subject}, was closed"
             return _Delivered(note=_Note(text, self._by_hand))
         body = "\n".join(f"- {plain(str(one))}" for one in proposal.update.images)
@@ -252,6 +254,26 @@ class ImageUpdater:
         if not known:
             self._tell("ImagesProposed", proposal, pull.url)
         return _Delivered()
+
+    async def _withdraw(self, states: Iterable[ImageState], why: str = "") -> None:
+        """Close the open pull request: it proposes tags that git has, or that are no longer chosen.
+
+        Its title says so, because one that a user closed is not opened again.
+        """
+        if self._offers is None or not await asyncio.to_thread(self._head):
+            return
+        pull = await self._offers.found(self._branch)
+        if pull is None or pull.state != "open":
+            return
+        reasons = [*map(_compared, states), *([why] if why else ())]
+        body = "Withdrawn, because there is no newer image to propose:\n"
+        body += "".join(f"\n- {plain(reason)}" for reason in reasons)
+        await self._offers.withdraw(pull, self._withdrawal, body)
+        log.info(log_line("ImagesWithdrawn", unit=self._unit.id, where=pull.url))
+
+    @property
+    def _withdrawal(self) -> str:
+        return f"{self._unit.name}: no newer images"
 
     def _head(self) -> str | None:
         """Return the head of our branch, "" without one; None if it has a commit of others."""
@@ -319,6 +341,24 @@ class ImageUpdater:
     @property
     def _by_hand(self) -> str:
         return f"gitkruise images {self._unit.id} --update"
+
+
+def _newer(states: Iterable[ImageState]) -> tuple[dict[str, SeenTags], tuple[str, ...]]:
+    """Return the tags of images with newer ones than git has, and the new references."""
+    found: dict[str, SeenTags] = {}
+    chosen: list[str] = []
+    for state in states:
+        if state.seen is not None and state.due:
+            found[state.image.repository] = state.seen
+            chosen += (text for _, text in state.due)
+    return found, tuple(chosen)
+
+
+def _compared(state: ImageState) -> str:
+    current = ", ".join(tag or "no tag" for tag in state.current) or "no reference to it"
+    chosen = state.chosen
+    policy = f"chooses {chosen.tag}" if chosen.tag else f"chooses none: {chosen.why}"
+    return f"{state.image.repository}: git has {current}; the policy {policy}"
 
 
 def image_branch(cluster: str, unit: Unit) -> str:

@@ -59,6 +59,11 @@ class ActionPullRequests:
             await self._forge.edit_pull(pull.number, proposal.subject, body)
         return pull
 
+    async def withdraw(self, pull: Pull, title: str, body: str) -> None:
+        """Close a pull request of ours; its title and body say why. Raises ApiError."""
+        await self._forge.edit_pull(pull.number, title, body)
+        await self._forge.close(pull.number)
+
     async def merge(self, pull: Pull, key: ObjectKey) -> None:
         """Merge it if every commit is from gitkruise. Raises BadRequest while the forge refuses."""
         ours = await asyncio.to_thread(self._ours, pull, ActionVerb.PROMOTE, key)

@@ -298,3 +298,60 @@ def test_what_somebody_else_pushed_to_the_branch_is_left_to_people(
             assert remarks(stage) == [f"images: a user pushed to {BRANCH}"]
 
     stage.play(script)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("overtaken", ["written by hand", "no longer listed"])
+def test_a_pull_request_without_a_newer_image_is_closed_and_opened_for_the_next(
+    overtaken: str, staged: MakeStage, host: Host
+) -> None:
+    stage = staged(images=[followed(host, "pullRequest")])
+    model = forge_of(stage)
+    has = "1.1.0" if overtaken == "written by hand" else "1.0.0"
+
+    async def script() -> None:
+        async with updating(stage, model):
+            offer(host, "1.0.0", "1.1.0")
+            await stage.push(web(image(host, "1.0.0")), message="first")
+            await stage.rest(120)
+            assert shown(model) == [(BRANCH, "open")]
+            if overtaken == "written by hand":
+                await stage.push(web(image(host, "1.1.0")), message="by hand")
+            else:
+                offer(host, "1.0.0")
+            await stage.rest(120)
+            assert shown(model) == [(BRANCH, "closed")]
+            assert model.pulls[1]["title"] == "web: no newer images"
+            told = f"git has {has}; the policy chooses {has}"
+            assert told in model.pulls[1]["body"]
+            assert remarks(stage) == []
+            offer(host, "1.0.0", "1.1.0", *(["1.2.0"] if has == "1.1.0" else []))
+            await stage.rest(120)
+            assert shown(model) == [(BRANCH, "closed"), (BRANCH, "open")]
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_a_pull_request_stays_open_while_its_registry_has_not_answered(
+    staged: MakeStage, host: Host
+) -> None:
+    stage = staged(images=[followed(host, "pullRequest")])
+    model = forge_of(stage)
+
+    async def script() -> None:
+        async with updating(stage, model):
+            offer(host, "1.1.0")
+            await stage.push(web(image(host, "1.0.0")), message="first")
+            await stage.rest(120)
+        stage.start_over()
+        host.replies.clear()
+        async with updating(stage, model):
+            await stage.rest(300)
+            assert shown(model) == [(BRANCH, "open")]
+            assert model.pulls[1]["title"] == "web: web 1.1.0"
+            offer(host, "1.0.0")
+            await stage.rest(120)
+            assert shown(model) == [(BRANCH, "closed")]
+
+    stage.play(script)
