@@ -57,11 +57,12 @@ class HttpGet:
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """Status, body and headers of a response."""
+    """Status, body and headers of a response. `anonymous`: no credentials were sent for it."""
 
     status: int
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
+    anonymous: bool = False
 
 
 Fetch: TypeAlias = Callable[[HttpGet], Awaitable[HttpReply]]

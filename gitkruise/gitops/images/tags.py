@@ -59,7 +59,11 @@ class TagReader:
         try:
             found = await RegistryRepository(host).tags()
         except Unavailable as error:
-            raise _unread(image, access.cover(error.message)) from error
+            why = access.cover(error.message)
+            if image.secret_ref is not None and not access.headers():
+                where = f"{self.unit.namespace}/{image.secret_ref.name}"
+                why += f"; its Secret {where} has no login for it"
+            raise _unread(image, why) from error
         if found is None:
             raise _unread(image, "the registry does not have it")
         # In a thread: there may be many tags, and the pattern is that of a stranger.

@@ -53,6 +53,8 @@ class ContentHost:
                 guarded=self.guarded and not is_this_machine(host_of(self.home)),
             )  # fmt: skip
             reply = await self._authorized(request)
+            away = _origin(url) != _origin(self.home)
+            reply = replace(reply, anonymous=away or not self.access.headers())
             if reply.status not in _REDIRECTS:
                 return reply
             url = self.allowed(urljoin(url, reply.headers.get("Location", "")))
@@ -109,7 +111,9 @@ def body_of(reply: HttpReply, what: str) -> bytes:
     """Return the body of a success. Raises Unavailable for anything else."""
     if reply.status == 200:
         return reply.body
-    why = {401: "it rejects the credentials", 403: "it forbids this", 404: "there is none"}
+    none_sent = "it requires credentials, and none were sent"
+    rejected = none_sent if reply.anonymous else "it rejects the credentials"
+    why = {401: rejected, 403: "it forbids this", 404: "there is none"}
     raise Unavailable(f"{what}: {why.get(reply.status, 'it failed')} (status {reply.status})")
 
 

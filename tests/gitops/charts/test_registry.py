@@ -183,7 +183,7 @@ def test_a_chart_that_helm_pushed_to_a_registry_is_fetched(served: str, tmp_path
     assert found.version == "1.1.0+build.5"
     assert Path(found.archive).read_bytes() == chart("1.1.0+build.5")
     assert answered(state, unit_of(served, "1.0.0"), USER).chart.version == "1.0.0"
-    assert "it rejects the credentials" in refusal(tmp_path / "x", unit_of(served, "1.0.0"))
+    assert "none were sent" in refusal(tmp_path / "x", unit_of(served, "1.0.0"))
     wrong = replace(USER, data={**USER.data, "password": "canary"})
     said = refusal(tmp_path / "x", unit_of(served, "1.0.0"), wrong)
     assert "it rejects the credentials" in said

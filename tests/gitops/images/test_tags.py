@@ -93,13 +93,23 @@ def test_the_tags_are_those_of_the_registry(host: Host) -> None:
 
 def test_a_pull_secret_or_user_and_password_authenticate(host: Host) -> None:
     host.user = BASIC
-    assert "it rejects the credentials" in refusal(image(host))
+    assert "it requires credentials, and none were sent" in refusal(image(host))
     known = secret(username="ann", password="hunter2")
     assert seen(image(host, secret="regcred"), Secrets(known)).count
     registry = host.url.removeprefix("http://")
     auths = {"auths": {registry: {"auth": BASIC.removeprefix("Basic ")}}}
     pull = secret("kubernetes.io/dockerconfigjson", __dockerconfigjson=json.dumps(auths))
     assert seen(image(host, secret="regcred"), Secrets(pull)).count
+
+
+def test_a_pull_secret_of_another_registry_is_said_to_have_no_login(host: Host) -> None:
+    host.user = BASIC
+    other = json.dumps({"auths": {"registry.example": {"auth": BASIC.removeprefix("Basic ")}}})
+    pull = secret("kubernetes.io/dockerconfigjson", __dockerconfigjson=other)
+    said = refusal(image(host, secret="regcred"), Secrets(pull))
+    assert "none were sent (status 401); its Secret shop/regcred has no login for it" in said
+    wrong = secret(username="ann", password="outdated")
+    assert "it rejects the credentials" in refusal(image(host, secret="regcred"), Secrets(wrong))
 
 
 REFUSED = [

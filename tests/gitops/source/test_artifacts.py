@@ -313,7 +313,7 @@ def test_credentials_of_the_secret_are_sent(
     shelf.host.user = "Basic " + base64.b64encode(b"ann:hunter2").decode()
     assert bench(tmp_path, shelf, secrets, secretRef={"name": "pull"}).resolve()
     said = bench(tmp_path / "x", shelf).refusal()
-    assert "it rejects the credentials" in said
+    assert "it requires credentials, and none were sent" in said
 
 
 def docker(host: str, **login: str) -> str:
@@ -451,4 +451,4 @@ def test_an_artifact_of_a_real_registry_is_followed(
     assert "GK3201" in missing
     assert "1.0.0" in missing
     anonymous = bench(tmp_path / "x", shelf, secrets, **{**spec, "secretRef": None})
-    assert "it rejects the credentials" in anonymous.refusal()
+    assert "it requires credentials, and none were sent" in anonymous.refusal()
