@@ -93,6 +93,7 @@ def build_view(
         replace(u, state=State.UNKNOWN, message=lost) if (lost := shards.problem_of(u.unit)) else u
         for u in units
     ]
+    units = [_dated(unit, live) for unit in units]
     recorded = {key: unit for unit in units for key in unit.objects}
     owners = {unit.unit: unit for unit in units}
     objects = []
@@ -116,6 +117,22 @@ def build_view(
         namespace=namespace, shards=shards, units_unread=units_unread,
         unrecorded=unrecorded_in((m.unit for m in live), units),
     )  # fmt: skip
+
+
+def _dated(unit: UnitNews, live: Sequence[Managed]) -> UnitNews:
+    """Return a unit with the problem that its record is out of date: a live object has a commit
+    that the record does not name, because it cannot be written."""
+    newest = (unit.attempted, unit.applied, unit.causal, unit.sent)
+    known = {commit.id for commit in newest if commit is not None}
+    for m in live:
+        news = unit.objects.get(m.key) if m.unit == unit.unit else None
+        if news is not None and news.commit and m.commit not in {"", news.commit, *known}:
+            text = (
+                f"its record is out of date: {short_name(m.key)} has {m.commit[:7]}, which it does "
+                "not name; look for status-branch-not-written in the log of gitkruise run"
+            )
+            return replace(unit, problems=(text, *unit.problems))
+    return unit
 
 
 def status_lines(view: StatusView, style: Style, *, wide: bool) -> Iterator[str]:

@@ -122,6 +122,20 @@ def test_a_unit_that_waits_for_an_object_without_a_row_is_named(checkout: Checko
     assert not any("unit shop" in line for line in status_lines(rolling, style(120), wide=False))
 
 
+def test_a_record_that_does_not_name_the_live_commit_is_out_of_date(checkout: Checkout) -> None:
+    (unit,) = standing(checkout, rejected=False).units
+    news = replace(unit.objects[CHECKOUT], commit=OLDER.id)
+    assert unit.attempted is not None
+    for live, told in ((OLDER.id, False), (unit.attempted.id, False), ("9" * 40, True)):
+        m = replace(managed(CHECKOUT, State.DONE), commit=live)
+        recorded = replace(unit, objects={CHECKOUT: news}, problems=())
+        shown = build_view([m], [recorded], LATER, cluster="sandbox", source="x", namespace="")
+        text = "\n".join(status_lines(shown, style(200), wide=False))
+        out_of_date = "its record is out of date: cloneset/checkout has 9999999, which it does not"
+        assert (out_of_date in text) is told
+        assert bool(status_obj(shown)["units"][0]["problems"]) is told
+
+
 def test_units_without_a_record_are_named_with_what_does_not_show(checkout: Checkout) -> None:
     known = standing(checkout, rejected=False)
     assert known.unrecorded == ()
