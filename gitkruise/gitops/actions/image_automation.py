@@ -54,6 +54,7 @@ _BUSY: Final = timedelta(seconds=1)  # while the unit has a commit to read
 _LOOK: Final = timedelta(seconds=30)  # while the branch has a commit that the unit does not take
 _MOVED_S: Final = 1.0
 _FAILED_S: Final = 5.0
+_LEAST_S: Final = 1e-3  # a part of a microsecond would be no pause
 
 
 class Built(Protocol):
@@ -112,7 +113,7 @@ class ImageUpdater:
         self._clock, self._containment = proposer.clock, containment
         self._registries = [_Registry(i) for i in unit.spec.images if i.write != "none"]
         self._delivered = {"commit": _Delivered(), "pullRequest": _Delivered()}
-        self._problem = ""
+        self._problem: _Note | None = None
         self._remarked: Finding | None = None
         self._seen_commit = ""
         self._wake = asyncio.Event()
@@ -132,14 +133,17 @@ class ImageUpdater:
 
     async def _looked(self) -> timedelta | None:
         pause = await self.look()
-        self._problem = ""
+        self._problem = None
         self._remark()
         return pause
 
     def _failed(self, error: RefMoved | DiagnosticError | ApiError) -> float:
         if isinstance(error, RefMoved):
             return _MOVED_S  # what was pushed meanwhile is looked at first
-        self._problem = told(error)
+        text, following = "newer images cannot be written; it is tried again", ""
+        if isinstance(error, DiagnosticError):
+            following = dict(error.findings[0].notes).get("next", "")
+        self._problem = _Note(text, following or f"{self._by_hand} --print", told(error))
         self._remark()
         return _FAILED_S
 
@@ -161,7 +165,7 @@ class ImageUpdater:
             if not await self._write(write, built):
                 return _LOOK
         left = min(registry.due for registry in self._registries) - self._clock.monotonic()
-        return timedelta(seconds=max(left, 0.0))
+        return timedelta(seconds=max(left, _LEAST_S))
 
     async def _ask(self, registry: _Registry) -> None:
         registry.due = self._clock.monotonic() + duration(registry.image.interval).total_seconds()
@@ -325,9 +329,8 @@ class ImageUpdater:
         )
 
     def _notes(self) -> Iterator[_Note]:
-        if self._problem:
-            text = "newer images cannot be written; it is tried again"
-            yield _Note(text, f"{self._by_hand} --print", self._problem)
+        if self._problem is not None:
+            yield self._problem
         for registry in self._registries:
             if registry.error is not None and registry.silent_since is not None:
                 since, error = format_time(registry.silent_since), registry.error

@@ -152,6 +152,32 @@ def test_a_missing_secret_is_a_warning_that_says_what_to_do(staged: MakeStage, h
     stage.play(script)
 
 
+def test_a_branch_that_is_gone_is_a_warning_with_the_next_step_of_its_cause(
+    staged: MakeStage, host: Host
+) -> None:
+    stage = staged(images=[followed(host, "commit")])
+
+    async def script() -> None:
+        async with updating(stage):
+            await stage.push(web(image(host, "1.0.0")), message="first")
+            await stage.rest(70)
+            tip = run_git(stage.origin.bare, "rev-parse", "main")
+            run_git(stage.origin.bare, "update-ref", "-d", "refs/heads/main")
+            offer(host, "1.1.0")
+            await stage.rest(120)
+            (found,) = [f for f in stage.record.findings if f.code == "GK3508"]
+            assert "newer images cannot be written; it is tried again" in found.message
+            notes = dict(found.notes)
+            assert notes["why"].startswith("GK3201: refs/heads/main is not in")
+            assert not notes["next"].startswith("gitkruise images")
+            run_git(stage.origin.bare, "update-ref", "refs/heads/main", tip)
+            await stage.rest(400)
+            assert remarks(stage) == []
+            assert written(stage)[-1] == "web: web 1.1.0"
+
+    stage.play(script)
+
+
 def test_an_edit_that_is_refused_is_a_warning(staged: MakeStage, host: Host) -> None:
     given = {"substitute": {"vars": {"TAG": "1.0.0"}}}
     stage = staged(images=[followed(host, "commit")], render=given)
