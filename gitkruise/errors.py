@@ -66,7 +66,8 @@ class Concern(Enum):
 CRASHED: Final = "GK9000"
 # The ranges of codes (docs/codes.md) by concern; the first that fits. The only reader of codes.
 _CONCERNS: Final = (
-    (CRASHED, Concern.PROGRAM), ("GK3204", Concern.HISTORY), ("GK33", Concern.HISTORY),
+    (CRASHED, Concern.PROGRAM), ("GK3204", Concern.HISTORY), ("GK3306", Concern.SOURCE),
+    ("GK3308", Concern.SOURCE), ("GK33", Concern.HISTORY),
     ("GK31", Concern.REMOTE), ("GK3", Concern.SOURCE), ("GK41", Concern.CONNECTION),
     ("GK4", Concern.CLUSTER), ("GK", Concern.CONTENT),
 )  # fmt: skip

@@ -177,7 +177,7 @@ class SourceFollower:
 
     def _meanwhile(self, finding: Finding) -> Finding:
         """Complete a failure of the remote with the live commit, which keeps running."""
-        live = _both(self._live())
+        live = _all(self._live())
         if not live or finding.concern is not Concern.REMOTE:
             return finding
         told = f"still running {live}, and drift is still looked after; new commits are not seen"
@@ -188,8 +188,9 @@ class SourceFollower:
         finding = self._policy.trusted(target.commit, target.ref)
         if finding is None:
             return None
-        live = _both(self._live())
-        stays = f"{live} stays live" if live else "nothing was live yet"
+        live = _all(self._live())
+        verb = "stay" if " and " in live else "stays"
+        stays = f"{live} {verb} live" if live else "nothing was live yet"
         unchanged = ("unchanged", f"{stays}; nothing of this commit was read")
         return replace(finding, notes=(*finding.notes[:-1], unchanged, finding.notes[-1]))
 
@@ -274,9 +275,10 @@ def _unknown_acceptance(source: GitSource, error: ApiError) -> Finding:
     )
 
 
-def _both(commits: Iterable[str]) -> str:
-    """Return `4f2c9e1 and 8ab13d0`."""
-    return " and ".join(sorted({commit[:7] for commit in commits}))
+def _all(commits: Iterable[str]) -> str:
+    """Return `4f2c9e1`, or `4f2c9e1, 8ab13d0 and c4d5e6f`."""
+    *others, last = sorted({commit[:7] for commit in commits}) or [""]
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _number(commits: int) -> str:

@@ -284,6 +284,7 @@ def test_keys_to_trust_rotate_and_nobody_is_trusted_without_any(
             put_secret(stage, "keys")
             push("4", "ada")
             assert await look(running) == ("2", ["GK3306"])
+            assert str(news.records["shop/web"].state) == "Done", "no commit was refused"
             put_secret(stage, "keys", ada__sshpub=ada)
             assert await look(running) == ("4", [])
 
