@@ -267,6 +267,12 @@ def _way(config: Config, unit: Unit, field: FieldPath, *, pull: str) -> Iterator
         why = f"Sink {sink.name} has no forge to open a pull request on"
         where = field if pull in field else (*field, pull)
         yield _bad(unit, where, why, "give it forge, or let commits be pushed")
+    verify = source.spec.verify
+    # The merge of a pull request is signed by others; `range` verifies what it merges, too.
+    verified = verify is not None and (verify.mode == "range" or not pull)
+    if verified and git.signing is None:
+        why = f"GitSource {source.name} requires signatures, and Sink {sink.name} does not sign"
+        yield _bad(unit, field, why, "give it git.signing, and its public key to verify.secretRef")
 
 
 def _bad(unit: Unit, path: tuple[str | int, ...], why: str, next_: str) -> Finding:

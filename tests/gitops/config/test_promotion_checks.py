@@ -96,6 +96,38 @@ def test_a_promotion_that_could_never_go_on_is_refused_with_its_line(
     assert (finding.code, finding.places[0].file) == ("GK7033", str(file))
 
 
+UNSIGNED = "GitSource src requires signatures, and Sink out does not sign"
+SIGNS = "signing: {format: ssh, secretRef: {name: key}}"
+
+
+@pytest.mark.parametrize(
+    ("mode", "signing", "via", "words"),
+    [
+        ("head", "", "commit", UNSIGNED),
+        ("head", SIGNS, "commit", ""),
+        ("head", "", "pull-request", ""),
+        ("range", "", "pull-request", UNSIGNED),
+        ("range", SIGNS, "pull-request", ""),
+    ],
+)
+def test_commits_that_the_source_would_not_trust_are_refused(
+    mode: str, signing: str, via: str, words: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "gitkruise.yaml"
+    good = SOURCE.replace("{REF}", "{branch: main}").replace("via: commit", f"via: {via}")
+    forge = "forge: {type: gitea, url: https://f.example, repo: a/b, secretRef: {name: f}}"
+    rules = f"verify: {{mode: {mode}, secretRef: {{name: keys}}}}"
+    good = good.replace("url: .,", f"url: ., {rules},")
+    git = f"git: {{sourceRef: {{name: src}}, {signing}}}, {forge}"
+    file.write_text(good.replace("git: {sourceRef: {name: src}}", git))
+    if not words:
+        assert load_config(file).units
+        return
+    with pytest.raises(UsageProblem, match=re.escape(words)) as told:
+        load_config(file)
+    assert [finding.code for finding in told.value.findings] == ["GK7033"]
+
+
 @pytest.mark.parametrize(
     ("words", "kind"),
     [
