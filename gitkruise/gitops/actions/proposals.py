@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gitkruise.errors import InvalidManifests
@@ -81,11 +81,16 @@ class ImageProposal(Proposal):
     update: ImageUpdate
 
 
+async def _unchanged() -> None:
+    """Keep credentials and keys as they are."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposer:
     """Makes commits for one unit in the repository that may be written.
 
-    `config` has the unit alone, `branch` is what its source follows.
+    `config` has the unit alone, `branch` is what its source follows. `renew` re-reads what
+    commits are signed and pushed with before each of them.
     """
 
     repository: Repository
@@ -95,6 +100,7 @@ class Proposer:
     gates: Gates
     clock: Clock
     identity: CommitAuthor
+    renew: Callable[[], Awaitable[None]] = _unchanged
 
     @property
     def ref(self) -> str:
@@ -106,6 +112,7 @@ class Proposer:
         Raises UsageProblem GK704x when it makes no sense or would not end as asked, and
         InvalidManifests, SourceFailed and ApiError.
         """
+        await self.renew()
         drafted = await asyncio.to_thread(self._draft, act, tip)
         if drafted is None:
             return None
@@ -128,6 +135,7 @@ class Proposer:
         is `over` itself if that says and does the same. A tag that was written before and taken
         back is not written again. Raises NothingToDo GK7041, and as `propose`.
         """
+        await self.renew()
         drafted = await asyncio.to_thread(self._draft_images, unit, tags, tip, over)
         if drafted is None:
             return None

@@ -127,19 +127,19 @@ def _acts(unit: Unit) -> bool:
 
 
 async def _proposer(config: Config, unit: Unit, writer: Writer, context: UnitContext) -> Proposer:
-    repository, identity = writer
     branch = config.source_of(unit).spec.ref.branch
     if not branch:
-        head = await asyncio.to_thread(repository.default_branch)
+        head = await asyncio.to_thread(writer.repository.default_branch)
         branch = head.removeprefix(_HEADS)
     return Proposer(
-        repository=repository,
+        repository=writer.repository,
         branch=branch,
         config=Config(config.sources, {unit.id: unit}, config.sinks),
         live=context.live,
         gates=context.gates,
         clock=context.clock,
-        identity=identity,
+        identity=writer.identity,
+        renew=writer.renew,
     )
 
 

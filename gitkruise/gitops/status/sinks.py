@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -36,7 +36,12 @@ from gitkruise.model.gitops.config import resolve_reference as resolve
 BOT: Final = CommitAuthor(name="gitkruise", email="gitkruiselocalhost")
 
 
-Writer = tuple[Repository, CommitAuthor]  # the repository and the author of a Sink's commits
+class Writer(NamedTuple):
+    """Repository and author of a Sink's commits. `renew` re-reads credentials and signing key."""
+
+    repository: Repository
+    identity: CommitAuthor
+    renew: Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,6 @@ async def open_status_sinks(
         repository = writers.get(name) or repositories[f"{source.namespace}/{source.name}"]
         signing = await _signing(git.signing, sink.namespace, transport, clock)
         identity = replace(BOT, sign=signing.signed) if signing is not None else BOT
-        written[name] = (repository, identity)
         branches[name] = StatusBranch(
             repository,
             git.branch.format(cluster=cluster),
@@ -89,6 +93,7 @@ async def open_status_sinks(
         notes = Notes(repository, ref, identity=identity, sleep=time.sleep)
         coalesce = duration(git.coalesce)
         keys = _Keys(name, writing.get(name), renewal, signing)
+        written[name] = Writer(repository, identity, keys.renew)
         outboxes[name] = Outbox(
             branches[name], notes, clock, coalesce=coalesce, renew=keys.renew, detail=git.detail,
             containment=containment,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -51,12 +52,14 @@ def followed(host: Host, write: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def updating(stage: Stage, model: ModelForge | None = None) -> AsyncIterator[None]:
+async def updating(
+    stage: Stage, model: ModelForge | None = None, **changed: Any
+) -> AsyncIterator[None]:
     """gitkruise with what writes images for its unit, while the block runs; its end is a crash."""
     unit = stage.unit.unit
     proposer = Proposer(
         repository=stage.repository, branch="main", config=configured(stage), live=stage.live,
-        gates=Gates(), clock=stage.clock, identity=BOT,
+        gates=Gates(), clock=stage.clock, **{"identity": BOT, **changed},
     )  # fmt: skip
     forge = client(model, stage.clock) if model is not None else None
     updater = ImageUpdater(
@@ -107,6 +110,28 @@ def test_a_newer_tag_is_committed_and_rolled_out_once(staged: MakeStage, host: H
             await stage.rest(300)
             assert written(stage)[3:] == []
             assert 4 <= host.paths.count(LIST) - asked <= 6
+
+    stage.play(script)
+
+
+def test_the_signing_key_is_read_again_before_each_commit(staged: MakeStage, host: Host) -> None:
+    stage = staged(images=[followed(host, "commit")])
+    calls: list[str] = []
+
+    def sign(commit: bytes) -> bytes:
+        calls.append("signed")
+        return commit
+
+    async def renew() -> None:
+        calls.append("renewed")
+
+    async def script() -> None:
+        async with updating(stage, identity=replace(BOT, sign=sign), renew=renew):
+            await stage.push(web(image(host, "1.0.0")), message="first")
+            offer(host, "1.0.0", "1.1.0")
+            await stage.rest(120)
+            assert written(stage) == ["first", "web: web 1.1.0"]
+            assert calls == ["renewed", "signed"]
 
     stage.play(script)
 
