@@ -433,7 +433,8 @@ class UnitReconciler:
         again = retry_of(self.unit, built, self._around.clock.now())
         self._again = again or (self._again if built.desired is None else None)
         if built.desired is not None:
-            if not built.same_as(self.built):
+            # What was built before may have been rejected since, for other values or keys.
+            if self._reporter.rejects or not built.same_as(self.built):
                 self._take(built)
             return
         self._reporter.rejected(replace(built, findings=with_unchanged(built, self.built)))

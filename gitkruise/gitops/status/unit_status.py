@@ -156,6 +156,11 @@ class Reporter:
             f"{errors[0].code}: {errors[0].message}",
         )
 
+    @property
+    def rejects(self) -> bool:
+        """Return whether the commit that was read last was rejected."""
+        return self._rejected is not None
+
     def finished(self, built: BuiltCommit | None) -> bool:
         """Return whether all of this content was once applied and healthy, in an earlier run
         too."""

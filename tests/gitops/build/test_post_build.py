@@ -99,6 +99,25 @@ def test_an_undefined_name_changes_nothing_until_it_is_defined(staged: MakeStage
     stage.play(script)
 
 
+def test_a_value_that_is_put_back_ends_the_rejection_of_the_live_commit(staged: MakeStage) -> None:
+    stage = staged(render=FROM_CLUSTER, interval="1m")
+    stage.meddle(config_map("region", REGION="eu"))
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS)
+            await stage.rest()
+            stage.meddle(config_map("region", OTHER="x"))
+            await stage.rest(90)
+            assert [f.code for f in stage.record.findings] == ["GK1401"]
+            assert stage.state == "Rejected"
+            stage.meddle(config_map("region", REGION="eu"))
+            await stage.rest(180)
+            assert (stage.state, stage.record.findings) == ("Done", ())
+
+    stage.play(script)
+
+
 def test_a_source_of_values_that_is_not_there_is_waited_for(staged: MakeStage) -> None:
     stage = staged(render=FROM_CLUSTER)
 
