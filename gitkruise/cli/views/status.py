@@ -121,15 +121,17 @@ def build_view(
 
 def _dated(unit: UnitNews, live: Sequence[Managed]) -> UnitNews:
     """Return a unit with the problem that its record is out of date: a live object has a commit
-    that the record does not name, because it cannot be written."""
+    that the record, whose commits of objects are short, does not name."""
     newest = (unit.attempted, unit.applied, unit.causal, unit.sent)
     known = {commit.id for commit in newest if commit is not None}
     for m in live:
         news = unit.objects.get(m.key) if m.unit == unit.unit else None
-        if news is not None and news.commit and m.commit not in {"", news.commit, *known}:
+        named_there = news is None or not news.commit or m.commit.startswith(news.commit)
+        if not named_there and m.commit and m.commit not in known:
             text = (
                 f"its record is out of date: {short_name(m.key)} has {m.commit[:7]}, which it does "
-                "not name; look for status-branch-not-written in the log of gitkruise run"
+                "not name; if that stays, look for status-branch-not-written in the log of "
+                "gitkruise run"
             )
             return replace(unit, problems=(text, *unit.problems))
     return unit

@@ -20,7 +20,9 @@ from gitkruise.wire.primitives.requests import ResourceRef
 from gitkruise.wire.primitives.times import parse_time
 
 UNRECORDED: Final = "its record is not known here: a newer or rejected commit does not show"
-_RECORD_IT: Final = "name the repository of its record (--repo), or give it a Sink with git"
+_RECORD_IT: Final = (
+    "name its repository and cluster (--repo, --cluster), or give it a Sink with git"
+)
 _UNITS: Final = ResourceRef(GROUP, "v1alpha1", "units")
 _UNSEEN: Final = "it has no status: no controller has looked at it yet"
 _WAITS: Final = "waits for "

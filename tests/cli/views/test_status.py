@@ -124,7 +124,7 @@ def test_a_unit_that_waits_for_an_object_without_a_row_is_named(checkout: Checko
 
 def test_a_record_that_does_not_name_the_live_commit_is_out_of_date(checkout: Checkout) -> None:
     (unit,) = standing(checkout, rejected=False).units
-    news = replace(unit.objects[CHECKOUT], commit=OLDER.id)
+    news = replace(unit.objects[CHECKOUT], commit=OLDER.id[:7])  # as in objects.tsv
     assert unit.attempted is not None
     for live, told in ((OLDER.id, False), (unit.attempted.id, False), ("9" * 40, True)):
         m = replace(managed(CHECKOUT, State.DONE), commit=live)
@@ -144,7 +144,7 @@ def test_units_without_a_record_are_named_with_what_does_not_show(checkout: Chec
     assert lines[:4] == [
         "cluster sandbox", "? Unknown  unit shop/shop",
         "  its record is not known here: a newer or rejected commit does not show",
-        "  next: name the repository of its record (--repo), or give it a Sink with git",
+        "  next: name its repository and cluster (--repo, --cluster), or give it a Sink with git",
     ]  # fmt: skip
     assert status_obj(alone)["unrecorded"] == ["shop/shop"]
     assert "unrecorded" not in status_obj(known)
