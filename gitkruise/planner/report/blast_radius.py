@@ -21,7 +21,6 @@ from gitkruise.model.planning.trace import IN_PLACE
 from gitkruise.model.workloads.labels import (
     ADVANCED_STATEFULSET,
     CLONESET,
-    DAEMONSET,
     DEPLOYMENT,
     REPLICASET,
     SIDECARSET,
@@ -29,6 +28,11 @@ from gitkruise.model.workloads.labels import (
 )
 from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
 from gitkruise.planner.health.tie_breaks import split
+from gitkruise.planner.report.daemonset_effects import (
+    DAEMON_KINDS,
+    everywhere,
+    unforeseen_pods,
+)
 from gitkruise.planner.sync.annotations import kept
 from gitkruise.printable import many
 from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, Obj
@@ -47,7 +51,6 @@ _SIZED: Final = frozenset(
 _COUNTED: Final = _SIZED - {CLONESET, ADVANCED_STATEFULSET}  # what `footprint` counts
 _NOTES: Final = ("metadata", "annotations")
 _CANARIES: Final = CANARIES | {_NOTES}  # a map that comes or goes is one change
-_EVERYWHERE: Final = frozenset({DAEMONSET, GroupKind("apps.kruise.io", "DaemonSet")})
 # Kinds outside of Kubernetes that replace no pod when they change; SidecarSets are played ahead.
 _PODLESS: Final = frozenset(
     {
@@ -122,7 +125,7 @@ def footprint(change: ObjectChange) -> PodEffects:
     if change.kind is ChangeKind.CREATE:
         sized = change.key.group_kind in _SIZED
         return PodEffects(added=(_replicas(change.after) or 0) if sized else 0)
-    if change.key.group_kind in _EVERYWHERE:
+    if change.key.group_kind in DAEMON_KINDS:
         return PodEffects(uncounted=int(_rolls(change)))
     if change.key.group_kind not in _COUNTED:
         return PodEffects()
@@ -141,10 +144,10 @@ def unforeseen(change: ObjectChange) -> str:
     key, removed = change.key, change.kind is ChangeKind.PRUNE
     if removed and change.before is not None and kept(change.before):
         return ""
-    if key.group_kind in _EVERYWHERE and change.kind is ChangeKind.CREATE:
-        return "its pods are as many as the nodes that it selects"
+    if key.group_kind in DAEMON_KINDS:
+        return unforeseen_pods(change)
     builtin = "." not in key.group or key.group.endswith(".k8s.io")
-    if builtin or key.group_kind in _PODLESS | _SIZED | _EVERYWHERE:
+    if builtin or key.group_kind in _PODLESS | _SIZED:
         return ""
     return f"the controller of {key.kind} decides"
 
@@ -154,7 +157,7 @@ def footprint_words(pods: PodEffects, change: ObjectChange) -> Sentence:
     if change.kind is ChangeKind.PRUNE:
         return (Span(f"its {many(pods.gone)} go with it", Tone.ALARM),) if pods.gone else ()
     if pods.uncounted:
-        return (Span("its pods are REPLACED on every node", Tone.ALARM),)
+        return (Span(everywhere(change), Tone.ALARM),)
     if pods.rolled:
         size = _replicas(change.after) or pods.rolled
         why = "their template changes" if _rolls(change) else "the partition lets them through"
@@ -171,7 +174,7 @@ def footprint_words(pods: PodEffects, change: ObjectChange) -> Sentence:
 
 
 def _gone(change: ObjectChange) -> PodEffects:
-    if change.key.group_kind in _EVERYWHERE:
+    if change.key.group_kind in DAEMON_KINDS:
         return PodEffects(uncounted=1)
     sized = change.key.group_kind in _SIZED
     return PodEffects(gone=(_replicas(change.before) or 0) if sized else 0)
