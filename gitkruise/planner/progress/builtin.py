@@ -6,7 +6,7 @@ Source: StatefulSet and DaemonSet controllers of Kubernetes 1.34.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -16,6 +16,7 @@ from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.workloads.conditions import STALLED
 from gitkruise.model.workloads.labels import DAEMONSET
 from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.planner.progress.cloneset import commits
 from gitkruise.planner.progress.failing_pods import cannot_start, failure
 from gitkruise.wire.primitives.names import Obj, key_of
 from gitkruise.wire.primitives.paths import get
@@ -44,6 +45,7 @@ class _Counted:
     current: str
     active: tuple[PodFacts, ...]
     now: datetime
+    commits: Mapping[str, str]
 
     @property
     def kind(self) -> str:
@@ -87,8 +89,7 @@ class _Counted:
 def observe_stateful_set(
     raw: Obj, pods: Sequence[PodFacts], revisions: Sequence[Obj], now: datetime
 ) -> Rollout:
-    """The rollout of the StatefulSet `raw`; its revisions are those that its status names."""
-    del revisions
+    """The rollout of the StatefulSet `raw`: its status names the requested revision."""
     wanted = int(get(raw, "spec", "replicas", default=1))
     status, partition = raw.get("status") or {}, get(raw, *_ROLLING, "partition", default=0)
     counted = _Counted(
@@ -99,6 +100,7 @@ def observe_stateful_set(
         current=str(status.get("currentRevision") or ""),
         active=tuple(p for p in pods if p.active),
         now=now,
+        commits=commits(revisions),
     )
     return _rollout(counted, str(partition))
 
@@ -119,6 +121,7 @@ def observe_daemon_set(
         current=f"{raw['metadata']['name']}-{max(set(old), key=old.count)}" if old else update,
         active=active,
         now=now,
+        commits=commits(revisions),
     )
     return _rollout(counted, "0")
 
@@ -209,5 +212,6 @@ def _revisions(c: _Counted) -> Iterator[RevisionCount]:
             role=role,
             pods=len(pods),
             available=sum(map(c.available, pods)),
+            commit=c.commits.get(short, ""),
             images=tuple((k.name, k.image) for k in pods[0].containers) if pods else (),
         )

@@ -133,28 +133,36 @@ def _stuck(owner: CloneSetFacts, c: _PodCounts) -> str:
     return ""
 
 
+def commits(revisions: Sequence[Obj]) -> Mapping[str, str]:
+    """Return by hash the commits that ControllerRevisions were created at, as far as known: the
+    controllers copy the annotations of their workload."""
+    return {
+        str(raw["metadata"]["name"]).rpartition("-")[2]: str(
+            get(raw, "metadata", "annotations", SOURCE_COMMIT, default="")
+        )
+        for raw in revisions
+    }
+
+
 def _revisions(
     owner: CloneSetFacts, c: _PodCounts, revisions: Sequence[Obj]
 ) -> tuple[RevisionCount, ...]:
     update = str(owner.status.get("updateRevision") or "").rpartition("-")[2]
     current = str(owner.status.get("currentRevision") or "").rpartition("-")[2]
-    by_hash: Mapping[str, Obj] = {
-        str(r["metadata"]["name"]).rpartition("-")[2]: r for r in revisions
-    }
+    known = commits(revisions)
     hashes = dict.fromkeys([h for h in (update, current) if h])
     hashes.update(dict.fromkeys(sorted({p.short_revision for p in c.active if p.revision})))
     out = []
     for short in hashes:
         pods = [p for p in c.active if p.short_revision == short]
         role = "update" if short == update else "current" if short == current else "other"
-        raw = by_hash.get(short)
         out.append(
             RevisionCount(
                 hash=short,
                 role=role,
                 pods=len(pods),
                 available=sum(c.available(p) for p in pods),
-                commit=get(raw, "metadata", "annotations", SOURCE_COMMIT, default=""),
+                commit=known.get(short, ""),
                 images=tuple((k.name, k.image) for k in pods[0].containers) if pods else (),
             )
         )

@@ -9,6 +9,7 @@ import pytest
 from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.workloads.pod import PodFacts, pod_facts
 from gitkruise.planner.health.kinds import ROLLOUTS
+from gitkruise.planner.sync.annotations import COMMIT
 from gitkruise.wire.primitives.names import GroupKind
 from tests.pods import NOW, OWNER_UID, raw_pod
 
@@ -48,7 +49,10 @@ def daemon(*, type_: str = "RollingUpdate", generation: int = 2, **rolling: Any)
 
 
 REVISIONS = [
-    {"metadata": {"name": f"web-{name}"}, "revision": number}
+    {
+        "metadata": {"name": f"web-{name}", "annotations": {COMMIT: f"c{number}"}},
+        "revision": number,
+    }
     for name, number in (("new", 7), ("old", 6))
 ]
 
@@ -149,3 +153,9 @@ def test_the_revision_before_has_its_whole_name() -> None:
 )
 def test_the_budget(raw: Any, budget: int) -> None:
     assert judged(raw, []).budget == budget
+
+
+@pytest.mark.parametrize("workload", [stateful(), advanced(), daemon()], ids=["sts", "asts", "ds"])
+def test_every_revision_has_the_commit_that_it_was_created_at(workload: Any) -> None:
+    found = judged(workload, pods("old", "new", "unknown"))
+    assert {r.hash: r.commit for r in found.revisions} == {"new": "c7", "old": "c6", "unknown": ""}
