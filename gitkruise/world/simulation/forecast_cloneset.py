@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from gitkruise.model.gitops.health import Health, Phase
 from gitkruise.model.planning.amounts import resolve_amounts
@@ -17,16 +17,14 @@ from gitkruise.model.planning.forecast import (
     RolloutForecast,
 )
 from gitkruise.model.planning.plan import Hold
-from gitkruise.model.planning.trace import HELD, IN_PLACE, Line
+from gitkruise.model.planning.trace import HELD, Line
 from gitkruise.model.workloads.cloneset import cloneset_facts
 from gitkruise.planner.health.health import health
 from gitkruise.wire.primitives.names import Obj, ObjectKey
-from gitkruise.world.simulation.run import SimulatedRollout, division_of, in_steps
+from gitkruise.world.simulation.run import SimulatedRollout, division_of, in_steps, moves_of
 
 if TYPE_CHECKING:
     from gitkruise.world.api.cluster import World
-
-_MOVES: Final = {IN_PLACE: IN_PLACE, "CreatePod": CREATE, "DeletePod": DELETE}
 
 
 def predict_cloneset(played: SimulatedRollout) -> RolloutForecast:
@@ -92,7 +90,7 @@ def on_revision(world: World, key: ObjectKey, revision: str) -> int:
 
 def _moves(lines: Sequence[Line]) -> list[tuple[datetime, PodMove]]:
     """Count a deletion with a matching creation as one recreation."""
-    found = [(line.at, line.object, _MOVES[line.what]) for line in lines if line.what in _MOVES]
+    found = [(at, move.pod, move.how) for at, move in moves_of(lines)]
     created = sum(how == CREATE for _, _, how in found)
     deleted = sum(how == DELETE for _, _, how in found)
     replaced = min(created, deleted)

@@ -12,11 +12,8 @@ from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.planning.amounts import bounds
 from gitkruise.model.planning.forecast import (
-    CREATE,
-    DELETE,
     STUCK,
     ForecastStep,
-    PodMove,
     RolloutForecast,
     WaveCounts,
 )
@@ -25,13 +22,18 @@ from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.times import format_duration
-from gitkruise.world.simulation.run import SimulatedRollout, division_of, in_steps
+from gitkruise.world.simulation.run import (
+    SimulatedRollout,
+    division_of,
+    effective,
+    in_steps,
+    moves_of,
+)
 
 if TYPE_CHECKING:
     from gitkruise.world.api.cluster import World
 
 _KIND: Final = ROLLOUTS[DEPLOYMENT]
-_MOVES: Final = {"CreatePod": CREATE, "DeletePod": DELETE}
 _HOLDS: Final = {State.HELD: "CanaryReached", State.PAUSED: "Paused", State.DONE: ""}
 
 
@@ -46,15 +48,10 @@ def predict_deployment(played: SimulatedRollout) -> RolloutForecast:
         str(key_of(one)): one["metadata"]["name"]
         for one in (*_sets(played.before, played.key), *_sets(world, played.key))
     }
-    lines = [line for line in trace.lines if line.workload in sets]
+    lines = effective(line for line in trace.lines if line.workload in sets)
     waves = _Waves(played, end.update_revision)
-    moves = [
-        (line.at, PodMove(pod=line.object, how=_MOVES[line.what]))
-        for line in lines
-        if line.what in _MOVES
-    ]
     settled = [line.at for line in lines if line.what in {"ready", "gone"}]
-    steps = waves.counted(in_steps(moves, settled, trace.start), lines, trace.start)
+    steps = waves.counted(in_steps(moves_of(lines), settled, trace.start), lines, trace.start)
     limits = bounds(after["spec"].get("strategy") or {}, end.replicas)
     return RolloutForecast(
         key=played.key,

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Final
 
 from gitkruise.model.planning.forecast import CREATE, DELETE, RECREATE, PodMove, RolloutForecast
-from gitkruise.model.planning.trace import IN_PLACE, Line
+from gitkruise.model.planning.trace import Line
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET
 from gitkruise.planner.health.health import health
 from gitkruise.planner.statefulset.facts import stateful_set_facts
@@ -18,9 +17,7 @@ from gitkruise.world.simulation.forecast_cloneset import (
     on_revision,
     previous_revision,
 )
-from gitkruise.world.simulation.run import SimulatedRollout, in_steps
-
-_MOVES: Final = {IN_PLACE: IN_PLACE, "CreatePod": CREATE, "DeletePod": DELETE}
+from gitkruise.world.simulation.run import SimulatedRollout, in_steps, moves_of
 
 
 def predict_stateful_set(played: SimulatedRollout) -> RolloutForecast:
@@ -54,7 +51,7 @@ def predict_stateful_set(played: SimulatedRollout) -> RolloutForecast:
 
 def _moves(lines: Sequence[Line]) -> list[tuple[datetime, PodMove]]:
     """A deletion with a later creation of the same name is one recreation."""
-    found = [(line.at, line.object, _MOVES[line.what]) for line in lines if line.what in _MOVES]
+    found = [(at, move.pod, move.how) for at, move in moves_of(lines)]
     moves: list[tuple[datetime, PodMove]] = []
     replaced: set[str] = set()  # deleted, and created later
     for index, (at, pod, how) in enumerate(found):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gitkruise.model.planning.forecast import ForecastStep, PodMove
-from gitkruise.model.planning.trace import Trace
+from gitkruise.model.planning.forecast import CREATE, DELETE, ForecastStep, PodMove
+from gitkruise.model.planning.trace import IN_PLACE, Line, Trace
 from gitkruise.model.planning.workload_spread import Division, division, spread_of, spreads_in
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from gitkruise.world.simulation.simulation import Simulation
 
 Moves = Sequence[tuple[datetime, PodMove]]
+_ACTIONS: Final = {"CreatePod": CREATE, "DeletePod": DELETE}
+_MOVES: Final = {**_ACTIONS, IN_PLACE: IN_PLACE}
 
 
 class SimulatedRollout(NamedTuple):
@@ -44,6 +46,21 @@ def division_of(played: SimulatedRollout) -> Division | None:
     if spread is None:
         return None
     return division(spread, ROLLOUTS[key.group_kind].pods(world, played.after))
+
+
+def effective(lines: Iterable[Line]) -> list[Line]:
+    """Return the lines without actions on pods that had no effect, which say why: a budget refused
+    them, or they came too late. They are tried again."""
+    return [line for line in lines if not (line.why and line.what in _ACTIONS)]
+
+
+def moves_of(lines: Iterable[Line]) -> list[tuple[datetime, PodMove]]:
+    """Return the creations, deletions and updates in place of pods among `lines`."""
+    return [
+        (line.at, PodMove(pod=line.object, how=_MOVES[line.what]))
+        for line in effective(lines)
+        if line.what in _MOVES
+    ]
 
 
 def in_steps(

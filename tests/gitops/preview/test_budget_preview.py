@@ -12,15 +12,17 @@ from gitkruise.gitops.preview.changes import changes_between
 from gitkruise.gitops.preview.simulate import live_world, offline_world, play, rollout_objects
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.change import Desired
+from gitkruise.model.gitops.report import PodEffects
 from gitkruise.model.planning.forecast import STUCK, RolloutForecast
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.report.blast_radius import moved
 from gitkruise.planner.report.forecast import rollout_view
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.names import Obj
 from tests.planner.statefulset.build import advanced
 from tests.planner.sync.build import desired
-from tests.worlds import SPACE, START, Lab, budget, cloneset
+from tests.worlds import SPACE, START, Lab, budget, cloneset, deployment
 
 CATALOG = load_catalog()
 
@@ -107,3 +109,15 @@ def test_budget_50_of_an_advanced_stateful_set() -> None:
     assert (told.hold, told.updated_after, told.budgets) == ("", 5, ("keep",))
     assert {len(step.moves) for step in told.steps} == {1}
     assert notes.startswith("PodUnavailableBudget keep holds pods of this rollout back")
+
+
+def test_a_pod_of_a_deployment_that_a_budget_keeps_is_not_counted_as_deleted() -> None:
+    keep = placed(budget(kind="Deployment", maxUnavailable=1))
+    base, target = (placed(deployment("web", 10, image)) for image in ("app:v1", "app:v2"))
+    told, _ = offline([base, keep], [target, keep])
+    assert (told.hold, told.updated_after) == ("", 10)
+    assert moved(told, created=False) == PodEffects(rolled=10)
+    for step in told.steps:
+        assert step.counts is not None
+        assert step.counts.old >= 0
+        assert step.counts.new + step.counts.old >= 9
