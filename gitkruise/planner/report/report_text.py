@@ -78,7 +78,7 @@ def source_of(entry: ReportEntry, report: PlanReport) -> str:
     if entry.drift:
         return f"{where}   live differs from git and is corrected"
     if entry.pending:
-        return f"{where}   of an earlier commit, which is not live yet"
+        return f"{where}   of an earlier commit, and not live"
     return f"{where} …" if entry.folded else where
 
 

@@ -113,10 +113,14 @@ def test_a_plan_starts_from_the_commit_that_is_live(staged: MakeStage, tmp_path:
         report = report_of(again, side, side, cluster="test")
         assert summary(report).startswith("2 of earlier commits · "), summary(report)
         (said, _) = (source_of(entry, report) for entry in report.entries)
-        assert said.endswith("of an earlier commit, which is not live yet")
+        assert said.endswith("of an earlier commit, and not live")
         await follow(stage, program)
         live = stage.get("ConfigMap", "a")
         assert "gone" not in live["data"]
+        back = await planned(stage, program, base, base)  # live has a newer commit than this one
+        report = report_of(back, side, side, cluster="test")
+        placed = {source_of(entry, report) for entry in report.entries}
+        assert any(one.endswith("of an earlier commit, and not live") for one in placed), placed
 
     stage.play(script)
 
