@@ -221,6 +221,7 @@ NOTHING = [
     ("promote --to 30%", "GK7048", "gitkruise promote checkout --updated 30%"),
     ("promote --to 30%", "GK7048", "gitkruise promote checkout --partition 30%"),
     ("promote 30%", "GK7048", "gitkruise promote checkout --updated 30%"),
+    ("promote 30% -n shop", "GK7048", "gitkruise promote checkout -n shop --updated 30%"),
     ("hold --at 30%", "GK7048", "gitkruise hold checkout --partition 30%"),
     ("promote --updated 3 --partition 3", "GK7048", "--updated"),
     ("promote --updated 11", "GK7042", "more than all 10"),

@@ -125,14 +125,15 @@ def _move(ctx: click.Context, verb: str, words: tuple[str, ...], flags: dict[str
     amount = words[-1] if len(words) > 1 and words[-1][:1].isdigit() else ""
     object_name = in_one_word(ctx, words[:-1] if amount else words)
     bare = flags.pop("bare") or amount
+    named = f"{object_name} -n {flags['namespace']}" if flags["namespace"] else object_name
     if bare and not bare[0].isdigit():
         raise click.UsageError(f"unexpected argument: {bare}", ctx)
     if bare:
         message = f"{bare} does not say which pods it counts, the updated or the remaining ones"
-        raise _ambiguous(message, verb, object_name, bare)
+        raise _ambiguous(message, verb, named, bare)
     if flags["updated"] and flags["partition"]:
         message = "--updated and --partition set the same field"
-        raise _ambiguous(message, verb, object_name, flags["updated"])
+        raise _ambiguous(message, verb, named, flags["updated"])
     _act(ctx, verb, object_name, flags)
 
 
