@@ -262,12 +262,21 @@ def _next(
     m: Managed, state: State, unit: UnitNews | None, shared: Sharing, held: Sequence[HeldPod]
 ) -> Iterator[str]:
     """Yield the next steps for a user, those of its PodUnavailableBudgets first."""
-    holders = budgets_holding(held)
-    if holders and state in _MOVING and not (m.rollout and m.rollout.failing):
-        for name in holders:
-            yield f"pods of PodUnavailableBudget {name} become available, or it allows more"
-    else:
-        yield from _moves(m, state, unit, shared)
+    moving = state in _MOVING and not (m.rollout and m.rollout.failing)
+    yield from (moving and _moved_by_others(m, held)) or _moves(m, state, unit, shared)
+    if unit is not None and unit.state is State.REJECTED and unit.attempted is not None:
+        yield f"gitkruise plan {unit.attempted.short} shows what is wrong with the newest commit"
+
+
+def _moved_by_others(m: Managed, held: Sequence[HeldPod]) -> list[str]:
+    """Return what budgets, the programs of lifecycle hooks and a deletion wait for."""
+    budgets_say = "pods of PodUnavailableBudget {} become available, or it allows more"
+    hooks = sorted({one.detail for one in held if one.why is Hold.HOOK})
+    found = [budgets_say.format(name) for name in budgets_holding(held)]
+    found += [f"what the lifecycle hook waits for: {detail}" for detail in hooks]
+    if not found and m.obj.get("metadata", {}).get("deletionTimestamp"):
+        found.append("the removal of the finalizers that it and its pods have; then it is gone")
+    return found
 
 
 def _moves(m: Managed, state: State, unit: UnitNews | None, shared: Sharing) -> Iterator[str]:
@@ -287,8 +296,6 @@ def _moves(m: Managed, state: State, unit: UnitNews | None, shared: Sharing) -> 
         yield f"what unit {unit.unit} waits for"
     elif state in _MOVING:
         yield "nothing: it goes on by itself when pods become available"
-    if unit is not None and unit.state is State.REJECTED and unit.attempted is not None:
-        yield f"gitkruise plan {unit.attempted.short} shows what is wrong with the newest commit"
 
 
 def _release(m: Managed, state: State) -> str:

@@ -108,7 +108,7 @@ ROWS: dict[str, tuple[Rollout, Plan, list[str], str]] = {
         held(("a", Hold.HOOK, "x/drain"), ("b", Hold.HOOK, "y/drain"), ("c", Hold.GRACE, "3s")),
         ["1 pod waits for a lifecycle hook: x/drain", "1 pod waits for a lifecycle hook: y/drain",
          "1 pod waits for the grace period of an update in place: 3s"],
-        "nothing: it goes on by itself when pods become available",
+        "what the lifecycle hook waits for: x/drain",
     ),
     "on-delete": (
         rollout(kept=0), held(("a", Hold.ON_DELETE, "")),
@@ -129,6 +129,20 @@ def test_what_holds_each_pod_and_what_would_move_it(name: str) -> None:
     answer = explain(managed(r), plan)
     assert list(answer.reasons) == reasons
     assert answer.next[:1] == ((next_,) if next_ else ())
+
+
+def test_an_object_that_is_being_deleted_waits_for_finalizers() -> None:
+    gone = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    answer = explain(managed(rollout(State.ROLLING), obj=gone), held(("a", Hold.TERMINATING, "")))
+    said = "the removal of the finalizers that it and its pods have; then it is gone"
+    assert answer.next == (said,)
+
+
+def test_a_step_without_a_change_of_its_own_shows_its_subject() -> None:
+    plain = replace(step(1, "checkout-aaa"), change="")
+    answer = explain(managed(rollout(State.DONE)), Plan(), None, plain)
+    lines = list(why_lines(answer, Records(), PLAIN, START, wide=False))
+    assert any(line.startswith("asked ") and line.endswith(" · c1") for line in lines)
 
 
 def test_every_way_to_be_held_has_its_words() -> None:

@@ -123,7 +123,8 @@ def trace_lines(t: Traced, records: Records, style: Style, now: datetime) -> Ite
     if t.step is not None:
         asked = "all" if t.step.asked == t.step.replicas else f"{t.step.asked}"
         glyph = style.glyph(t.step.state)
-        yield f"step      {t.step.change}: {asked} of {t.step.replicas} asked {glyph}"
+        change = t.step.change or t.step.commit.subject
+        yield f"step      {change}: {asked} of {t.step.replicas} asked {glyph}"
     if t.artifact:
         yield f"artifact  {t.artifact}"
     if owner.path:
