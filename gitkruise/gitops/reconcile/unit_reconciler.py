@@ -257,13 +257,15 @@ class UnitReconciler:
         return seen, None if until else plan
 
     def _remember(self, seen: Observation) -> None:
-        """Add the live objects of this unit to those that it had; after a start, the recorded
-        ones, as far as the cluster confirms the record."""
+        """Add the live objects of this unit to those that it had, without those that are being
+        deleted; after a start, the recorded ones, as far as the cluster confirms the record."""
         if self._had is None:
             confirmed = self._reporter.record.applied is not None
             self._had = set(self._reporter.had if confirmed else ())
-        mine = (k for k, x in seen.live.items() if annotation(x.obj, UNIT_REF) == self.unit.id)
-        self._had.update(mine)
+        mine = {k: x for k, x in seen.live.items() if annotation(x.obj, UNIT_REF) == self.unit.id}
+        self._had.update(
+            k for k, x in mine.items() if not x.obj["metadata"].get("deletionTimestamp")
+        )
 
     def _lost(self, seen: Observation) -> set[ObjectKey]:
         """Return the objects that were live and are not, unless this unit deleted them."""

@@ -93,6 +93,29 @@ def test_an_object_that_was_deleted_is_put_back_and_reported(staged: MakeStage) 
     assert stage.get("ConfigMap", "other") is not None
 
 
+def test_an_object_that_git_took_away_slowly_was_not_deleted_by_a_user(staged: MakeStage) -> None:
+    """A finalizer keeps it for a time after git does not name it any more."""
+    stage = staged(prune={"maxDeletePercent": 100})
+    other = config_map("other", a="b")
+    kept = {**other, "metadata": {**other["metadata"], "finalizers": ["example.com/hold"]}}
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS, other)
+            await stage.rest()
+            stage.meddle(kept)
+            await stage.push(SETTINGS, message="other goes")
+            await stage.rest()
+            stage.meddle({**kept, "metadata": {**kept["metadata"], "finalizers": []}})
+            await stage.rest()
+            assert stage.get("ConfigMap", "other") is None
+            await stage.push(SETTINGS, other, message="other comes back")
+            await stage.rest()
+
+    stage.play(script)
+    assert [event.partition(":")[0] for event in events(stage, "other")] == ["Pruned"]
+
+
 def test_the_objects_of_an_empty_cluster_were_not_deleted(staged: MakeStage) -> None:
     """The status branch has the record of an earlier cluster of the same name."""
     stage = staged()
