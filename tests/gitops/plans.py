@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+from gitkruise.errors import Finding
 from gitkruise.gitops.preview.changes import changes_between
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.document import GitCommit
@@ -26,12 +27,13 @@ def report(
     *,
     subject: str = "after",
     key: bytes = KEY,
+    findings: Sequence[Finding] = (),
 ) -> PlanReport:
     """The way from `before` to `after`, offline."""
     target = [desired(obj) for obj in after]
     changes = changes_between([desired(obj) for obj in before], target, CATALOG)
     heading = Heading(base=OLD, target=GitCommit(id=NEW.id, subject=subject))
-    return plan_report(changes, rollouts, target, heading, key=key)
+    return plan_report(changes, rollouts, target, heading, key=key, findings=findings)
 
 
 def prediction(key: ObjectKey, how: str = "in-place", pods: int = 4) -> RolloutForecast:

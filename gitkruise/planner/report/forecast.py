@@ -41,18 +41,19 @@ def rollout_view(
     if p.key.group_kind == DEPLOYMENT:
         return waves_view(change, p, live=live, assumed=assumed)
     alone = p.previous == "" and not p.hold
+    stop = stop_of(p, change.source)
     return RolloutView(
         prediction=p,
-        effect=tuple(_effect(change, p, rows)),
+        effect=tuple(_effect(change, p, rows, stop)),
         budget=_budget(p) if p.steps and p.previous else "",
         steps=() if alone else tuple(_steps(p, live=live)),
-        hold=stop_of(p, change.source) if p.steps and not alone else (),
+        hold=stop if p.steps and not alone else (),
         notes=tuple(_notes(change, p, assumed=assumed)),
     )
 
 
 def _effect(
-    change: ObjectChange, p: RolloutForecast, rows: tuple[FieldRow, ...]
+    change: ObjectChange, p: RolloutForecast, rows: tuple[FieldRow, ...], stop: Sentence
 ) -> Iterator[Sentence]:
     created = change.kind is ChangeKind.CREATE
     pods = moved(p, created=created)
@@ -76,6 +77,8 @@ def _effect(
         yield Span(words, Tone.STRONG), Span(" (IP, node and volumes stay)")
     else:
         yield (Span("no pod is updated" + (f"; {scaled}" if scaled else "")),)
+        if not (p.steps or p.updated_before) and stop:
+            yield stop  # a new revision that no pod gets
         return
     if scaled:
         yield (Span(scaled),)

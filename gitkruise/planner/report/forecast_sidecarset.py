@@ -45,7 +45,8 @@ def _effect(
         share = f"{sum(moves.values())} of {many(p.replicas)} take it live"
         yield Span(share, Tone.STRONG), Span(f": {' and '.join(ways)}{have}")
     else:
-        yield (Span(f"no running pod changes; {many(p.replicas)} match{have}"),)
+        match = f"{many(p.replicas)} match{have}" if p.replicas else "no pod matches"
+        yield (Span(f"no running pod changes; {match}"),)
     for why, names in _reasons(told).items():
         yield Span(f"{len(names)} cannot while they run", Tone.ALARM), Span(f": {why}")
         if live:

@@ -63,8 +63,11 @@ def plan_report(
     """
     documents = {d.key: d for d in desired}
     by_key = {p.key: p for p in rollouts}
+    rejected = {found.object: found.code for found in findings if found.is_error}
     entries = [
         _entry(change, documents.get(change.key), by_key.get(change.key), heading, key)
+        if (code := rejected.get(str(change.key))) is None
+        else _rejected(change, documents.get(change.key), code, key)
         for change in changes
         if change.kind is not ChangeKind.UNCHANGED
     ]
@@ -113,6 +116,17 @@ def _entry(
         return replace(made, effect=(Span("none: the cluster has this already"),))
     pods = footprint(change)
     return replace(made, effect=footprint_words(pods, change), pods=pods)
+
+
+def _rejected(change: ObjectChange, d: Desired | None, code: str, key: bytes) -> ReportEntry:
+    """Return the entry of a change that admission, or the kind of its update, forbids."""
+    return ReportEntry(
+        kind=change.kind,
+        keys=(change.key,),
+        sources=(change.source,),
+        rows=field_rows(change, d, key) if change.kind is ChangeKind.CONFIGURE else (),
+        effect=(Span(f"none: the change is rejected ({code})", Tone.ALARM),),
+    )
 
 
 def _prune_notes(change: ObjectChange) -> Iterator[str]:

@@ -11,6 +11,7 @@ import pytest
 
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.views.plan import plan_lines
+from gitkruise.errors import Finding
 from gitkruise.gitops.preview.render_html import plan_html
 from gitkruise.gitops.preview.render_json import plan_obj
 from gitkruise.gitops.preview.render_markdown import plan_markdown
@@ -223,6 +224,45 @@ def test_html_runs_nothing_and_loads_nothing() -> None:
 
 def test_terminals_are_steered_by_nobody() -> None:
     assert "\x1b" not in FORMS["text"](hostile())
+
+
+CLONES = ObjectKey("apps.kruise.io", "CloneSet", "shop", "web")
+
+
+def clones(image: str) -> Obj:
+    spec = {"template": {"spec": {"containers": [{"name": "app", "image": image}]}}}
+    return {**thing("web", "CloneSet", spec=spec), "apiVersion": "apps.kruise.io/v1beta1"}
+
+
+def test_a_rejected_change_has_no_effect() -> None:
+    wrong = Finding(code="GK2104", message="InPlaceOnly forbids this", object=str(CLONES))
+    (entry,) = report([clones("a:v1")], [clones("a:v2")], findings=(wrong,)).entries
+    assert entry.rows
+    assert "none: the change is rejected (GK2104)" in str(entry.effect)
+
+
+def test_a_new_revision_that_no_pod_gets_says_why() -> None:
+    waits = replace(
+        prediction(CLONES, pods=0), hold="NoProgress", message="waits for x to be removed"
+    )
+    text = FORMS["text"](report([clones("a:v1")], [clones("a:v2")], [waits]))
+    assert "no pod is updated" in text
+    assert "stuck  waits for x to be removed" in text
+
+
+def test_a_sidecarset_that_matches_nothing_says_so() -> None:
+    key = ObjectKey("apps.kruise.io", "SidecarSet", "", "web")
+    told = Sidecars(barred=(), left_out=0, born=(("mesh", "mesh:v1"),), born_with="mesh-new")
+    none = replace(
+        prediction(key, pods=0), replicas=0, updated_before=5, partition=0, hold="", sidecars=told
+    )
+    objects = [
+        {"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "web"},
+         "spec": {"selector": {"matchLabels": {"app": name}}}}
+        for name in ("web", "none")
+    ]  # fmt: skip
+    text = FORMS["text"](report(objects[:1], objects[1:], [none]))
+    assert "no running pod changes; no pod matches\n" in text
 
 
 def test_a_sidecarset_adds_no_pods_of_its_own() -> None:
