@@ -54,6 +54,30 @@ def test_corrected_drift_names_the_fields_and_who_had_set_them(
     assert line in caplog.messages
 
 
+def test_a_correction_is_no_step_of_a_commit_for_another_object(staged: MakeStage) -> None:
+    """Also after a start, which knows no commit before."""
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), SETTINGS)
+            await stage.rest()
+            await stage.push(web(), config_map("settings", mode="slow"))
+            await stage.rest()
+        stage.start_over()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest()
+            stage.meddle({**web(), "spec": {"replicas": 2}})
+            await stage.rest()
+
+    stage.play(script)
+    (told,) = recorded(stage)
+    assert "spec.replicas 2 → 4" in told.text
+    steps = dict(stage.record.steps)[stage.rollout.key]
+    assert [step.change for step in steps] == ["created, 4 pods"]
+
+
 def deleted(stage: Stage, name: str) -> None:
     """Somebody deletes a ConfigMap."""
     key = GroupKind("", "ConfigMap")
