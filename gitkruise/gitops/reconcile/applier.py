@@ -56,6 +56,7 @@ _CREATED: Final = 201  # HTTP
 TRIES: Final = 5  # of one request that meets writes of others
 _SYSTEM: Final = SystemClock()
 _NAMESPACE: Final = GroupKind("", "Namespace")
+_NAMESPACE_MANAGER: Final = "gitkruise-namespace"
 _SIZE, _SIZER = ".spec.replicas", "kube-controller-manager"  # which runs the autoscaler
 _REGISTERED: Final = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
 # What kube-apiserver answers with 500 when a webhook that must agree cannot be asked.
@@ -485,7 +486,11 @@ async def delete(
 
 
 async def ensure_namespace(transport: Transport, name: str, catalog: Catalog) -> None:
-    """Create the namespace of a unit with target.createNamespace. Raises ApiError."""
+    """Create the namespace of a unit with target.createNamespace. Raises ApiError.
+
+    An existing one stays as it is: another unit may have its labels in git, and an apply under the
+    manager of units would remove them.
+    """
     kind = catalog.stored(_NAMESPACE)
     assert kind is not None, "every cluster serves namespaces"
     await transport.send(
@@ -495,6 +500,6 @@ async def ensure_namespace(transport: Transport, name: str, catalog: Catalog) ->
             name=name,
             body={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
             content_type=APPLY_PATCH,
-            params={"fieldManager": MANAGER, "force": "false"},
+            params={"fieldManager": _NAMESPACE_MANAGER, "force": "false"},
         )
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from gitkruise.errors import DiagnosticError, Finding, InvalidManifests, SourceFailed
@@ -22,6 +23,7 @@ from gitkruise.gitops.config.sync_windows import Windows
 from gitkruise.gitops.reconcile.applier import ensure_namespace
 from gitkruise.gitops.reconcile.approval import ApprovalRule, approvals
 from gitkruise.gitops.reconcile.preflight import (
+    NAMESPACE,
     brought,
     check_updates,
     ignored_canaries,
@@ -140,6 +142,18 @@ class CommitValidator:
         informers += live.want_workloads(_pod_places(d.key for d in desired.objects))
         await live.ready(informers)
 
+    async def _ensure_target(self, new: AbstractSet[str]) -> None:
+        """Create the target namespace if the unit asks for it, unless git brings it as `new`."""
+        target = self._unit.spec.target.namespace or self._unit.namespace
+        if self._unit.spec.target.create_namespace and target not in new:
+            await ensure_namespace(self._transport, target, self._around.live.catalog)
+
+    async def put_target_back(self, desired: DesiredSet) -> None:
+        """Create the target namespace again where objects vanished, perhaps together with it."""
+        await self._ensure_target(
+            {d.key.name for d in desired.objects if d.key.group_kind == NAMESPACE}
+        )
+
     async def learn_kinds(self, desired: DesiredSet, objects: Iterable[Desired]) -> None:
         """Rediscover the served kinds when a kind is new: its CRD may just have been applied."""
         catalog = self._around.live.catalog
@@ -198,10 +212,8 @@ class CommitValidator:
         findings += await ignored_canaries(changed, live.transport)
         if findings or not changed:
             return findings, frozenset()
-        target = self._unit.spec.target.namespace or self._unit.namespace
         new = await brought(desired, objs, live.transport)
-        if self._unit.spec.target.create_namespace and target not in new:
-            await ensure_namespace(self._transport, target, live.catalog)
+        await self._ensure_target(new)
         sent = await self._cluster.try_out(testable(changed, new), seen, commit)
         silent = unreachable(sent)
         if silent is not None:

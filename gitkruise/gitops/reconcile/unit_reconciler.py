@@ -329,6 +329,9 @@ class UnitReconciler:
         if plan.apply:
             assert built.desired is not None
             await self._validator.learn_kinds(built.desired, plan.apply)
+            lost = self._lost(seen)
+            if lost:
+                await self._validator.put_target_back(built.desired)
             self._backoff.corrected(plan.healing, self._around.clock.now())
             theirs = {change.key for change in plan.healing if left_by_tools(change)}
             sent = await self.cluster.apply(
