@@ -15,7 +15,7 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.workloads.pod import POD
 from gitkruise.model.workloads.revision import REVISION
-from gitkruise.planner.sync.annotations import UNIT
+from gitkruise.planner.sync.annotations import UNIT, UNIT_REF, annotation
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
@@ -101,10 +101,13 @@ def listable_kinds(catalog: Catalog) -> Mapping[GroupKind, Kind]:
 
 
 async def labelled_objects(transport: Transport, kind: Kind) -> Mapping[ObjectKey, Obj]:
-    """Return the objects of a kind with a unit label. Raises ApiError."""
+    """Return the objects of a kind that units applied, by their label. Raises ApiError.
+
+    Those with the label alone are copies: `kubectl expose` takes over the labels of its object.
+    """
     try:
         objects = each(transport, kind.ref, selector=UNIT)
-        return {_key(kind, obj): obj async for obj in objects}
+        return {_key(kind, obj): obj async for obj in objects if annotation(obj, UNIT_REF)}
     except (NotFound, MethodNotAllowed):
         return {}  # known to us, and not to this cluster
 

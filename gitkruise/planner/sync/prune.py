@@ -13,7 +13,15 @@ from gitkruise.model.gitops.change import Live, PruneRules, SyncSnapshot
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import APPROVAL
 from gitkruise.model.workloads.labels import CLONESET
-from gitkruise.planner.sync.annotations import APPROVE, HOLD, UNIT, kept, wants_approval
+from gitkruise.planner.sync.annotations import (
+    APPROVE,
+    HOLD,
+    UNIT,
+    UNIT_REF,
+    annotation,
+    kept,
+    wants_approval,
+)
 from gitkruise.planner.sync.apply_order import stage_of
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
@@ -96,7 +104,8 @@ def leaving(s: SyncSnapshot) -> frozenset[ObjectKey]:
     """Return the unit's objects that git no longer contains: they are to be deleted, or another
     unit takes them.
 
-    Only what carries the unit's label at this moment is the unit's.
+    Only what carries the unit's label at this moment is the unit's, and only with the annotation:
+    `kubectl expose` copies the labels of what it exposes.
     """
     if not s.prune.enabled:
         return frozenset()
@@ -190,7 +199,8 @@ def _is_ours(s: SyncSnapshot, key: ObjectKey) -> bool:
     if live is None:
         return False
     meta = live.obj["metadata"]
-    return get(meta, "labels", UNIT) == s.unit_label and not meta.get("deletionTimestamp")
+    applied = get(meta, "labels", UNIT) == s.unit_label and annotation(live.obj, UNIT_REF)
+    return bool(applied) and not meta.get("deletionTimestamp")
 
 
 def uid_of(obj: Obj) -> str:

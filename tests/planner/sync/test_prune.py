@@ -43,6 +43,12 @@ def test_what_git_no_longer_names_is_deleted() -> None:
     assert not plan.blocked
 
 
+def test_an_object_that_took_over_the_label_alone_is_kept() -> None:
+    """As from `kubectl expose`, which copies the labels of a Deployment."""
+    plan = planned(snapshot([KEEP], [applied(KEEP), foreign(GONE, LABEL)]), load_catalog())
+    assert plan.prune == ()
+
+
 def test_a_commit_of_an_artifact_is_approved_by_the_annotation_alone() -> None:
     s = snapshot([KEEP], BOTH, prune=PruneRules(max_delete=0, max_delete_percent=0))
     ways = dict(planned(s, load_catalog()).blocked[0].notes)
