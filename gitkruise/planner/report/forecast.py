@@ -12,7 +12,7 @@ from gitkruise.model.planning.amounts import resolve_amounts
 from gitkruise.model.planning.forecast import DELETE, ForecastStep, RolloutForecast
 from gitkruise.model.planning.plan import Hold
 from gitkruise.model.workloads.cloneset import cloneset_facts
-from gitkruise.model.workloads.labels import DEPLOYMENT
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT
 from gitkruise.model.workloads.rollout_kinds import STATEFUL
 from gitkruise.planner.report.blast_radius import moved, pods_named
 from gitkruise.planner.report.forecast_deployment import division_note, waves_view
@@ -22,6 +22,7 @@ from gitkruise.planner.report.summary import keeps
 from gitkruise.planner.statefulset.facts import stateful_set_facts
 from gitkruise.printable import many
 from gitkruise.wire.primitives.names import GroupKind, Obj
+from gitkruise.wire.primitives.paths import get
 
 _NAMES_SHOWN: Final = 6
 
@@ -132,6 +133,10 @@ def _names(step: ForecastStep, p: RolloutForecast, *, live: bool) -> str:
     return pods_named(step, lambda pod: f"-{pod.removeprefix(prefix)}", most=_NAMES_SHOWN)
 
 
+def _claims(change: ObjectChange) -> bool:
+    return bool(get(change.before or {}, "spec", "volumeClaimTemplates", default=()))
+
+
 def _notes(change: ObjectChange, p: RolloutForecast, *, assumed: bool) -> Iterator[str]:
     """Notes on subsets, surprising effects of partitions, and budgets that hold pods back."""
     yield from division_note(p)
@@ -144,6 +149,9 @@ def _notes(change: ObjectChange, p: RolloutForecast, *, assumed: bool) -> Iterat
         if p.partition:
             yield f"partition is ignored on creation: all {p.replicas} pods start on this revision"
         return
+    lost = moved(p, created=False).removed
+    if lost and p.key.group_kind == CLONESET and _claims(change):
+        yield f"the volume claims of {many(lost)} are deleted; only retained volumes keep data"
     if any(move.of for step in p.steps for move in step.moves):
         yield "OpenKruise drives these pods: of those that rank alike it may take any"
     over = p.updated_before - (p.replicas - p.partition)

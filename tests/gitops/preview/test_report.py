@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from gitkruise.gitops.preview.render_html import plan_html
 from gitkruise.gitops.preview.render_json import plan_obj
 from gitkruise.gitops.preview.render_markdown import plan_markdown
 from gitkruise.model.gitops.report import PlanReport, PodEffects
-from gitkruise.model.planning.forecast import Sidecars
+from gitkruise.model.planning.forecast import DELETE, ForecastStep, PodMove, Sidecars
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from tests.gitops.plans import prediction, report
 from tests.planner.sync.build import thing
@@ -248,6 +249,23 @@ def test_a_new_revision_that_no_pod_gets_says_why() -> None:
     text = FORMS["text"](report([clones("a:v1")], [clones("a:v2")], [waits]))
     assert "no pod is updated" in text
     assert "stuck  waits for x to be removed" in text
+
+
+def test_claims_that_go_with_their_pods_are_named() -> None:
+    moves = tuple(PodMove(pod=f"web-{n}", how=DELETE) for n in range(2))
+    step = ForecastStep(moves=moves, starts=timedelta(0), lasts=timedelta(0))
+    fewer = replace(prediction(CLONES, pods=0), steps=(step,), previous="web-new", replicas=8)
+
+    def text(**spec: Any) -> str:
+        states = [
+            {**clones("a:v1"), "spec": {**clones("a:v1")["spec"], "replicas": n, **spec}}
+            for n in (10, 8)
+        ]
+        return FORMS["text"](report(states[:1], states[1:], [fewer]))
+
+    said = "the volume claims of 2 pods are deleted; only retained volumes keep data"
+    assert said in text(volumeClaimTemplates=[{"metadata": {"name": "data"}}])
+    assert said not in text()
 
 
 def test_a_sidecarset_that_matches_nothing_says_so() -> None:
