@@ -15,7 +15,7 @@ import pytest
 from gitkruise.app import controller
 from gitkruise.errors import ApiError, Conflict, Unavailable
 from gitkruise.gitops.status.publisher import Outbox
-from gitkruise.planner.sync.annotations import UNIT, unit_label
+from gitkruise.planner.sync.annotations import UNIT, UNIT_REF, unit_label
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.git.repos import run_git
 from tests.gitops.objects import House, play
@@ -227,7 +227,10 @@ def test_a_unit_that_is_removed_during_a_scan_gets_one_of_its_own(hands: House) 
         began = slow_scan(hands)
         await hands.ask("delete", "Unit", "a")
         await hands.rest(SCAN_S / 2)
-        late = {"metadata": {"name": "late", "labels": {UNIT: unit_label("test", "shop/b")}}}
+        marks = {
+            "labels": {UNIT: unit_label("test", "shop/b")}, "annotations": {UNIT_REF: "shop/b"},
+        }  # fmt: skip
+        late = {"metadata": {"name": "late", **marks}}
         hands.stage.meddle({"apiVersion": "v1", "kind": "ServiceAccount", **late})
         await hands.ask("delete", "Unit", "b")
         await hands.rest(3 * SCAN_S)
