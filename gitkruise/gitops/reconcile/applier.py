@@ -48,15 +48,13 @@ from gitkruise.planner.sync.annotations import (
 from gitkruise.planner.sync.autoscale import sized_as
 from gitkruise.planner.sync.canary_pause import as_sent, by_canary, held_back, set_by_canary
 from gitkruise.wire.catalog.catalog import Catalog
-from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.names import OWN_GROUP, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import APPLY_PATCH, JSON, ApiReply, ApiRequest
 
 _CREATED: Final = 201  # HTTP
 TRIES: Final = 5  # of one request that meets writes of others
 _SYSTEM: Final = SystemClock()
-_NAMESPACE: Final = GroupKind("", "Namespace")
-_NAMESPACE_MANAGER: Final = "gitkruise-namespace"
 _SIZE, _SIZER = ".spec.replicas", "kube-controller-manager"  # which runs the autoscaler
 _REGISTERED: Final = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
 # What kube-apiserver answers with 500 when a webhook that must agree cannot be asked.
@@ -483,23 +481,3 @@ async def delete(
     except (NotFound, Conflict):
         return False  # gone, or changed since: the next round looks again
     return True
-
-
-async def ensure_namespace(transport: Transport, name: str, catalog: Catalog) -> None:
-    """Create the namespace of a unit with target.createNamespace. Raises ApiError.
-
-    An existing one stays as it is: another unit may have its labels in git, and an apply under the
-    manager of units would remove them.
-    """
-    kind = catalog.stored(_NAMESPACE)
-    assert kind is not None, "every cluster serves namespaces"
-    await transport.send(
-        ApiRequest(
-            verb="patch",
-            resource=kind.ref,
-            name=name,
-            body={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
-            content_type=APPLY_PATCH,
-            params={"fieldManager": _NAMESPACE_MANAGER, "force": "false"},
-        )
-    )

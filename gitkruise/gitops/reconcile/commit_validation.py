@@ -20,12 +20,12 @@ from gitkruise.gitops.build.post_build import gather
 from gitkruise.gitops.charts.fetcher import Charts
 from gitkruise.gitops.config.dependencies import Gate
 from gitkruise.gitops.config.sync_windows import Windows
-from gitkruise.gitops.reconcile.applier import ensure_namespace
 from gitkruise.gitops.reconcile.approval import ApprovalRule, approvals
 from gitkruise.gitops.reconcile.preflight import (
     NAMESPACE,
     brought,
     check_updates,
+    ensure_namespace,
     ignored_canaries,
     refusals,
     testable,

@@ -19,11 +19,12 @@ from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT
 from gitkruise.planner.sync.annotations import annotation
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
-from gitkruise.wire.primitives.requests import NAMESPACES
+from gitkruise.wire.primitives.requests import APPLY_PATCH, NAMESPACES, ApiRequest
 
 # Kinds whose update rules we know as well as the server does; others are left to its dry run.
 _OURS: Final = frozenset({CLONESET})
 NAMESPACE: Final = GroupKind("", "Namespace")
+_NAMESPACE_MANAGER: Final = "gitkruise-namespace"
 
 
 def check_updates(
@@ -91,6 +92,26 @@ async def brought(
     except Forbidden:
         there = set()
     return frozenset(unseen - there)
+
+
+async def ensure_namespace(transport: Transport, name: str, catalog: Catalog) -> None:
+    """Create the namespace of a unit with target.createNamespace. Raises ApiError.
+
+    An existing one stays as it is: another unit may have its labels in git, and an apply under the
+    manager of units would remove them.
+    """
+    kind = catalog.stored(NAMESPACE)
+    assert kind is not None, "every cluster serves namespaces"
+    await transport.send(
+        ApiRequest(
+            verb="patch",
+            resource=kind.ref,
+            name=name,
+            body={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
+            content_type=APPLY_PATCH,
+            params={"fieldManager": _NAMESPACE_MANAGER, "force": "false"},
+        )
+    )
 
 
 def unreachable(sent: Sequence[Sent]) -> Finding | None:

@@ -341,7 +341,7 @@ class UnitReconciler:
             self._around.authority.check()
             report_applied(
                 live.events, self.unit.id, sent, journal,
-                healing=plan.healing, live=seen.live, lost=self._lost(seen),
+                healing=plan.healing, live=seen.live, lost=lost,
             )  # fmt: skip
             return self._absorb(sent, seen)
         findings = await self.pruning.delete(plan.prune, seen.live, live, self._writer, journal)
