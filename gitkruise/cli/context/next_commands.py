@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 # A command of ours that may need the cluster's flags, up to the place where they go.
 _COMMAND: Final = re.compile(
     r"gitkruise (?:(?:promote|hold|pause|resume|rollback|why|suspend|reconcile)"
-    r" [a-z]+/[a-z0-9](?:[\w.-]*\w)?(?: -n [a-z0-9](?:[\w-]*\w)?)?|(?:plan|drift)\b)(?! `)"
+    r" [a-z]+/[a-z0-9](?:[\w.-]*\w)?(?: -n [a-z0-9](?:[\w-]*\w)?)?"
+    r"|(?:plan|drift|get rollouts -A)\b)(?! `)"
 )
 
 # The one that takes a lease, too: with another it would be a controller of its own.

@@ -117,7 +117,10 @@ class UnitCluster:
                 ours = known[1].on(found.obj)
                 yield key, replace(found, obj=ours, rewritten=known[1].over(marks))
                 continue
-            if is_applied(d, found.obj, self.label) and marks_are_ours(read_managed(found.managed)):
+            unchanged = known is not None and known[1] == marks
+            if unchanged or (
+                is_applied(d, found.obj, self.label) and marks_are_ours(read_managed(found.managed))
+            ):
                 self._marks[key] = found.obj, marks
             yield key, found
 

@@ -52,6 +52,25 @@ def test_the_record_of_a_cluster_by_another_name_is_pointed_to(
 
 
 @pytest.mark.slow
+def test_an_object_that_only_a_rejected_commit_has_is_explained(
+    gk: Caller, checkout: Checkout, cluster: Path
+) -> None:
+    checkout.commit("first", {"a.yaml": "# nothing\n"})
+    wrong = replace(REJECTED, notes=(("next", "rename it to partition"),))
+    checkout.record("sandbox", unit_record(state=State.REJECTED, findings=(wrong,)))
+    env = {"KUBECONFIG": str(cluster)}
+    ended = gk("why", "nope", "-n", "shop", cwd=checkout.folder, **env)
+    assert (ended.code, "GK4010" in ended.err) == (5, True)
+    told = "commit 3333333 of unit shop/shop was rejected: GK1203 apps/checkout.yaml:24:3: unknown"
+    assert f"= not live: {told}" in ended.err
+    assert "= next: rename it to partition" in ended.err
+    checkout.record("sandbox", unit_record())
+    ended = gk("why", "nope", "-n", "shop", cwd=checkout.folder, **env)
+    assert "not live" not in ended.err
+    assert "= next: gitkruise get rollouts -A lists those of all namespaces" in ended.err
+
+
+@pytest.mark.slow
 def test_every_command_names_the_commit_that_waits(
     gk: Caller, checkout: Checkout, cluster: Path
 ) -> None:

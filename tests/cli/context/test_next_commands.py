@@ -31,6 +31,7 @@ FLAGS = "--sandbox --cluster prod"
             "gitkruise drift, without a name, compares all",
             "{} {flags}, without a name, compares all",
         ),
+        ("gitkruise get rollouts -A lists them", "{} {flags} lists them"),
         ("gitkruise rollback brings them back", "gitkruise rollback brings them back"),
         ("gitkruise validate a.yaml", "gitkruise validate a.yaml"),
     ],

@@ -305,7 +305,7 @@ class _ItemReader:
         message = f'"{self.options.wanted.name}" not found in {where}'
         notes = (
             ("there are", there),
-            ("next", "name its namespace with -n, or search all with -A"),
+            ("next", "search all namespaces with -A" if self._scope else "correct the name"),
         )
         return ClusterFailed(Finding(code="GK4010", message=message, notes=notes))
 

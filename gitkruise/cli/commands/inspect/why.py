@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
     from gitkruise.gitops.inspect.cluster_view import Managed, Survey
     from gitkruise.gitops.inspect.explain import Why
     from gitkruise.gitops.node.activity import AgentActivity
+    from gitkruise.gitops.status.reader import UnitNews
     from gitkruise.wire.primitives.names import GroupKind
+
+_UNITS_SHOWN: Final = 3
 
 
 @click.command(cls=ExitCodesCommand, exits=(4, 5))
@@ -81,12 +84,12 @@ async def _ask(
         survey = await read_kind(chosen, kind, namespace or chosen.namespace)
         now = chosen.clock.now()
         found = next(iter(survey.managed(now, name=name)), None)
-        if found is None:
-            raise not_found(name, kind, survey, now)
-        commits = frozenset({found.commit})
+        commits = frozenset({found.commit} if found else ())
         records = await asyncio.to_thread(records_at_hand, chosen.name, path, commits)
         declared = await read_unit_objects(chosen.transport, chosen.name)
         records = replace(records, units=declared.beside(records.units))
+        if found is None:
+            raise not_found(name, kind, survey, now, units=records.units, named=bool(namespace))
         if found.unit and not any(news.unit == found.unit for news in records.units):
             elsewhere = await asyncio.to_thread(clusters_recording, {found.unit}, path)
             records = replace(records, elsewhere=elsewhere)
@@ -116,6 +119,18 @@ async def ask(
     return replace(answer, next=steps, division=survey.division(found)), activity
 
 
+def _behind(unit: UnitNews) -> str:
+    """Return why the newest commit of a unit is not live; "" if it is."""
+    from gitkruise.model.gitops.unit_state import State  # noqa: PLC0415  the model
+
+    if unit.attempted is None:
+        return ""
+    at = f"commit {unit.attempted.short} of unit {unit.unit}"
+    if unit.state is State.REJECTED:
+        return f"{at} was rejected: {next(iter(unit.problems), unit.message)}"
+    return f"{at} waits for {unit.waits}" if unit.waits else ""
+
+
 async def read_kind(chosen: ChosenCluster, kind: GroupKind, namespace: str) -> Survey:
     """Read one kind of a namespace ("" for all) with its pods and revisions."""
     return await read_kinds(chosen, (kind,), namespace)
@@ -131,10 +146,26 @@ async def read_kinds(chosen: ChosenCluster, kinds: Iterable[GroupKind], namespac
     return survey
 
 
-def not_found(name: str, kind: GroupKind, survey: Survey, now: datetime) -> ClusterFailed:
-    """Return error GK4010 with the names of existing objects."""
+def not_found(
+    name: str,
+    kind: GroupKind,
+    survey: Survey,
+    now: datetime,
+    *,
+    units: Iterable[UnitNews] = (),
+    named: bool = False,
+) -> ClusterFailed:
+    """Return error GK4010 with the names of existing objects, and the `units` whose newest commit,
+    which may have the object, is not live. `named`: the user gave the namespace."""
     there = ", ".join(m.key.name for m in survey.managed(now)[:8]) or "none"
-    notes = (("there are", there), ("next", "name its namespace with -n"))
+    behind = [(unit, text) for unit in units if (text := _behind(unit))]
+    search = "gitkruise get rollouts -A lists those of all namespaces"
+    next_ = search if named else f"name its namespace with -n; {search}"
+    notes = (
+        ("there are", there),
+        *(("not live", text) for _, text in behind[:_UNITS_SHOWN]),
+        ("next", next((u.next for u, _ in behind if u.next), next_)),
+    )
     message = f'{kind.kind} "{name}" not found in namespace {survey.namespace}'
     return ClusterFailed(Finding(code="GK4010", message=message, notes=notes))
 
