@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 NEEDS_YOU: Final = (State.REJECTED, State.STUCK, State.DRIFTED, State.UNKNOWN)
 WORST_FIRST: Final = (*NEEDS_YOU, *(s for s in reversed(LOOKS) if s not in NEEDS_YOU))
 _NAMED: Final = 8  # units in one line
+_PROBLEMS: Final = 3  # of one unit
 _LAST: Final = "last change"  # the tip of the branch may be a commit that changed no unit
 _HEADS: Final = (
     Column(name="NAMESPACE", least=9),
@@ -199,17 +200,25 @@ def _header(view: StatusView, style: Style) -> Iterator[str]:
         if view.shards.problem_of(unit.unit):
             continue  # named with its shard
         if unit.problems or unit.waits or _not_in_table(unit, view):
-            at = f" at {_named(unit.attempted)}" if unit.attempted else ""
-            held = view.shards.of(unit.unit)
-            by = f"  shard {held.shard}, {held.replica}" if held is not None else ""
-            yield f"{style.state(unit.state)}  unit {unit.unit}{at}{by}"
-            waits = (f"waits for {unit.waits}",) if unit.waits else ()
-            yield from (f"  {text}" for text in (*waits, *unit.problems[:3]) or (unit.message,))
+            yield from _unit(unit, view, style)
     yield from _unrecorded(view, style)
     for unit in view.units:
         if unit.chart is not None:
             yield f"unit {unit.unit}  {unit.chart}  sha256:{unit.chart.digest[:12]}"
         yield from (f"unit {unit.unit}  {base}" for base in unit.bases)
+
+
+def _unit(unit: UnitNews, view: StatusView, style: Style) -> Iterator[str]:
+    """Yield the state of a unit, and the reasons."""
+    at = f" at {_named(unit.attempted)}" if unit.attempted else ""
+    held = view.shards.of(unit.unit)
+    by = f"  shard {held.shard}, {held.replica}" if held is not None else ""
+    yield f"{style.state(unit.state)}  unit {unit.unit}{at}{by}"
+    waits = (f"waits for {unit.waits}",) if unit.waits else ()
+    told = (*waits, *unit.problems[:_PROBLEMS]) or (unit.message,)
+    yield from (f"  {text}" for text in told)
+    if (more := len(unit.problems) - _PROBLEMS) > 0:
+        yield f"  and {many(more, 'more finding')}"
 
 
 def _not_in_table(unit: UnitNews, view: StatusView) -> bool:

@@ -221,3 +221,17 @@ def test_an_empty_list_says_of_what(
 ) -> None:
     view = build_view(live, [], LATER, cluster="sandbox", source="", namespace=namespace)
     assert list(status_lines(view.only(states), style(80), wide=False))[-1] == said
+
+
+BEYOND = ((3, "GK3"), (4, "and 1 more finding"), (6, "and 3 more findings"))
+
+
+@pytest.mark.parametrize(("count", "last"), BEYOND)
+def test_findings_beyond_three_are_counted(checkout: Checkout, count: int, last: str) -> None:
+    view = standing(checkout, rejected=True)
+    (unit,) = view.units
+    found = replace(unit, problems=tuple(f"GK{n}" for n in range(1, count + 1)))
+    lines = [*status_lines(replace(view, units=(found,)), style(120), wide=False)]
+    at = lines.index("  GK1")
+    assert lines[at : at + 3] == ["  GK1", "  GK2", "  GK3"]
+    assert lines[at + min(count, 4) - 1].strip() == last
