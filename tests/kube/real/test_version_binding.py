@@ -10,7 +10,7 @@ import pytest
 from gitkruise.errors import ApiError, Conflict
 from gitkruise.gitops.reconcile.version_binding import bound, collided, renewed
 from gitkruise.kube.client.transport import Transport
-from gitkruise.planner.sync.annotations import COMMIT, MANAGER
+from gitkruise.planner.sync.annotations import COMMIT, DIGEST, MANAGER, PATH, UNIT, UNIT_REF
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 from tests.kube.real.apiserver import Apiserver, talking
@@ -25,7 +25,8 @@ def request(verb: str, **more: Any) -> ApiRequest:
 
 
 def apply(commit: str) -> ApiRequest:
-    meta = {"name": NAME, "annotations": {COMMIT: commit}}
+    notes = {UNIT_REF: "default/web", COMMIT: commit, PATH: "a.yaml:1", DIGEST: commit}
+    meta = {"name": NAME, "labels": {UNIT: "0123456789ab"}, "annotations": notes}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"of": commit}}
     params = {"fieldManager": MANAGER, "force": "false"}
     return request("patch", body=body, content_type=APPLY_PATCH, params=params)
