@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from gitkruise.gitops.charts.cache import kept_chart
+from gitkruise.gitops.config.dependencies import suspension_details
 from gitkruise.gitops.preview.ownership import moves
 from gitkruise.gitops.reconcile.pruner import prune_rules
+from gitkruise.kube.system.wall_clock import wall_time
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.planner.report.report import Heading, plan_report
 from gitkruise.planner.sync.hooks import POST, PRE
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 
 # Key of the fingerprints of secrets. It never leaves the process: readers cannot try out values.
 SECRET_KEY: Final = secrets.token_bytes(32)
+_APPROVED: Final = {
+    "always": "waits for approval of each commit",
+    "risky": "waits for approval if the commit is risky",
+}
 _ASKS: Final = (
     "MAY WAIT FOR APPROVAL, OR CHANGE ITS UNIT: more is said to those who see every object"
 )
@@ -54,6 +60,7 @@ def report_of(
         asks=(*asks, *_moved(base, target, live=preview.live)),
         notes=(
             *preview.notes,
+            *_gates(changes, target),
             *_charts(base, target),
             *_bases(base, target),
             *_hooks(preview, base, target),
@@ -73,6 +80,23 @@ def report_of(
         key=key,
         findings=findings,
     )
+
+
+def _gates(changes: Iterable[ObjectChange], target: PlanSide) -> Iterator[str]:
+    """Say for each unit that changes what lets it take a commit, or keeps it from that."""
+    moved = {c.key for c in changes if c.kind is not ChangeKind.UNCHANGED}
+    units = {unit.id: unit for key, unit in target.units.items() if key in moved}
+    for name, unit in sorted(units.items()):
+        spec = unit.spec
+        if spec.suspended(wall_time()) is not None:
+            how = suspension_details(unit)
+            yield f"unit {name} is suspended{how}: it applies nothing meanwhile"
+        if spec.windows:
+            several = f"{len(spec.windows)} windows allow"
+            allow = "window allows" if len(spec.windows) == 1 else several
+            yield f"unit {name} takes commits as its {allow}"
+        if spec.approval != "never":
+            yield f"unit {name} {_APPROVED[spec.approval]}"
 
 
 def _guarded(
