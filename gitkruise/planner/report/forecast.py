@@ -103,11 +103,19 @@ def _partition(change: ObjectChange) -> str:
     return cloneset_facts(change.after).update.partition.text
 
 
-def _kept(obj: Obj, kind: GroupKind) -> int:
-    """Return how many pods the partition of an object keeps."""
+def _kept(obj: Obj, kind: GroupKind) -> str:
+    """Return what may keep pods of an object on an older template; "" where nothing does."""
     if kind in STATEFUL:
-        return stateful_set_facts(obj).kept
-    return resolve_amounts(cloneset_facts(obj)).partition
+        stateful = stateful_set_facts(obj)
+        update, kept = stateful.update, stateful.kept
+    else:
+        cloneset = cloneset_facts(obj)
+        update, kept = cloneset.update, resolve_amounts(cloneset).partition
+    if update.on_delete:
+        return "OnDelete leaves"
+    if update.paused:
+        return "its pause holds"
+    return "its partition holds" if kept else ""
 
 
 def _budget(p: RolloutForecast) -> str:
@@ -159,6 +167,6 @@ def _notes(change: ObjectChange, p: RolloutForecast, *, assumed: bool) -> Iterat
         yield f"the partition stops further updates; {many(p.updated_before)} stay on"
         back = "a commit" if is_template(change.source) else "gitkruise rollback"
         yield f"{p.revision}; {back} brings them back"
-    if assumed and change.before and _kept(change.before, change.key.group_kind):
+    if assumed and change.before and (holder := _kept(change.before, change.key.group_kind)):
         yield "offline, the base counts as complete; name a cluster (--sandbox, --context)"
-        yield "to see the pods that its partition holds"
+        yield f"to see the pods that {holder}"

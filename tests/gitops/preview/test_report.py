@@ -296,3 +296,23 @@ def test_a_sidecarset_adds_no_pods_of_its_own() -> None:
     born = [replace(prediction(key), previous="", steps=(), hold="") for key in keys.values()]
     rollouts = [replace(born[0], replicas=8), replace(born[1], replicas=5, sidecars=matched)]
     assert report([], created, rollouts).totals.pods == PodEffects(added=8)
+
+
+HOLDERS = {
+    "a partition": (
+        {"rollingUpdate": {"partition": 3}},
+        "to see the pods that its partition holds",
+    ),
+    "a pause": ({"rollingUpdate": {"paused": True}}, "to see the pods that its pause holds"),
+    "OnDelete": ({"type": "OnDelete"}, "to see the pods that OnDelete leaves"),
+    "nothing": ({}, ""),
+}
+
+
+@pytest.mark.parametrize(("strategy", "told"), HOLDERS.values(), ids=HOLDERS)
+def test_an_offline_plan_says_what_may_hold_pods_of_its_base(strategy: Obj, told: str) -> None:
+    before = {**clones("a:v1"), "spec": {**clones("a:v1")["spec"], "updateStrategy": strategy}}
+    text = FORMS["text"](report([before], [clones("a:v1")], [prediction(CLONES, pods=0)]))
+    note = "offline, the base counts as complete"
+    assert (note in text) is bool(told)
+    assert told in " ".join(text.split())
