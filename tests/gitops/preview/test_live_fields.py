@@ -173,3 +173,25 @@ def test_a_pause_by_git_is_a_change_where_a_canary_pauses_already(
         assert change.kind is ChangeKind.UNCHANGED
 
     stage.play(script)
+
+
+def test_content_and_marks_that_another_manager_brought_back_are_drift(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """As `kubectl rollout undo` does: no earlier commit waits to be applied."""
+    stage = staged()
+    program = options(stage, tmp_path, SOURCE + unit("one"))
+
+    async def script() -> None:
+        pushed(stage, config_map("a", mode="slow"))
+        await follow(stage, program)
+        notes = stage.get("ConfigMap", "a")["metadata"]["annotations"]
+        target = pushed(stage, config_map("a", mode="fast"))
+        await follow(stage, program)
+        stage.meddle(config_map("a", notes, mode="slow"), manager="kubectl")
+        preview = await planned(stage, program, target, target)
+        (change,) = (c for c in preview.changes if c.key.kind == "ConfigMap")
+        assert told(change) == {"data.mode": ("slow", "fast")}
+        assert (change.pending, change.drift) == (False, True)
+
+    stage.play(script)
