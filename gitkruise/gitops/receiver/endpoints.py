@@ -66,12 +66,14 @@ class WebhookEndpoint:
             self._refuse()
             return 401
         pushed, pull = is_push(self.kind, headers), is_pull(self.kind, headers)
-        if not (pushed or pull) or self._again(delivery_of(self.kind, headers)):
+        delivery = delivery_of(self.kind, headers)
+        if not (pushed or pull) or self._again(delivery):
             return 200
         try:
             push = (read_push if pushed else read_pull)(self.kind, content_type, body)
         except ValueError:
             log.warning(log_line("delivery-invalid", receiver=self.name, kind=self.kind))
+            self.seen.pop(delivery, None)  # sent again it is as invalid
             return 400
         looking = tell(push, self.followed, named=self.named) if pushed else 0
         tell(push, self.pulls, named=self.named)

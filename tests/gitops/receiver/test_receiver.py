@@ -178,6 +178,7 @@ def test_what_no_forge_sends_is_refused(staged: MakeStage, tmp_path: Path) -> No
             (body + b" ", good, 401),
             (b"not JSON", bare, 401),
             (b"not JSON", signed("github", b"not JSON", delivery="odd"), 400),
+            (b"not JSON", signed("github", b"not JSON", delivery="odd"), 400),  # sent again
             (body, {**good, "X-GitHub-Event": "ping"}, 200),
             (body, {**good, "Content-Encoding": "gzip"}, 415),
             (body, {**good, "Content-Type": "multipart/form-data"}, 415),
