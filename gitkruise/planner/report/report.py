@@ -12,6 +12,7 @@ from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.report import PlanReport, PodEffects, ReportEntry, Span, Tone, Totals
 from gitkruise.model.planning.forecast import STUCK, RolloutForecast
+from gitkruise.model.workloads.labels import SIDECARSET
 from gitkruise.planner.report.blast_radius import (
     footprint,
     footprint_words,
@@ -134,8 +135,11 @@ def _prune_notes(change: ObjectChange) -> Iterator[str]:
         return
     if why := kept(change.before):
         yield f"stays in the cluster: {why}"
-    elif why := asks(change.key, change.before):
+        return
+    if why := asks(change.key, change.before):
         yield f"waits for approval: {why}"
+    if change.key.group_kind == SIDECARSET:
+        yield "pods that run keep its containers until they are created again"
 
 
 # Folding ----------------------------------------------------------------------------------------

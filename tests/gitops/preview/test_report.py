@@ -283,6 +283,14 @@ def test_a_sidecarset_that_matches_nothing_says_so() -> None:
     assert "no running pod changes; no pod matches\n" in text
 
 
+def test_a_deleted_sidecarset_stays_in_the_pods_that_run() -> None:
+    obj = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet",
+           "metadata": {"name": "web"},
+           "spec": {"selector": {"matchLabels": {"app": "web"}}}}  # fmt: skip
+    text = FORMS["text"](report([obj], []))
+    assert "pods that run keep its containers until they are created again" in text
+
+
 def test_a_sidecarset_adds_no_pods_of_its_own() -> None:
     matched = Sidecars(barred=(), left_out=0, born=(("mesh", "mesh:v1"),), born_with="mesh-new")
     keys = {
