@@ -29,7 +29,7 @@ _SAFE: Final = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "push.follow
                 "submodule.recurse=false", "protocol.ext.allow=never")  # fmt: skip
 _REMOTE: Final = re.compile(r"remote\.(?P<name>[^/].*)\.[^.]+")  # a setting of it
 _FETCH: Final = ("fetch", "--upload-pack=git-upload-pack", "--quiet", "--no-tags",
-                 "--no-auto-maintenance", "--end-of-options")  # fmt: skip
+                 "--no-auto-maintenance")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ class Publisher:
     def _fetched(self, remote: str, name: str) -> str:
         kept = f"refs/remotes/{remote}/{name}"
         spec = f"+{full_ref(name)}:{kept}"
-        result = self._git([*_FETCH, remote, spec])
+        result = self._git([*_fetch(), remote, spec])
         if result.status:
             if "couldn't find remote ref" in result.errors:
                 return ""
@@ -167,7 +167,7 @@ class Publisher:
         failures: dict[str, SourceFailed] = {}
         for remote in self.remotes():
             spec = f"+refs/heads/gitkruise/status/*:refs/remotes/{remote}/gitkruise/status/*"
-            result = self._git(["fetch", "--prune", *_FETCH[1:], remote, spec], limit_s=limit_s)
+            result = self._git([*_fetch("--prune"), remote, spec], limit_s=limit_s)
             if result.status:
                 failures[remote] = _remote_failed(remote, result, limit_s)
         if not failures:
@@ -197,8 +197,8 @@ class Publisher:
         if not ref:
             raise ref_missing(where, " or ".join(refs), [])
         if remote:
-            only = ["--no-write-fetch-head", "--refmap="]
-            fetched = self._git([*_FETCH[:-1], *only, _FETCH[-1], remote, ref])
+            only = _fetch("--no-write-fetch-head", "--refmap=")
+            fetched = self._git([*only, remote, ref])
             if fetched.status:
                 raise _remote_failed(remote, fetched)
         return found[ref]
@@ -326,6 +326,11 @@ def _overtaken(name: str, *, new: bool) -> SourceFailed:
         message, next_ = f"there is a branch {shown(name)} already", "choose another with --branch"
     notes = (("unchanged", "nothing was pushed"), ("next", next_))
     return SourceFailed(Finding(code="GK3209", message=message, notes=notes))
+
+
+def _fetch(*options: str) -> list[str]:
+    """Return the words of a fetch with more options, up to its remote."""
+    return [*_FETCH, *options, "--end-of-options"]
 
 
 def _remote_failed(remote: str, result: Result, limit_s: float = _TIME_S) -> SourceFailed:

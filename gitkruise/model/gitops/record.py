@@ -138,6 +138,11 @@ class RolloutStep:
     done: datetime | None = None
     message: str = ""
 
+    @property
+    def title(self) -> str:
+        """Its change, or the subject of a commit that changed nothing of the rollout."""
+        return self.change or self.commit.subject
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectRecord:

@@ -183,7 +183,7 @@ def history_lines(
             step.commit.short,
             ago(step.started, now),
             shorten(step.commit.author, 20),
-            step.change or step.commit.subject,
+            step.title,
             step.revision.rpartition("-")[2],
             "all" if step.asked == step.replicas else f"{step.asked} of {step.replicas}",
             _result(step, style),

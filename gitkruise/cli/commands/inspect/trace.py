@@ -123,8 +123,7 @@ def trace_lines(t: Traced, records: Records, style: Style, now: datetime) -> Ite
     if t.step is not None:
         asked = "all" if t.step.asked == t.step.replicas else f"{t.step.asked}"
         glyph = style.glyph(t.step.state)
-        change = t.step.change or t.step.commit.subject
-        yield f"step      {change}: {asked} of {t.step.replicas} asked {glyph}"
+        yield f"step      {t.step.title}: {asked} of {t.step.replicas} asked {glyph}"
     if t.artifact:
         yield f"artifact  {t.artifact}"
     if owner.path:

@@ -265,7 +265,7 @@ def _git_lines(answer: Why, m: Managed, records: Records, now: datetime) -> Iter
     if answer.step is not None:
         asked, step = answer.step.asked, answer.step
         amount = "all" if asked == step.replicas else f"{asked} of {step.replicas}"
-        yield f"asked    {amount} · {step.change or step.commit.subject}"
+        yield f"asked    {amount} · {step.title}"
     if not m.commit:
         yield "git      not applied by a unit: it has no annotation of gitkruise"
 
