@@ -188,7 +188,10 @@ def test_pulls_that_cannot_work_are_not_created(gk: Caller, shop: Path) -> None:
     for words, code in ((("--image", "App"), "GK4606"), (("--deadline", "5"), "GK4604")):
         done = pull(gk, shop, *words)
         assert (done.code, code in done.err) == (5, True), done.err
-    assert gk("prepull", "cloneset/none", *on(shop)).code == 5
+    absent = gk("prepull", "cloneset/none", *on(shop))
+    assert absent.code == 5
+    assert "name its namespace with -n" not in absent.err
+    assert "gitkruise get rollouts -A" in absent.err
     assert listed(shop, JOBS) == []
 
 

@@ -78,7 +78,7 @@ async def _prepull(choice: ClusterChoice, kind: GroupKind, name: str, flags: dic
         now = chosen.clock.now()
         found = next(iter(survey.managed(now, name=name)), None)
         if found is None:
-            raise not_found(name, kind, survey, now)
+            raise not_found(name, kind, survey, now, named=bool(flags["namespace"]))
         draft = await prepare_jobs(
             chosen.transport, chosen.clock, found.obj, namespace, options,
             any_agent=flags["any_agent"],

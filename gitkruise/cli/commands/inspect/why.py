@@ -89,7 +89,7 @@ async def _ask(
         declared = await read_unit_objects(chosen.transport, chosen.name)
         records = replace(records, units=declared.beside(records.units))
         if found is None:
-            raise not_found(name, kind, survey, now, units=records.units, named=bool(namespace))
+            raise not_found(name, kind, survey, now, named=bool(namespace), units=records.units)
         if found.unit and not any(news.unit == found.unit for news in records.units):
             elsewhere = await asyncio.to_thread(clusters_recording, {found.unit}, path)
             records = replace(records, elsewhere=elsewhere)
@@ -152,8 +152,8 @@ def not_found(
     survey: Survey,
     now: datetime,
     *,
+    named: bool,
     units: Iterable[UnitNews] = (),
-    named: bool = False,
 ) -> ClusterFailed:
     """Return error GK4010 with the names of existing objects, and the `units` whose newest commit,
     which may have the object, is not live. `named`: the user gave the namespace."""
