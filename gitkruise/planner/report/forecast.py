@@ -10,12 +10,15 @@ from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.model.gitops.report import FieldRow, RolloutView, Sentence, Span, StepView, Tone
 from gitkruise.model.planning.amounts import resolve_amounts
 from gitkruise.model.planning.forecast import DELETE, ForecastStep, RolloutForecast
-from gitkruise.model.planning.plan import Hold
 from gitkruise.model.workloads.cloneset import cloneset_facts
 from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT
 from gitkruise.model.workloads.rollout_kinds import STATEFUL
 from gitkruise.planner.report.blast_radius import moved, pods_named
-from gitkruise.planner.report.forecast_deployment import division_note, waves_view
+from gitkruise.planner.report.forecast_deployment import (
+    budget_notes,
+    division_note,
+    waves_view,
+)
 from gitkruise.planner.report.forecast_sidecarset import sidecars_view
 from gitkruise.planner.report.stops import is_template, stop_of
 from gitkruise.planner.report.summary import keeps
@@ -148,11 +151,7 @@ def _claims(change: ObjectChange) -> bool:
 def _notes(change: ObjectChange, p: RolloutForecast, *, assumed: bool) -> Iterator[str]:
     """Notes on subsets, surprising effects of partitions, and budgets that hold pods back."""
     yield from division_note(p)
-    for name in p.budgets:
-        left = sum(why.split() == [Hold.UNAVAILABLE_BUDGET, name] for _, why in p.held)
-        verb = "waits" if left == 1 else "wait"
-        end = f"; {many(left)} {verb} for it" if left else ", and it ends all the same"
-        yield f"PodUnavailableBudget {name} holds pods of this rollout back{end}"
+    yield from budget_notes(p)
     if change.kind is ChangeKind.CREATE:
         if p.partition:
             yield f"partition is ignored on creation: all {p.replicas} pods start on this revision"

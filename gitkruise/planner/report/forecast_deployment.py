@@ -9,6 +9,7 @@ from gitkruise.model.gitops.change import ObjectChange
 from gitkruise.model.gitops.report import RolloutView, Sentence, Span, StepView, Tone
 from gitkruise.model.planning.canary import ANNOTATION, CANARIES
 from gitkruise.model.planning.forecast import CREATE, DELETE, ForecastStep, RolloutForecast
+from gitkruise.model.planning.plan import Hold
 from gitkruise.planner.report.blast_radius import moved
 from gitkruise.planner.report.stops import stop_of
 from gitkruise.printable import many
@@ -76,8 +77,19 @@ def division_note(p: RolloutForecast) -> Iterator[str]:
         yield f"{many(found.pods)} by WorkloadSpread {found.spread}: {found.text}"
 
 
+def budget_notes(p: RolloutForecast) -> Iterator[str]:
+    """Yield the budgets that hold pods back, with the pods that still wait at the end."""
+    for name in p.budgets:
+        left = sum(why.split() == [Hold.UNAVAILABLE_BUDGET, name] for _, why in p.held)
+        verb = "waits" if left == 1 else "wait"
+        waits = f"; {many(left)} {verb} for it" if left else ""
+        end = waits if p.hold else ", and it ends all the same"
+        yield f"PodUnavailableBudget {name} holds pods of this rollout back{end}"
+
+
 def _notes(change: ObjectChange, p: RolloutForecast, *, live: bool, assumed: bool) -> Iterator[str]:
     yield from division_note(p)
+    yield from budget_notes(p)
     if p.canary and not live:
         qualified = get(change.after or {}, "metadata", "annotations", ANNOTATION)
         others = "reject the commit (GK2404)" if qualified else "ignore this annotation"

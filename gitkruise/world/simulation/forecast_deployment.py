@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.planning.amounts import bounds
+from gitkruise.model.planning.budget_matching import budgets_in, means
 from gitkruise.model.planning.forecast import (
     STUCK,
     ForecastStep,
@@ -18,9 +19,11 @@ from gitkruise.model.planning.forecast import (
     WaveCounts,
 )
 from gitkruise.model.planning.trace import Line, Trace
+from gitkruise.model.planning.unavailable_budget import BudgetTarget
 from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
+from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import format_duration
 from gitkruise.world.simulation.run import (
     SimulatedRollout,
@@ -48,7 +51,8 @@ def predict_deployment(played: SimulatedRollout) -> RolloutForecast:
         str(key_of(one)): one["metadata"]["name"]
         for one in (*_sets(played.before, played.key), *_sets(world, played.key))
     }
-    lines = effective(line for line in trace.lines if line.workload in sets)
+    tried = [line for line in trace.lines if line.workload in sets]
+    lines = effective(tried)
     waves = _Waves(played, end.update_revision)
     settled = [line.at for line in lines if line.what in {"ready", "gone"}]
     steps = waves.counted(in_steps(moves_of(lines), settled, trace.start), lines, trace.start)
@@ -67,6 +71,7 @@ def predict_deployment(played: SimulatedRollout) -> RolloutForecast:
         hold=_HOLDS.get(end.state, STUCK),
         message=_message(end, trace),
         held=(),
+        budgets=_budgets(world, after, tried),
         lasts=steps[-1].starts + steps[-1].lasts if steps else timedelta(0),
         canary=end.canary,
         division=division_of(played),
@@ -95,6 +100,15 @@ def _sets(world: World, key: ObjectKey) -> Sequence[Obj]:
 
 def _judged(world: World, raw: Obj, now: datetime) -> Rollout:
     return _KIND.judge(raw, _KIND.pods(world, raw), _KIND.revisions(world, raw), now)
+
+
+def _budgets(world: World, raw: Obj, tried: Iterable[Line]) -> tuple[str, ...]:
+    """The PodUnavailableBudgets of a Deployment some of whose deletions were refused."""
+    if not any(line.what == "DeletePod" and line.why.startswith("Refused") for line in tried):
+        return ()
+    key, labels = key_of(raw), get(raw, "spec", "template", "metadata", "labels", default={})
+    target = BudgetTarget(*DEPLOYMENT, key.name)
+    return tuple(b.name for b in budgets_in(world, key.namespace) if means(b, target, labels))
 
 
 class _Waves:

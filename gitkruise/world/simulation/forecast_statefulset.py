@@ -53,10 +53,10 @@ def _moves(lines: Sequence[Line]) -> list[tuple[datetime, PodMove]]:
     """A deletion with a later creation of the same name is one recreation."""
     found = [(at, move.pod, move.how) for at, move in moves_of(lines)]
     moves: list[tuple[datetime, PodMove]] = []
+    created = {pod: index for index, (_, pod, how) in enumerate(found) if how == CREATE}  # the last
     replaced: set[str] = set()  # deleted, and created later
     for index, (at, pod, how) in enumerate(found):
-        later = any(name == pod and what == CREATE for _, name, what in found[index + 1 :])
-        if how == DELETE and later:
+        if how == DELETE and created.get(pod, -1) > index:
             replaced.add(pod)
             moves.append((at, PodMove(pod=pod, how=RECREATE)))
         elif how == CREATE and pod in replaced:

@@ -114,8 +114,9 @@ def test_budget_50_of_an_advanced_stateful_set() -> None:
 def test_a_pod_of_a_deployment_that_a_budget_keeps_is_not_counted_as_deleted() -> None:
     keep = placed(budget(kind="Deployment", maxUnavailable=1))
     base, target = (placed(deployment("web", 10, image)) for image in ("app:v1", "app:v2"))
-    told, _ = offline([base, keep], [target, keep])
-    assert (told.hold, told.updated_after) == ("", 10)
+    told, notes = offline([base, keep], [target, keep])
+    assert (told.hold, told.updated_after, told.budgets) == ("", 10, ("keep",))
+    assert notes.endswith("holds pods of this rollout back, and it ends all the same")
     assert moved(told, created=False) == PodEffects(rolled=10)
     for step in told.steps:
         assert step.counts is not None
