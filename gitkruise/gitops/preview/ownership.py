@@ -62,7 +62,7 @@ def owned_changes(
             found[d.key] = replace(said, severity=Severity.WARNING)
     made = tuple(
         replace(c, kind=ChangeKind.UNCHANGED, fields=(), drift=False, pending=False)
-        if c.key in found or _of_others(c, base, live)
+        if c.key in found or _of_others(c, base, target, live)
         else c
         for c in changes
     )
@@ -81,12 +81,15 @@ def _owner(owner: Unit, unit: Unit, now: datetime, *, wants: bool) -> Owner:
     return Owner(unit=owner.id, wants=wants, unsettled=why, next=ends)
 
 
-def _of_others(c: ObjectChange, base: PlanSide | None, live: Mapping[ObjectKey, Obj]) -> bool:
-    """Return whether a deletion is that of an object that its unit does not own (any more)."""
-    obj, unit = live.get(c.key), base.units.get(c.key) if base else None
-    if c.kind is not ChangeKind.PRUNE or obj is None or unit is None:
+def _of_others(
+    c: ObjectChange, base: PlanSide | None, target: PlanSide, live: Mapping[ObjectKey, Obj]
+) -> bool:
+    """Return whether a deletion is that of an object that no unit of the plan owns (any more)."""
+    obj = live.get(c.key)
+    if c.kind is not ChangeKind.PRUNE or obj is None or base is None or c.key not in base.units:
         return False
-    return not mark_of(obj) or annotation(obj, UNIT_REF) != unit.id
+    ours = {base.units[c.key].id, *base.shared.get(c.key, ()), *target.followed_by}
+    return not mark_of(obj) or annotation(obj, UNIT_REF) not in ours
 
 
 def moves(base: PlanSide | None, target: PlanSide) -> Mapping[tuple[str, str], int]:

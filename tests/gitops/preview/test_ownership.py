@@ -159,3 +159,30 @@ def test_what_its_unit_does_not_own_is_not_deleted(staged: MakeStage, tmp_path: 
         assert stage.get("ConfigMap", "thing") is not None
 
     stage.play(script)
+
+
+@pytest.mark.slow
+def test_what_two_units_gave_up_is_deleted_by_its_owner(staged: MakeStage, tmp_path: Path) -> None:
+    """The base names the last of them; the live object belongs to the first."""
+    stage = staged()
+    text = SOURCE + unit("one") + unit("two")
+
+    async def script() -> None:
+        old = stage.origin.commit({**BASE, "two/a.yaml": documents(TWO, OTHER)})
+        async with controller(options(stage, tmp_path, text), stage.wire, stage.clock):
+            await stage.rest(60)
+        assert stage.get("ConfigMap", "thing")["metadata"]["annotations"][REF] == "shop/one"
+        new = stage.origin.commit({"one/a.yaml": documents(ONE), "two/a.yaml": documents(TWO)})
+        program = options(stage, tmp_path, text)
+        catalog = stage.world.catalog
+        base, target = (
+            read_side(stage.repository, c, program.config, catalog, GATES) for c in (old, new)
+        )
+        now = stage.clock.now()
+        preview = await live_preview(base, target, catalog, GATES, transport=stage.wire, now=now)
+        assert kind_of(preview) == "prune"
+        async with controller(program, stage.wire, stage.clock):
+            await stage.rest(60)
+        assert stage.get("ConfigMap", "thing") is None
+
+    stage.play(script)
