@@ -260,8 +260,7 @@ class UnitReconciler:
         """Add the live objects of this unit to those that it had, without those that are being
         deleted; after a start, the recorded ones, as far as the cluster confirms the record."""
         if self._had is None:
-            confirmed = self._reporter.record.applied is not None
-            self._had = set(self._reporter.had if confirmed else ())
+            self._had = set(self._reporter.had if self._reporter.recorded is not None else ())
         mine = {k: x for k, x in seen.live.items() if annotation(x.obj, UNIT_REF) == self.unit.id}
         self._had.update(
             k for k, x in mine.items() if not x.obj["metadata"].get("deletionTimestamp")
@@ -420,7 +419,7 @@ class UnitReconciler:
         commit, self._pending = self._pending, ""
         try:
             await self.confirm()
-            recorded = self._reporter.record.applied
+            recorded = self._reporter.recorded
             last = LastTaken(built=self.built, looked=self._looked, recorded=recorded)
             built = await self._validator.read(commit, last)
             self._reporter.remark("chart", self._validator.stale)
@@ -447,7 +446,7 @@ class UnitReconciler:
     async def _go_back(self, commit: str) -> None:
         """Keep what was live before, after a start on a commit that cannot be read."""
         await self.confirm()
-        good = await self.cluster.complete(self._reporter.record.applied)
+        good = await self.cluster.complete(self._reporter.recorded)
         if good and good != commit:
             built = await self._validator.read(good, LastTaken(), known=True)
             if built.desired is not None:
@@ -466,15 +465,16 @@ class UnitReconciler:
         self.pruning.taken(built.desired)
 
     async def confirm(self) -> None:
-        """Drop a recorded commit that live objects neither carry nor match; once per start.
+        """Drop recorded commits that live objects neither carry nor match; once per start.
 
         Records are a report, not an input: anyone who may push the status branch writes them.
         Raises ApiError or ClusterFailed.
         """
-        applied = self._reporter.record.applied
-        if self._borne is not None or self.built is not None or applied is None:
+        record = self._reporter.record
+        told = {commit.id for commit in (record.applied, record.causal) if commit is not None}
+        if self._borne is not None or self.built is not None or not told:
             return
         borne = await self.cluster.live_commits()
-        if applied.id not in borne and not await self._validator.lives(applied.id):
-            self._reporter.disclaim()
+        false = [one for one in told - borne if not await self._validator.lives(one)]
+        self._reporter.disclaim(false)
         self._borne = borne

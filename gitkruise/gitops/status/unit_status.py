@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -124,9 +124,18 @@ class Reporter:
             now = replace(record, path=now.path, removal=now.removal)
         self.record, self._steps, self.had = now, dict(steps), had
 
-    def disclaim(self) -> None:
-        """Drop the recorded commit: live objects do not confirm it."""
-        self._offer(replace(self.record, applied=None))
+    @property
+    def recorded(self) -> GitCommit | None:
+        """The newest commit that an earlier run took, well or not, as far as it is recorded."""
+        return self.record.causal or self.record.applied
+
+    def disclaim(self, commits: Collection[str]) -> None:
+        """Drop recorded commits: live objects do not confirm them."""
+        applied, causal = (
+            None if commit is not None and commit.id in commits else commit
+            for commit in (self.record.applied, self.record.causal)
+        )
+        self._offer(replace(self.record, applied=applied, causal=causal))
 
     # What happened --------------------------------------------------------------------------
 

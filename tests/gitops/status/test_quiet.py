@@ -170,6 +170,32 @@ def test_a_restart_on_a_bad_commit_keeps_healing_the_good_one(staged: MakeStage)
     stage.play(script)
 
 
+def test_a_restart_on_a_bad_commit_goes_on_from_the_one_that_was_never_well(
+    staged: MakeStage,
+) -> None:
+    """A commit that only takes an object away leaves no mark; its deletion waits."""
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web("app:v1-bad"), SETTINGS)
+            await stage.rest()
+            await stage.push(web("app:v1-bad"), message="without settings")
+            await stage.rest()
+            await stage.push(app="{broken", message="bad")
+            await stage.rest()
+        record = stage.record
+        assert [o.key.name for o in record.objects] == ["web"]
+        stage.start_over()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest()
+            assert record_files(stage.record) == record_files(record)
+            assert stage.get("ConfigMap", "settings") is not None
+
+    stage.play(script)
+
+
 MODES: list[tuple[str, str, str]] = [
     ("correct", "fast", "Done"),
     ("detect", "slow", "Drifted"),
