@@ -133,7 +133,7 @@ def side(of: Taken) -> PlanSide:
 
 def live_store(of: Taken, marks: Mapping[str, str]) -> InformerCache:
     """What a cluster shows of objects that were applied."""
-    store = InformerCache(managers_except=MANAGER)
+    store = InformerCache(applier=MANAGER)
     by_kind: dict[Any, list[Obj]] = {}
     for number, d in enumerate(of.objects):
         kind = CATALOG.by_kind(d.key.group, d.version, d.key.kind)

@@ -56,7 +56,7 @@ class LiveView:
     ) -> None:
         self.transport = QueuedTransport(transport, at_once=AT_ONCE)
         self.events = Recorder(self.transport, clock)
-        self.store = InformerCache(managers_except=MANAGER)
+        self.store = InformerCache(applier=MANAGER)
         self.outages = WatchOutages()
         self.catalog: Catalog = load_catalog()
         self._clock, self._containment = clock, containment

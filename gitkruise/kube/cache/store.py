@@ -71,13 +71,14 @@ class InformerCache:
     delete and an add. So late, repeated and lost events end in the projection of the truth.
     Only kinds with a follower (`follow`) are kept.
 
-    Pods that come as RawObject stay bytes. All lose `metadata.managedFields`; with
-    `managers_except` the fields that other managers than that one own, status aside, stay in
-    `CachedObject.managed`, as bytes.
+    Pods that come as RawObject stay bytes. All lose `metadata.managedFields`; with an `applier` the
+    fields that other managers than that one own, status aside, stay in `CachedObject.managed`, as
+    bytes, and of the applier's own those of the metadata.
     """
 
-    def __init__(self, *, managers_except: str | None = None) -> None:
-        self._beside = managers_except
+    def __init__(self, *, applier: str | None = None) -> None:
+        self._applier = applier
+        self._alone: dict[bytes, bytes] = {}  # entries of the applier alone: nearly all are equal
         self._kinds: dict[GroupKind, dict[str, dict[str, CachedObject]]] = {}
         self._owned: dict[str, dict[tuple[GroupKind, str], dict[str, CachedObject]]] = {}
         # of owners that were asked about, by uid and namespace
@@ -357,23 +358,32 @@ class InformerCache:
 
     def _managers(self, obj: Obj) -> bytes:
         """Return the entries of managedFields that readers may ask for."""
-        entries = obj["metadata"].get("managedFields") if self._beside is not None else None
+        entries = obj["metadata"].get("managedFields") if self._applier is not None else None
         kept = [
-            entry
+            _of_metadata(entry) if entry.get("manager") == self._applier else entry
             for entry in entries or ()
-            if entry.get("manager") != self._beside and entry.get("subresource") != "status"
+            if entry.get("subresource") != "status"
         ]
-        return encode(kept) if kept else b""
+        found = encode(kept) if kept else b""
+        ours = len(kept) == 1 and kept[0].get("manager") == self._applier
+        return self._alone.setdefault(found, found) if ours else found
 
     def _spec_written(self, obj: Obj) -> datetime | None:
         """Return when any writer last changed the spec itself, scaling aside."""
-        entries = obj["metadata"].get("managedFields") if self._beside is not None else None
+        entries = obj["metadata"].get("managedFields") if self._applier is not None else None
         times = (
             parse_time(entry.get("time") or "")
             for entry in entries or ()
             if not entry.get("subresource") and "f:spec" in (entry.get("fieldsV1") or ())
         )
         return max(filter(None, times), default=None)
+
+
+def _of_metadata(entry: Obj) -> Obj:
+    """Return an entry of managedFields without its time and without the fields of the content."""
+    fields = entry.get("fieldsV1") or {}
+    kept = {name: fields[name] for name in ("f:metadata",) if name in fields}
+    return {**{k: v for k, v in entry.items() if k != "time"}, "fieldsV1": kept}
 
 
 def key_in(obj: Obj) -> ObjectKey:

@@ -144,12 +144,20 @@ MARKS: Final = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("others", [False, True], ids=["ours alone", "beside another manager"])
 @pytest.mark.parametrize(("theirs", "field"), MARKS.values(), ids=MARKS)
-def test_marks_alone_are_put_back(staged: MakeStage, theirs: dict[str, Any], field: str) -> None:
+def test_marks_alone_are_put_back(
+    staged: MakeStage, theirs: dict[str, Any], field: str, others: bool
+) -> None:
     stage = staged()
 
     async def script() -> None:
         async with stage.running():
+            if others:
+                await stage.push(SLOW)
+                await stage.rest()
+                note = with_notes(config_map("settings"), annotations={"note": "x"})
+                stage.meddle(note, manager="annotator")
             second, _ = await two_commits(stage)
             before = live(stage)["metadata"]
             stage.meddle(theirs, manager="kubectl")

@@ -279,7 +279,7 @@ def test_managed_fields_of_pods_kept_as_bytes_go_too() -> None:
     assert b"managedFields" not in seen.obj.raw
 
 
-ENTRIES = [
+ENTRIES: list[dict[str, Any]] = [
     {"manager": "gitkruise", "operation": "Apply", "fieldsV1": {"f:data": {}}},
     {"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:data": {"f:a": {}}}},
     {"manager": "gitkruise-status", "operation": "Update", "fieldsV1": {"f:metadata": {}}},
@@ -290,16 +290,35 @@ ENTRIES = [
 
 @pytest.mark.parametrize(
     ("manager", "kept"),
-    [(None, []), ("gitkruise", [1, 2, 4]), ("kubectl-edit", [0, 2, 4])],
+    [(None, []), ("gitkruise", [0, 1, 2, 4]), ("kubectl-edit", [0, 1, 2, 4])],
     ids=["not asked for", "next to ours", "next to theirs"],
 )
-def test_entries_of_all_managers_except_one_are_kept(manager: str | None, kept: list[int]) -> None:
-    store = InformerCache(managers_except=manager)
+def test_entries_are_kept_those_of_the_applier_for_metadata(
+    manager: str | None, kept: list[int]
+) -> None:
+    store = InformerCache(applier=manager)
     store.follow(MAPS)
     store.apply(MAPS, ObjectSeen({**pod("a", 3, managedFields=ENTRIES), "kind": "ConfigMap"}))
     (seen,) = store.all_seen(CONFIG_MAP)
     assert "managedFields" not in seen.obj["metadata"]
-    assert (decode(seen.managed) if seen.managed else []) == [ENTRIES[number] for number in kept]
+    expected = [ENTRIES[number] for number in kept]
+    expected = [{**e, "fieldsV1": {}} if e["manager"] == manager else e for e in expected]
+    assert (decode(seen.managed) if seen.managed else []) == expected
+
+
+def test_equal_entries_of_the_applier_alone_are_kept_once() -> None:
+    store = InformerCache(applier="gitkruise")
+    store.follow(MAPS)
+    for version, name, time in (
+        (3, "a", "2026-11-20T10:00:00Z"),
+        (4, "b", "2026-11-20T11:00:00Z"),
+    ):
+        entry = {**ENTRIES[0], "time": time, "fieldsV1": {"f:metadata": {}, "f:data": {}}}
+        one = pod(name, version, uid=name, managedFields=[entry])
+        store.apply(MAPS, ObjectSeen({**one, "kind": "ConfigMap"}))
+    first, second = store.all_seen(CONFIG_MAP)
+    assert first.managed
+    assert first.managed is second.managed
 
 
 def test_pods_kept_as_bytes_answer_like_dicts(store: InformerCache) -> None:
