@@ -4,7 +4,7 @@ two units want is changed by neither; planner.sync.ownership decides about marks
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Final
 
 from gitkruise.kube.cache.subscriptions import Interests, Subscriptions
@@ -106,7 +106,7 @@ class Claims:
 
     def settled(self, unit: str) -> None:
         """Wake the units that wait for `unit` if its git has said all."""
-        if unit in self._waiting and not self._unsettled.get(unit, lambda: _SETTLED)()[0]:
+        if unit in self._waiting and self._is_settled(unit):
             self._let_go(unit)
 
     def set(self, unit: str, keys: Iterable[ObjectKey]) -> None:
@@ -115,10 +115,28 @@ class Claims:
         for wake in self._asked.calls(changed, but=unit):
             wake()
 
-    def others(self, unit: str, keys: frozenset[ObjectKey]) -> frozenset[ObjectKey]:
-        """Return those of `keys` that another unit wants; `unit` is woken when that changes."""
+    def others(
+        self, unit: str, keys: frozenset[ObjectKey], open_: Collection[ObjectKey] = ()
+    ) -> frozenset[ObjectKey]:
+        """Return those of `keys` that another unit wants; `unit` is woken when that changes.
+
+        `open_` are objects without the mark of another unit: of these, a unit whose git has said
+        all comes before units whose git may no longer want them.
+        """
         self._asked.watch(unit, keys)
-        return frozenset(key for key in keys if any(u != unit for u in self._wanted.of(key)))
+        shared = [key for key in keys if any(u != unit for u in self._wanted.of(key))]
+        if not shared or not self._is_settled(unit):
+            return frozenset(shared)
+        return frozenset(
+            key
+            for key in shared
+            if key not in open_
+            or any(u != unit and self._is_settled(u) for u in self._wanted.of(key))
+        )
+
+    def _is_settled(self, unit: Hashable) -> bool:
+        """Return whether a unit's git has said all."""
+        return not self._unsettled.get(str(unit), lambda: _SETTLED)()[0]
 
     def read(self, unit: str, commit: str) -> None:
         """Record that all objects that `unit` wants by `commit` are set."""

@@ -37,7 +37,7 @@ from gitkruise.planner.sync.canary_pause import awaits_canary
 from gitkruise.planner.sync.diff import kept_differences
 from gitkruise.planner.sync.drift import Memo
 from gitkruise.planner.sync.field_owners import marks_are_ours, read_managed
-from gitkruise.planner.sync.ownership import is_applied, withheld
+from gitkruise.planner.sync.ownership import is_applied, mark_of, withheld
 from gitkruise.planner.sync.plan import apply_ignores, overtaken
 from gitkruise.planner.sync.prune import leaving
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -139,6 +139,8 @@ class UnitCluster:
     def snapshot(self, desired: DesiredSet, seen: Observation) -> SyncSnapshot:
         """Return what a plan may look at, as far as the cluster and the unit's settings say it."""
         claims, pruning = self._around.claims, self._pruning
+        marks = {key: mark_of(found.obj) for key, found in seen.live.items()}
+        open_ = frozenset(k for k in self._watched if marks.get(k, "") in {"", self.label})
         return SyncSnapshot(
             desired=desired,
             unit_label=self.label,
@@ -154,7 +156,7 @@ class UnitCluster:
             held=self._health.held,
             replacing=frozenset(self.rejected.replacing),
             present=frozenset(self.rejected.present),
-            claimed=claims.others(self._unit.id, self._watched),
+            claimed=claims.others(self._unit.id, self._watched, open_),
             owners=claims.owners(self._unit.id, self.label, seen.live),
             approved=pruning.approved,
             agreed=pruning.agreed,

@@ -253,7 +253,8 @@ def of_commit(desired: DesiredSet, seen: Observation, plan: SyncPlan | None) -> 
     why it stays.
     """
     hooks = {d.key for d in desired.objects if d.hook}
-    unsent = {k: why for k, why in _unsent(plan) if k in seen.live and k not in hooks}
+    there = {*seen.live, *(plan.withheld if plan is not None else ())}  # perhaps without a mark
+    unsent = {k: why for k, why in _unsent(plan) if k in there and k not in hooks}
     states = {key: (State.WAITING, why) for key, why in unsent.items()}
     wanted = {d.key for d in desired.objects}
     rollouts = tuple(

@@ -259,6 +259,64 @@ def release(stage: Stage) -> None:
     stage.cluster.publish()
 
 
+def delete(stage: Stage) -> None:
+    """Run `kubectl delete`."""
+    kind = stage.world.catalog.by_kind("apps.kruise.io", "v1beta1", "CloneSet")
+    assert kind is not None
+    request = ApiRequest(verb="delete", resource=kind.ref, namespace=SPACE, name="web")
+    stage.world.handle(request, stage.clock.now())
+    stage.cluster.publish()
+
+
+@pytest.mark.parametrize("let_go", [release, delete])
+def test_what_a_rejected_unit_has_no_more_is_of_the_unit_whose_git_is_known(
+    staged: MakeStage, let_go: Callable[[Stage], None]
+) -> None:
+    """The live commit of the first unit still contains it: neither unit had it then."""
+    pair = Pair(staged(path="a"))
+    stage = pair.stage
+
+    async def script() -> None:
+        before = await settled(pair)
+        pair.start_over()
+        async with pair.running("both"):
+            await pair.offer(pair.commit(OWNED, OTHERS), "both")
+            await pair.offer(pair.commit(BROKEN, MOVED), "both")
+            await stage.rest(120)
+            assert live(stage) == before
+            (finding,) = (f for f in pair.told.record.findings if f.code == "GK2402")
+            assert "kubectl label" in dict(finding.notes)["or"]
+            let_go(stage)
+            await stage.rest(120)
+            assert owner_of(stage) == "shop/other"
+            assert (stage.state, str(pair.told.record.state)) == ("Rejected", "Done")
+            await stage.rest(120)
+            assert owner_of(stage) == "shop/other"
+
+    stage.play(script)
+
+
+@pytest.mark.parametrize("let_go", [release, delete])
+def test_an_object_of_two_units_that_lost_its_mark_is_told_to_be_in_both(
+    staged: MakeStage, let_go: Callable[[Stage], None]
+) -> None:
+    pair = Pair(staged(path="a"))
+    stage = pair.stage
+
+    async def script() -> None:
+        await settled(pair)
+        pair.start_over()
+        async with pair.running("both"):
+            await pair.offer(pair.commit(OWNED, MOVED), "both")
+            await stage.rest(120)
+            let_go(stage)
+            await stage.rest(120)
+            (told,) = [o for o in pair.told.record.objects if o.key.name == "web"]
+            assert told.message == "not applied: another unit owns it, or contains it too"
+
+    stage.play(script)
+
+
 # Whole programs ------------------------------------------------------------------------------
 
 
