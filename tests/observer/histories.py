@@ -245,6 +245,10 @@ class Player:
             if not self.left or self.lies:
                 return
             self.story.append(self.left.pop(0))
+            self._while_down()
+
+    def _while_down(self) -> None:
+        """Act between a crash and the next start."""
 
     # Events -------------------------------------------------------------------------------------
 

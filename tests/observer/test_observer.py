@@ -16,6 +16,7 @@ import pytest
 from tests.observer.declared import DeclaredPlayer
 from tests.observer.gates import GatedPlayer
 from tests.observer.histories import Player
+from tests.observer.meddling import MeddledPlayer
 from tests.observer.pulls import PulledPlayer
 from tests.observer.settings import SettingsPlayer
 
@@ -44,10 +45,13 @@ def test_what_is_said_is_so(block: range, tmp_path: Path) -> None:
         shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("player", [GatedPlayer, DeclaredPlayer, PulledPlayer, SettingsPlayer])
+OTHERS: Final = (GatedPlayer, DeclaredPlayer, PulledPlayer, SettingsPlayer, MeddledPlayer)
+
+
+@pytest.mark.parametrize("player", OTHERS)
 @pytest.mark.parametrize("block", seeds(), ids=lambda block: f"{block.start}")
 def test_what_is_said_of_others_is_so(block: range, player: type[Player], tmp_path: Path) -> None:
-    """Units behind gates, units that are objects of the cluster, and pull requests."""
+    """Units behind gates, units that are objects, pull requests, and changes beside git."""
     for seed in (seed for seed in block if seed % ONE_MORE == 0):
         playing = player(tmp_path, seed // ONE_MORE)
         lies = playing.play(STEPS)
