@@ -37,7 +37,7 @@ from gitkruise.model.workloads.labels import DAEMONSET, SIDECARSET
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.report.rollout_steps import begin_step, observe_step
 from gitkruise.planner.report.summary import summarize
-from gitkruise.planner.sync.annotations import COMMIT, annotation
+from gitkruise.planner.sync.annotations import COMMIT, UNIT_REF, annotation
 from gitkruise.planner.sync.diff import all_differences, owned_differences
 from gitkruise.printable import many
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -362,9 +362,12 @@ class Reporter:
     def _follow_steps(self, built: BuiltCommit, seen: Observation) -> None:
         now = self._clock.now()
         for rollout in seen.rollouts:
+            live = seen.live[rollout.key].obj
+            if annotation(live, UNIT_REF) != self.unit.id:
+                continue  # it has gone over to another unit, perhaps in this commit
             steps = self._steps.get(rollout.key, ())
             begun = self._begun.get(rollout.key)
-            applied = annotation(seen.live[rollout.key].obj, COMMIT)
+            applied = annotation(live, COMMIT)
             if begun is None and applied == built.causal.id:
                 begun = (built.causal, "")  # applied before a crash, and not recorded
             if begun is not None and rollout.generation_seen:

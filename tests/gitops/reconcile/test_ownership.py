@@ -209,6 +209,11 @@ def test_a_move_in_one_commit_keeps_the_object_and_its_pods(staged: MakeStage, o
             assert marks[PATH].startswith("b/")  # its place and commit are those of its unit
             assert marks[COMMIT] == commit
             assert (stage.state, str(pair.told.record.state)) == ("Done", "Done")
+            told = [
+                [step.commit.id for step in dict(one.record.steps).get(WEB, ())]
+                for one in (stage.reporter, pair.told)
+            ]
+            assert (commit in told[0], told[1]) == (False, [commit])
 
     stage.play(script)
     assert not any(w.startswith("delete") for w in stage.wire.writes())
