@@ -237,14 +237,19 @@ def doctor_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
 
 
 def history_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
-    """`history`: the newest step of each rollout has the rollout's state."""
+    """`history`: the newest step of each rollout has the rollout's state; a commit is one step."""
     code, out, err = say("history", "-o", "json")
     if code != 0:
         yield f"history: exit {code}: {err}"
         return
     newest: dict[str, Any] = {}
+    commits: Counter[tuple[str, str]] = Counter()
     for step in json.loads(out)["items"]:
         newest.setdefault(step["name"], step)
+        commits[step["name"], step["commit"]] += 1
+    for (name, commit), times in commits.items():
+        if times > 1:
+            yield f"history: {name} has {times} steps of {commit[:7]}"
     for unit in units.values():
         for name, state, live in unit.rollouts():
             step = newest.get(name)

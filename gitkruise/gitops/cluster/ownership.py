@@ -116,23 +116,32 @@ class Claims:
             wake()
 
     def others(
-        self, unit: str, keys: frozenset[ObjectKey], open_: Collection[ObjectKey] = ()
+        self,
+        unit: str,
+        keys: frozenset[ObjectKey],
+        *,
+        own: Collection[ObjectKey] = (),
+        unmarked: Collection[ObjectKey] = (),
     ) -> frozenset[ObjectKey]:
         """Return those of `keys` that another unit wants; `unit` is woken when that changes.
 
-        `open_` are objects without the mark of another unit: of these, a unit whose git has said
-        all comes before units whose git may no longer want them.
+        A claim of a unit whose git may say something else later states no handover: it keeps no
+        unit from its `own` objects, and from `unmarked` ones only a unit that is no surer.
         """
         self._asked.watch(unit, keys)
         shared = [key for key in keys if any(u != unit for u in self._wanted.of(key))]
-        if not shared or not self._is_settled(unit):
-            return frozenset(shared)
-        return frozenset(
-            key
-            for key in shared
-            if key not in open_
-            or any(u != unit and self._is_settled(u) for u in self._wanted.of(key))
-        )
+        sure = not shared or self._is_settled(unit)
+
+        def counts(key: ObjectKey) -> bool:
+            if key in own:
+                return sure and self._has_sure_rival(key, unit)
+            return key not in unmarked or not sure or self._has_sure_rival(key, unit)
+
+        return frozenset(filter(counts, shared))
+
+    def _has_sure_rival(self, key: ObjectKey, unit: str) -> bool:
+        """Return whether another unit wants an object whose git has said all."""
+        return any(u != unit and self._is_settled(u) for u in self._wanted.of(key))
 
     def _is_settled(self, unit: Hashable) -> bool:
         """Return whether a unit's git has said all."""

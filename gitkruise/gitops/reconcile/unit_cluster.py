@@ -140,7 +140,6 @@ class UnitCluster:
         """Return what a plan may look at, as far as the cluster and the unit's settings say it."""
         claims, pruning = self._around.claims, self._pruning
         marks = {key: mark_of(found.obj) for key, found in seen.live.items()}
-        open_ = frozenset(k for k in self._watched if marks.get(k, "") in {"", self.label})
         return SyncSnapshot(
             desired=desired,
             unit_label=self.label,
@@ -156,7 +155,12 @@ class UnitCluster:
             held=self._health.held,
             replacing=frozenset(self.rejected.replacing),
             present=frozenset(self.rejected.present),
-            claimed=claims.others(self._unit.id, self._watched, open_),
+            claimed=claims.others(
+                self._unit.id,
+                self._watched,
+                own={key for key, mark in marks.items() if mark == self.label},
+                unmarked={key for key in self._watched if not marks.get(key)},
+            ),
             owners=claims.owners(self._unit.id, self.label, seen.live),
             approved=pruning.approved,
             agreed=pruning.agreed,

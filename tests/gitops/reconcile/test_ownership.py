@@ -291,6 +291,9 @@ def test_what_a_rejected_unit_has_no_more_is_of_the_unit_whose_git_is_known(
             assert live(stage) == before
             (finding,) = (f for f in pair.told.record.findings if f.code == "GK2402")
             assert "kubectl label" in dict(finding.notes)["or"]
+            stage.meddle({**web(), "spec": {"replicas": 7}})
+            await stage.rest(120)
+            assert live(stage) == before, "its owner keeps it as it is until then"
             let_go(stage)
             await stage.rest(120)
             assert owner_of(stage) == "shop/other"
