@@ -421,7 +421,7 @@ class Repository:
     def _existing(self, commit: str, path: str) -> TreeEntry:
         found = self.find(commit, path)
         if found is None:
-            message = f"there is no {shown(path)} in {self.url} at {commit[:7]}"
+            message = f"there is no {shown(path)} at {commit[:7]}"
             notes = (
                 ("unchanged", "nothing is deleted because a path is missing"),
                 ("next", "put the folder back, or change the path that is followed"),

@@ -96,10 +96,12 @@ class PullRequestLoop:
             pause = LOOK_S
             try:
                 with self._containment.of(f"Sink {self._channel.name}", sqlite3.Error):
-                    if self._look:
-                        self._look = False
-                        await self.look()
-                    await self.follow()
+                    try:
+                        if self._look:
+                            self._look = False
+                            await self.look()
+                    finally:  # what the cluster says needs no look
+                        await self.follow()
                 self._failures, self.problem = 0, ""
             except (ApiError, DiagnosticError, sqlite3.Error) as error:
                 pause = self._failed(error)

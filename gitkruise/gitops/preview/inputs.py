@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 from gitkruise.errors import (
     Finding,
     InvalidManifests,
+    PathMissing,
     RendererMissing,
     Severity,
     SourceFailed,
@@ -414,7 +415,7 @@ def _read_unit(
             repository, commit, unit.spec.path, rendering=rendering, ignore=ignore, cache=cache
         )
         manifests = PostBuild(repository, unit).finish(manifests, given)
-    except (InvalidManifests, RendererMissing) as error:
+    except (InvalidManifests, PathMissing, RendererMissing) as error:
         return (), error.findings, ()
     namespace = unit.spec.target.namespace or unit.namespace
     objects, found = check_documents(manifests.documents, catalog, namespace=namespace, gates=gates)

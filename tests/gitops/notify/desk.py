@@ -117,16 +117,19 @@ class Desk:
 
     # What people do -------------------------------------------------------------------------
 
-    async def push(self, *objects: Any, message: str = "change") -> str:
-        commit = await self.stage.push(*objects, message=message)
+    async def push(self, *objects: Any, message: str = "change", **files: str) -> str:
+        commit = await self.stage.push(*objects, message=message, **files)
         self.model.commits.add(commit)
         return commit
 
-    def branch(self, number: int, *objects: Any, text: str = "", repo: int = 1) -> str:
+    def branch(
+        self, number: int, *objects: Any, files: Mapping[str, str | None] | None = None,
+        text: str = "", repo: int = 1,
+    ) -> str:  # fmt: skip
         """Push a pull request's branch: a commit on top of main; its head."""
         origin = self.stage.origin
         run_git(origin.work, "checkout", "--quiet", "--detach", "main")
-        files = {"app.yaml": text or documents(*objects)}
+        files = files or {"app.yaml": text or documents(*objects)}
         self.heads += 1
         head = origin.commit(files, f"pull {number}", branch=f"pull-{number}-{self.heads}")
         run_git(origin.bare, "update-ref", f"refs/pull/{number}/head", head)

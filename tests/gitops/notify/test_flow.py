@@ -17,7 +17,7 @@ from gitkruise.wire.primitives.names import GroupKind
 from tests.git.repos import run_git
 from tests.gitops.forges.forges import away, reply
 from tests.gitops.notify.desk import CHECK, Desk
-from tests.gitops.stage import MakeStage, config_map, web
+from tests.gitops.stage import MakeStage, config_map, documents, web
 from tests.worlds import SPACE
 
 pytestmark = pytest.mark.slow
@@ -162,6 +162,43 @@ def test_a_pull_request_that_touches_nothing_gets_a_check_and_no_comment(
         assert 2 not in desk.model.comments
 
     play(staged, tmp_path, script)
+
+
+def test_a_pull_request_that_removes_the_path_of_a_unit_is_refused_and_delays_no_other(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    desk = Desk(staged(path="apps"), tmp_path)
+
+    async def main() -> None:
+        async with desk.open():
+            await desk.push(apps__web=documents(web()))
+            await desk.stage.rest()
+            gone = desk.branch(1, files={"apps/web.yaml": None, "README.md": "x"})
+            await desk.stage.rest(5)
+            assert "· ✗ no plan" in desk.comment(1)
+            assert f"GK3202: there is no apps at {gone[:7]}" in desk.comment(1)
+            assert desk.told(gone, CHECK)[0] == "failure"
+            desk.branch(2, files={"apps/web.yaml": documents(web("app:v2"))})
+            await desk.stage.rest(5)
+            assert "· ✅ current" in desk.comment(2)
+
+    desk.stage.play(main)
+
+
+def test_a_pull_request_that_adds_the_path_of_a_unit_is_planned(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    desk = Desk(staged(path="apps"), tmp_path)
+
+    async def main() -> None:
+        async with desk.open():
+            await desk.push(readme="x: y")
+            head = desk.branch(1, files={"apps/web.yaml": documents(web())})
+            await desk.stage.rest(5)
+            assert "CloneSet shop/web" in desk.comment(1)
+            assert desk.told(head, CHECK)[0] == "success"
+
+    desk.stage.play(main)
 
 
 @pytest.mark.slow
