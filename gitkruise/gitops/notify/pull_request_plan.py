@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 import msgspec
 
+from gitkruise import __version__
 from gitkruise.errors import CRASHED, Crashed, Finding, InvalidManifests
 from gitkruise.git.repository.merge import Unmergeable, merged
 from gitkruise.git.repository.repository import Repository
@@ -33,10 +35,11 @@ _BROUGHT_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class PullRequestForecast:
-    """A story with its plan, and the plan in a few words."""
+    """A story with its plan, the plan in a few words, and the units whose live state matters."""
 
     story: PullRequestReport
     summary: str = ""
+    units: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +59,7 @@ class ProposedCommit:
     page: Callable[[PagePart], Awaitable[frames.PlanPage]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PullRequestPlanner:
     """Plan pull requests into one branch of one repository, for the units of `config`."""
 
@@ -76,8 +79,9 @@ class PullRequestPlanner:
         """
         base = await asyncio.to_thread(self._fetch, pull, ref)
         story = PullRequestReport(
-            number=pull.number, state="open", head=pull.head, branch=pull.base, base=base
-        )
+            number=pull.number, state="open", head=pull.head, branch=pull.base, base=base,
+            settings=self.settings,
+        )  # fmt: skip
         try:
             merge = await asyncio.to_thread(merged, self.repository, base, pull.head)
             found = await (self._apart if pull.foreign else self._live)(base, merge)
@@ -85,10 +89,11 @@ class PullRequestPlanner:
             return PullRequestForecast(_conflicting(story, error))
         except InvalidManifests as error:
             return PullRequestForecast(_unplanned(story, error.findings))
+        units = () if pull.foreign else found.units
         if found.findings:
-            return PullRequestForecast(_unplanned(story, found.findings))
+            return PullRequestForecast(_unplanned(story, found.findings), units=units)
         story = msgspec.structs.replace(story, plan=found.plan, touches=found.moved)
-        return PullRequestForecast(story, found.summary)
+        return PullRequestForecast(story, found.summary, units)
 
     async def proposed(self, pull: Pull, ref: str) -> ProposedCommit:
         """Return what `pull` proposes, whose head the remote has under `ref`.
@@ -115,11 +120,20 @@ class PullRequestPlanner:
             self.repository, self.config, self.live.catalog, self.gates, asked
         )
 
+    @cached_property
+    def settings(self) -> str:
+        """Return a digest of the planned units, and of the version that plans them."""
+        told = repr((__version__, self.config.sources, self.config.units, self.gates))
+        return hashlib.sha256(told.encode(errors="surrogateescape")).hexdigest()
+
     async def outdated(self, story: PullRequestReport) -> bool:
-        """Return whether the branch has other commits than those that a story was planned on.
+        """Return whether the branch has other commits than those that a story was planned on, or
+        the units other settings.
 
         It is the branch as last fetched for the units that follow it. Raises SourceFailed.
         """
+        if story.settings != self.settings:
+            return True
         ref = f"refs/heads/{self.branch}"
         return await asyncio.to_thread(self.repository.resolve, ref) != story.base
 

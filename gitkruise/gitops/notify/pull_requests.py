@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -25,8 +26,15 @@ from gitkruise.gitops.notify.pull_request_plan import (
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.model.gitops.config import PullRequests
-from gitkruise.model.gitops.notifications import CommentItem, Outcome, Pull, PullRequestReport
+from gitkruise.model.gitops.notifications import (
+    CommentItem,
+    CommitStatusItem,
+    Outcome,
+    Pull,
+    PullRequestReport,
+)
 from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.notify.comment import brief, section
 from gitkruise.planner.notify.commit_statuses import context_of
 from gitkruise.planner.notify.outcomes import check, follow
@@ -177,26 +185,42 @@ class PullRequestLoop:
     async def _see(self, pull: Pull, before: PullRequestReport | None) -> None:
         planner = self.planners[pull.base]
         if before is not None and (before.state, before.head) == ("open", pull.head):
-            if not (before.newer or before.crashed or await planner.outdated(before)):
+            again = before.newer or before.crashed or before.branch != pull.base
+            if not (again or self._moved(before) or await planner.outdated(before)):
                 return
-        elif before is not None and (before.plan or before.failed):
+        elif before is not None and before.state == "open" and (before.plan or before.failed):
             await self._publish(msgspec.structs.replace(before, newer=pull.head))
+        seen = {unit: _standing(record) for unit, record in self._latest.items()}
         found = await planner.plan(pull, self._forge.ref_of(pull.number))
-        await self._publish_plan(pull, found)
+        story = msgspec.structs.replace(
+            found.story, seen={unit: seen.get(unit, "") for unit in found.units}
+        )
+        await self._publish_plan(pull, replace(found, story=story))
+
+    def _moved(self, story: PullRequestReport) -> bool:
+        """Return whether a unit that a plan changes is in another state, or at another commit."""
+        now = {unit: _standing(self._latest[unit]) for unit in story.seen if unit in self._latest}
+        return any((now.get(unit) or then) != then for unit, then in story.seen.items())
 
     async def _publish_plan(self, pull: Pull, found: PullRequestForecast) -> None:
-        """Store the story, with the check that follows from it."""
+        """Store the story, with the check that follows from it unless the head has it already."""
+        item = check(found.story, self._check, found.summary)
+        await self._publish_checked(found.story, item)
+
+    async def _publish_checked(self, story: PullRequestReport, item: CommitStatusItem) -> None:
+        told = f"{item.state} {item.description}"
+        before = (await self._known()).get(story.number)
+        known = before is not None and (before.head, before.checked) == (story.head, told)
         entries = []
-        if self._rules.check:
-            context = self._check
-            item = check(found.story, context, found.summary)
-            entries.append(OutboxEntry(f"check/{pull.head}", item, self._clock.now()))
-        await self._publish(found.story, *entries)
+        if self._rules.check and not known:
+            entries.append(OutboxEntry(f"check/{story.head}", item, self._clock.now()))
+        await self._publish(msgspec.structs.replace(story, checked=told), *entries)
 
     async def _ended(self, story: PullRequestReport) -> None:
         pull = await self._forge.pull(story.number)
         if pull.state == "open":
-            return  # it asks for another branch now
+            await self._left(story, pull.base)
+            return
         commits: tuple[str, ...] = ()
         if pull.state == "merged":
             planner = self.planners.get(story.branch)
@@ -209,6 +233,13 @@ class PullRequestLoop:
         await self._publish(ended)
         if ended.state == "merged":
             await self._add(ended, self._latest.values())
+
+    async def _left(self, story: PullRequestReport, into: str) -> None:
+        """A pull request asks for a branch that no unit follows; it is new if it comes back."""
+        left = msgspec.structs.replace(
+            story, state="closed", into=into, newer="", failed="", crashed=False, touches=False
+        )
+        await self._publish_checked(left, check(left, self._check, ""))
 
     async def proposed(
         self, number: int, planner_of: Callable[[str], PullRequestPlanner] | None = None
@@ -285,6 +316,18 @@ def _not_open(
     )
     message = f"pull request {number} is not open{merged}"
     return UsageProblem(Finding(code="GK7092", message=message, notes=notes))
+
+
+def _standing(record: UnitRecord) -> str:
+    """Return where a unit is, as far as plans from its live objects differ; "" if unknown.
+
+    Pods that move make no difference: a plan is made again when they are at rest.
+    """
+    if record.state is State.UNKNOWN:
+        return ""
+    commit = record.about
+    state = State.ROLLING if record.state is State.WAITING else record.state
+    return f"{state} {commit.short if commit is not None else ''}"
 
 
 def _gist(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str, bool]]:

@@ -116,10 +116,12 @@ class ExpressionResults(msgspec.Struct, frozen=True, array_like=True, tag="judge
 
 
 class PlanText(msgspec.Struct, frozen=True, array_like=True, tag="foretold"):
-    """The plan of a stranger's pull request, or its errors."""
+    """The plan of a stranger's pull request, or its errors. `units` have an object in it that
+    changes."""
 
     plan: str = ""
     moved: bool = False
+    units: tuple[str, ...] = ()
     summary: str = ""
     findings: tuple[Finding, ...] = ()
 

@@ -61,14 +61,15 @@ def plan_text(
         found = _foreseen(repository, config, catalog, gates, facts, base=base, head=head)
     except InvalidManifests as error:
         return frames.PlanText(findings=error.findings)
+    changed = [c for c in found.preview.changes if c.kind is not ChangeKind.UNCHANGED]
+    units = found.units_of(change.key for change in changed)
     wrong = errors_of(found.preview.unplayed)
     if wrong:
-        return frames.PlanText(findings=wrong)
+        return frames.PlanText(units=units, findings=wrong)
     report = found.report(facts)
-    own = (c for c in found.preview.changes if not c.drift and not c.pending)
-    moved = any(c.kind is not ChangeKind.UNCHANGED for c in own)
+    moved = any(not c.drift and not c.pending for c in changed)
     plan = plan_markdown(report, limit=PLAN_MAX)
-    return frames.PlanText(plan=plan, moved=moved, summary=summary(report))
+    return frames.PlanText(plan=plan, moved=moved, units=units, summary=summary(report))
 
 
 def page(
@@ -122,6 +123,12 @@ class _Foreseen(NamedTuple):
 
         cluster = facts.cluster if facts else ""
         return report_of(self.preview, self.before, self.after, cluster=cluster, shown=shown)
+
+    def units_of(self, keys: Iterable[ObjectKey]) -> tuple[str, ...]:
+        """Return the units that have these objects before or after, in order."""
+        before = self.before.units if self.before is not None else {}
+        both = {**before, **self.after.units}
+        return tuple(sorted({both[key].id for key in keys if key in both}))
 
 
 def _foreseen(

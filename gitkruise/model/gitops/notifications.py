@@ -110,7 +110,10 @@ class PullRequestReport(msgspec.Struct, frozen=True, kw_only=True):
     """This cluster's part of the comment on one pull request.
 
     `plan` is Markdown for `head` on top of `base`; `newer` is the head that made it outdated.
-    `commits` are those a merge brought, for finding its outcomes.
+    `settings` is the digest of the units that it was made for, and `seen` has those of them that it
+    changes, as they were then. `checked` is the status that the head got. `into` is the branch that
+    it asks for now where no unit follows that one. `commits` are those a merge brought, for finding
+    its outcomes.
     """
 
     number: int
@@ -121,6 +124,10 @@ class PullRequestReport(msgspec.Struct, frozen=True, kw_only=True):
     plan: str = ""
     touches: bool = False
     newer: str = ""
+    settings: str = ""
+    seen: dict[str, str] = {}
+    checked: str = ""
+    into: str = ""
     failed: str = ""  # why there is no plan
     crashed: bool = False  # planning failed unexpectedly, and is tried again
     merged_as: str = ""

@@ -109,6 +109,9 @@ def _heading(story: PullRequestReport, cluster: str) -> str:
             return f"### gitkruise: {commit} {where} · merged, waiting for the cluster"
         state = worst(states)
         return f"### gitkruise: {commit} {where} · {LOOKS[state].glyph} {state}"
+    if story.into:
+        now = f"it asks for `{_code(story.into)}` now, which no unit follows"
+        return f"{head} · outdated: {now}"
     if story.state == "closed":
         return f"{head} · closed without a merge, nothing changes"
     if story.newer:

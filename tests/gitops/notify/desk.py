@@ -101,16 +101,16 @@ class Desk:
     def loop(self, channel: Channel, part: str = "") -> PullRequestLoop:
         """What follows the pull requests for one shard; "" is the only one."""
         return PullRequestLoop(
-            self.forge, channel, PullRequests(), {"main": self._planner()}, self.stage.clock,
+            self.forge, channel, PullRequests(), {"main": self.planner("main")}, self.stage.clock,
             cluster="test", part=part,
         )  # fmt: skip
 
-    def _planner(self) -> PullRequestPlanner:
+    def planner(self, branch: str) -> PullRequestPlanner:
         stage = self.stage
         source = GitSource("shop", "src", GitSourceSpec(url=str(stage.origin.bare), ref=stage.ref))
         unit = Unit("shop", "web", stage.spec)
         return PullRequestPlanner(
-            repository=stage.repository, branch="main",
+            repository=stage.repository, branch=branch,
             config=Config({"shop/src": source}, {"shop/web": unit}, {}),
             live=stage.live, cluster="test", gates=Gates(), clock=stage.clock,
         )  # fmt: skip

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from gitkruise.gitops.notify.channel import Channel, deliver
@@ -199,6 +200,80 @@ def test_a_pull_request_that_adds_the_path_of_a_unit_is_planned(
             assert desk.told(head, CHECK)[0] == "success"
 
     desk.stage.play(main)
+
+
+def test_a_plan_is_made_again_when_its_unit_is_in_another_state(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    desk = Desk(staged(drift={"mode": "detect"}), tmp_path)
+
+    async def main() -> None:
+        async with desk.open():
+            await desk.push(web(), message="first")
+            await desk.stage.rest()
+            await desk.push(web("app:v2", partition=3), message="canary")
+            await desk.stage.rest()
+            head = desk.branch(1, web("app:v2", partition=1))
+            await desk.stage.rest(5)
+            assert "`2 pods restarted in place`" in desk.comment(1)
+            desk.stage.meddle(web("app:v2", partition=0))
+            await desk.stage.rest()
+            assert desk.stage.state == "Drifted"
+            assert "pods restarted in place" not in desk.comment(1)
+            assert "· ✅ current" in desk.comment(1)
+            checks = len(desk.model.statuses[head, CHECK])
+            await desk.stage.rest(300)
+            assert len(desk.model.statuses[head, CHECK]) == checks == 2
+
+    desk.stage.play(main)
+
+
+def test_a_plan_is_made_again_after_a_start_with_other_units(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    desk = Desk(staged(), tmp_path)
+
+    async def main() -> None:
+        async with desk.open():
+            await desk.push(web(), message="first")
+            await desk.stage.rest()
+            desk.branch(1, web("app:v2"))
+            await desk.stage.rest(5)
+            assert "4 in place" in desk.comment(1)
+        desk.stage.start_over()
+        desk.stage.spec = msgspec.structs.replace(desk.stage.spec, path="elsewhere")
+        async with desk.open():
+            await desk.stage.rest(5)
+            assert "GK3202: there is no elsewhere" in desk.comment(1)
+
+    desk.stage.play(main)
+
+
+@pytest.mark.parametrize("followed", [True, False])
+def test_a_pull_request_that_asks_for_another_branch_says_so(
+    staged: MakeStage, tmp_path: Path, *, followed: bool
+) -> None:
+    async def script(desk: Desk) -> None:
+        run_git(desk.stage.origin.work, "push", "--quiet", "origin", "main:refs/heads/release")
+        head = desk.branch(1, web("app:v2"))
+        await desk.stage.rest(5)
+        assert "→ `main` on `test` · ✅ current" in desk.comment(1)
+        if followed:
+            desk.pulls.planners = {**desk.pulls.planners, "release": desk.planner("release")}
+        desk.model.pulls[1]["base"] = "release"
+        await desk.stage.rest(60)
+        if followed:
+            assert "→ `release` on `test` · ✅ current" in desk.comment(1)
+        else:
+            said = "→ `main` on `test` · outdated: it asks for `release` now, which no unit follows"
+            assert said in desk.comment(1)
+            assert desk.told(head, CHECK) == ("success", "no units affected")
+        desk.model.pulls[1]["base"] = "main"
+        await desk.stage.rest(60)
+        assert "→ `main` on `test` · ✅ current" in desk.comment(1)
+        assert "pods" in desk.told(head, CHECK)[1]
+
+    play(staged, tmp_path, script)
 
 
 @pytest.mark.slow
