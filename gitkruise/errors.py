@@ -146,6 +146,12 @@ class Finding:
         where = f" ({self.places[0]})" if self.places else ""
         return f"{self.code}: {self.message}{where}"
 
+    @property
+    def with_cause(self) -> str:
+        """Return the finding in one line, with git's own words where it has them."""
+        said = dict(self.notes).get("git said", "")
+        return f"{self} ({said})" if said else str(self)
+
 
 class DiagnosticError(GitkruiseError):
     """Carries one or more findings; the CLI prints all, conditions and commits the first."""

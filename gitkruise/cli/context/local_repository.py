@@ -144,9 +144,7 @@ def why_stale(path: str, cluster: str, limit_s: float = _FETCH_S) -> list[str]:
     try:
         Publisher(Path(path), read_environment().variables).fetch_status(limit_s)
     except SourceFailed as error:
-        finding = error.findings[0]
-        said = dict(finding.notes).get("git said", "")
-        why = f"{finding.code}: {finding.message}" + (f" ({said})" if said else "")
+        why = error.findings[0].with_cause
         warning = f"warning: the status branch is not up to date: {why}"
         return [warning, f"   = {_age_of_records(path, cluster)}"]
     return []

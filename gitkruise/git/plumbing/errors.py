@@ -107,5 +107,9 @@ def push_refused(url: str, text: str, result: Result) -> Exception:
         return RefMoved(shown(text))
     message = f"the push to {url} was refused"
     said = ("git said", shown(" ".join((text or str(result.status)).split())))
-    next_step = ("next", "check the write credentials and the branch rules of the repository")
-    return SourceFailed(Finding(code="GK3106", message=message, notes=(said, next_step)))
+    notes = (
+        said,
+        ("unchanged", "the repository there"),
+        ("next", "check the write credentials and the branch rules of the repository"),
+    )
+    return SourceFailed(Finding(code="GK3106", message=message, notes=notes))

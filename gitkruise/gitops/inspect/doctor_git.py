@@ -150,8 +150,4 @@ def _counted(config: Config) -> str:
 
 def _bad(area: str, name: str, error: DiagnosticError, next_: str = "") -> Check:
     finding = error.findings[0]
-    said = f"{finding.code}: {finding.message}"
-    told = dict(finding.notes)
-    if "git said" in told:
-        said += f" ({told['git said']})"
-    return bad(area, name, said, next_ or told.get("next", ""))
+    return bad(area, name, finding.with_cause, next_ or dict(finding.notes).get("next", ""))

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from gitkruise import __version__
-from gitkruise.errors import Crashed, Finding, GitkruiseError
+from gitkruise.errors import Crashed, DiagnosticError, Finding, GitkruiseError
 from gitkruise.git.push.status_branch import Notes, StatusBranch, Update
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.shared_write import SharedWrite
@@ -243,7 +243,8 @@ class Outbox:
                 await self._clock.sleep(rest_s)  # simultaneous news of many units share few commits
             except GitkruiseError as error:
                 self.problem = str(error)
-                log.warning(log_line("status-branch-not-written", error=error))
+                why = error.findings[0].with_cause if isinstance(error, DiagnosticError) else error
+                log.warning(log_line("status-branch-not-written", ref=self._branch.ref, error=why))
                 await self._clock.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
                 failures += 1
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
+from gitkruise.git.plumbing.errors import push_refused
+from gitkruise.git.plumbing.process import Result
+from gitkruise.gitops.status.publisher import Outbox
+from gitkruise.sandbox.controllers import alongside
 from tests.git.repos import run_git
 from tests.gitops.stage import STATUS, UNIT, MakeStage, config_map
 
@@ -34,6 +40,30 @@ def test_a_branch_that_lost_the_records_gets_them_again(
             assert len(stage.diary()) == written
 
     stage.play(script)
+
+
+def test_a_refused_push_is_logged_with_its_cause(
+    staged: MakeStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = staged()
+
+    async def refuse() -> None:
+        raise push_refused("https://git/shop", "protected branch", Result(1, b"", ""))
+
+    outbox = Outbox(
+        stage.branch, None, stage.clock, coalesce=timedelta(seconds=1), renew=refuse
+    )  # fmt: skip
+
+    async def script() -> None:
+        async with stage.running(), alongside(outbox.run()):
+            await stage.push(config_map("a", mode="old"))
+            await stage.rest()
+            outbox.offer(stage.record)
+            await stage.rest()
+
+    stage.play(script)
+    said = "GK3106: the push to https://git/shop was refused (protected branch)"
+    assert f'status-branch-not-written ref={STATUS} error="{said}"' in caplog.text
 
 
 def test_a_commit_of_others_on_the_branch_is_no_loss(staged: MakeStage) -> None:
