@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -25,8 +25,10 @@ from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.notifications import CommitStatusItem, LastStatus, OutboxItem
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.planner.notify.commit_statuses import (
+    abandoned,
     aggregate_context,
     closing,
+    context_of,
     deployment,
     due,
     statuses,
@@ -64,11 +66,29 @@ class UnitBranch:
     tip: Callable[[], str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusScope:
+    """The cluster of statuses, and all `units` of its configuration: statuses of others are closed.
+
+    `part` names the shard that the units are of: what is over all of them is its own. "" for all
+    units.
+    """
+
+    cluster: str
+    part: str = ""
+    units: Collection[str] = ()
+
+    def contexts(self, template: str) -> frozenset[str]:
+        """Return the contexts that statuses of the units may have."""
+        over_all = aggregate_context(template, self.cluster, self.part)
+        named = (context_of(template, self.cluster, unit) for unit in self.units)
+        return frozenset({over_all, *named})
+
+
 class CommitStatusWriter:
     """Write the commit statuses that follow from records to the outbox, in a form.
 
     `branches` names every unit whose commits get statuses; records of other units are ignored.
-    `part` names the shard that they are: what is over all of them is its own. "" for all units.
     """
 
     def __init__(
@@ -78,18 +98,18 @@ class CommitStatusWriter:
         branches: Mapping[str, UnitBranch],
         clock: Clock,
         *,
-        cluster: str,
-        part: str = "",
+        scope: StatusScope,
         form: StatusForm = STATUSES,
         containment: Containment = UNREPORTED,
     ) -> None:
         self._channel, self._branches, self._clock = channel, branches, clock
         self._form, self._containment, self._failures = form, containment, 0
-        self._rules, self._cluster, self._part = rules, cluster, part
+        self._rules, self._scope = rules, scope
         self._latest: dict[str, UnitRecord] = {}
         self._superseded: dict[str, Superseded] = {}
         self._last: dict[str, LastStatus] | None = None
         self._pending: set[str] = set()  # keys of `_told`
+        self._abandoned: Sequence[CommitStatusItem] = ()  # not closed yet
         self._wake = asyncio.Event()
 
     def offer(self, record: UnitRecord) -> None:
@@ -103,6 +123,7 @@ class CommitStatusWriter:
 
     async def run(self) -> None:
         """Write statuses until cancelled."""
+        self._wake.set()  # units that were removed have no record to wait for
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -141,10 +162,10 @@ class CommitStatusWriter:
 
     def _write(self, records: Sequence[UnitRecord]) -> int:
         now = self._clock.now()
-        last = self._known()
+        last, closed = self._known(), self._abandoned
         entries: list[OutboxEntry] = []
         notes: dict[str, bytes | None] = {}
-        for item in self._wanted(records):
+        for item in (*self._wanted(records), *closed):
             key = f"{item.commit}/{item.context}"
             before = last.get(key)
             when = due(before, item, now)
@@ -156,6 +177,7 @@ class CommitStatusWriter:
             notes[_SENT + key] = msgspec.json.encode(last[key])
         if entries:
             self._channel.put(entries, notes)
+        self._abandoned = ()
         return len(entries)
 
     def _known(self) -> dict[str, LastStatus]:
@@ -165,6 +187,9 @@ class CommitStatusWriter:
                 key: msgspec.json.decode(body, type=LastStatus) for key, body in found.items()
             }
             self._pending = {key for key, last in self._last.items() if last.state == "pending"}
+            split = ((key.partition("/"), last) for key, last in self._last.items())
+            known = [(commit, context, last) for (commit, _, context), last in split]
+            self._abandoned = abandoned(known, self._scope.contexts(self._rules.context))
         return self._last
 
     def _next(
@@ -180,9 +205,9 @@ class CommitStatusWriter:
         found: dict[tuple[str, str], CommitStatusItem] = {}
         for view in (landed, by_unit) if self._form.behind else (landed,):
             for item in statuses(
-                view, self._rules.context, self._cluster,
+                view, self._rules.context, self._scope.cluster,
                 aggregate_above=self._rules.aggregate_above, alone=len(self._branches) == 1,
-                part=self._part,
+                part=self._scope.part,
             ):  # fmt: skip
                 found.setdefault((item.commit, item.context), item)
         wanted = list(found.values())
@@ -191,7 +216,7 @@ class CommitStatusWriter:
     def _left(
         self, wanted: Sequence[CommitStatusItem], *, complete: bool
     ) -> list[CommitStatusItem]:
-        over_all = aggregate_context(self._rules.context, self._cluster, self._part)
+        over_all = aggregate_context(self._rules.context, self._scope.cluster, self._scope.part)
         known = [item for item in wanted if complete or item.context != over_all]
         self._known()
         pending = [key.partition("/") for key in sorted(self._pending)]
@@ -224,20 +249,17 @@ def deployments(
     branches: Mapping[str, UnitBranch],
     clock: Clock,
     *,
-    cluster: str,
+    scope: StatusScope,
     ref: str,
-    part: str = "",
     containment: Containment = UNREPORTED,
 ) -> CommitStatusWriter:
     """Return the writer of one deployment per commit, with the state of all units that run it.
 
-    `part` names the shard of the units, which is an environment of its own; "" for all units. `ref`
-    is the branch that is followed ("" for none). The channel should be of its own: a token that may
-    not deploy holds up all of its items.
+    A shard is an environment of its own. `ref` is the branch that is followed ("" for none). The
+    channel should be of its own: a token that may not deploy holds up all of its items.
     """
     form = StatusForm(partial(deployment, ref=ref), "deployment", behind=False)
     over_all = CommitStatus(context=spec.environment)
     return CommitStatusWriter(
-        channel, over_all, branches, clock, cluster=cluster, part=part, form=form,
-        containment=containment,
+        channel, over_all, branches, clock, scope=scope, form=form, containment=containment
     )  # fmt: skip

@@ -18,7 +18,12 @@ from gitkruise.gitops.containment import Containment
 from gitkruise.gitops.forges.factory import carrier_for, open_forge
 from gitkruise.gitops.forges.http import HttpCarrier
 from gitkruise.gitops.notify.channel import Channel, deliver
-from gitkruise.gitops.notify.commit_statuses import CommitStatusWriter, UnitBranch, deployments
+from gitkruise.gitops.notify.commit_statuses import (
+    CommitStatusWriter,
+    StatusScope,
+    UnitBranch,
+    deployments,
+)
 from gitkruise.gitops.notify.merge_commits import MergeCommits
 from gitkruise.gitops.notify.notifier import Notifier, WebhookTarget
 from gitkruise.gitops.notify.outbox import NotificationOutbox, open_outbox
@@ -199,10 +204,11 @@ async def _add_forge(
     mine = of_the_repository(spec, units, deps.config)
     merges = {_source_of(u): MergeCommits(deps.repositories[_source_of(u)]) for u in mine}
     branches = {u.id: UnitBranch(merges[_source_of(u)], deps.tips[u.id]) for u in mine}
+    scope = StatusScope(cluster=deps.cluster, part=deps.part, units=deps.config.units)
     assembly.add(
         CommitStatusWriter(
-            channel, spec.commit_status, branches, deps.clock, cluster=deps.cluster,
-            part=deps.part, containment=deps.containment,
+            channel, spec.commit_status, branches, deps.clock, scope=scope,
+            containment=deps.containment,
         )
     )  # fmt: skip
     if spec.deployment is not None:
@@ -211,7 +217,7 @@ async def _add_forge(
         followed = (deps.config.source_of(u).spec.ref.branch for u in mine)
         assembly.add(
             deployments(
-                shown, spec.deployment, branches, deps.clock, cluster=deps.cluster, part=deps.part,
+                shown, spec.deployment, branches, deps.clock, scope=scope,
                 ref=next(filter(None, followed), ""), containment=deps.containment,
             )
         )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
@@ -151,6 +151,27 @@ def closing(
         overtaken(commit, newest[context], context)
         for commit, context in unfinished
         if (commit, context) not in now and context in newest
+    ]
+
+
+def abandoned(
+    known: Sequence[tuple[str, str, LastStatus]], contexts: Collection[str]
+) -> list[CommitStatusItem]:
+    """Statuses that close those of other contexts than `contexts`: no unit has them any more.
+
+    `known` is (commit, context, last status). What is pending is closed, and what is no success
+    where it is the last word of its context: earlier failures are history.
+    """
+    others = [one for one in known if one[1] not in contexts]
+    newest = {
+        context: commit for commit, context, last in sorted(others, key=lambda one: one[2].at)
+    }
+    return [
+        CommitStatusItem(
+            commit, context, "success", "no unit has this status any more", overtaken=True
+        )
+        for commit, context, last in others
+        if last.state == "pending" or (last.state != "success" and newest[context] == commit)
     ]
 
 

@@ -12,7 +12,12 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from gitkruise.gitops.forges.http import JsonReply
 from gitkruise.gitops.notify.channel import Channel, deliver
-from gitkruise.gitops.notify.commit_statuses import CommitStatusWriter, UnitBranch, deployments
+from gitkruise.gitops.notify.commit_statuses import (
+    CommitStatusWriter,
+    StatusScope,
+    UnitBranch,
+    deployments,
+)
 from gitkruise.gitops.notify.merge_commits import MergeCommits
 from gitkruise.gitops.notify.notifier import Notifier, WebhookTarget
 from gitkruise.gitops.notify.outbox import NotificationOutbox
@@ -71,13 +76,12 @@ class Desk:
         post = Sender(self.outbox, "forge", partial(deliver, forge), clock)
         channel = Channel(self.outbox, "forge", post.wake)
         branch = UnitBranch(MergeCommits(stage.repository), lambda: stage.unit.live_commit)
-        standings = CommitStatusWriter(
-            channel, CommitStatus(), {UNIT: branch}, clock, cluster="test"
-        )
+        scope = StatusScope(cluster="test", units=[UNIT])
+        standings = CommitStatusWriter(channel, CommitStatus(), {UNIT: branch}, clock, scope=scope)
         deployer = Sender(self.outbox, "deployment", partial(deliver, forge), clock)
         shown = Channel(self.outbox, "deployment", deployer.wake)
         to = Deployment(environment="on-{cluster}")
-        deployed = deployments(shown, to, {UNIT: branch}, clock, cluster="test", ref="main")
+        deployed = deployments(shown, to, {UNIT: branch}, clock, scope=scope, ref="main")
         self.forge, self.channel = forge, channel
         self.pulls = self.loop(channel)
         stage.reporter.listen(standings.offer)

@@ -19,6 +19,7 @@ from gitkruise.planner.notify.commit_statuses import (
     DESCRIPTION_MAX,
     ENDS_ONLY_FROM,
     WRITES_MAX,
+    abandoned,
     aggregate_context,
     closing,
     due,
@@ -76,6 +77,24 @@ WORDS: Final[list[tuple[str, UnitRecord, str, str]]] = [
     ("unknown", record("shop/web", State.UNKNOWN, message="GK4101: no answer"),
      "error", "GK4101: no answer"),
 ]  # fmt: skip
+
+
+def test_statuses_of_removed_units_are_closed_and_their_history_stays() -> None:
+    def last(state: str, minute: int) -> LastStatus:
+        return LastStatus(state, "", START + timedelta(minutes=minute))
+
+    known = [
+        ("1", "gitkruise/prod/shop/web", last("failure", 0)),
+        ("3", "gitkruise/prod/shop/old", last("error", 2)),
+        ("2", "gitkruise/prod/shop/old", last("pending", 1)),
+        ("1", "gitkruise/prod/shop/old", last("failure", 0)),
+        ("3", "gitkruise/prod/shop/fine", last("success", 2)),
+    ]
+    found = abandoned(known, {"gitkruise/prod/shop/web"})
+    assert [(x.commit, x.context, x.state) for x in found] == [
+        ("3", "gitkruise/prod/shop/old", "success"),
+        ("2", "gitkruise/prod/shop/old", "success"),
+    ]
 
 
 @pytest.mark.parametrize(

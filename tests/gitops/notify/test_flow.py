@@ -13,6 +13,7 @@ import pytest
 
 from gitkruise.gitops.notify.channel import Channel, deliver
 from gitkruise.gitops.notify.sender import Sender
+from gitkruise.model.gitops.notifications import LastStatus
 from gitkruise.sandbox.controllers import alongside
 from gitkruise.wire.primitives.names import GroupKind
 from tests.git.repos import run_git
@@ -334,6 +335,29 @@ def test_a_restart_loses_no_last_word(staged: MakeStage, tmp_path: Path) -> None
         assert desk.told(commits[1]) == ("success", "done (4/4 updated)")
         assert desk.told(commits[0])[0] == "success"
         assert "GK3212" in desk.comment(4)  # the third commit changed the same lines
+
+    desk.stage.play(main)
+
+
+def test_a_status_of_a_removed_unit_is_closed_at_the_next_start(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    desk = Desk(staged(), tmp_path)
+    context = "gitkruise/test/shop/gone"
+
+    async def main() -> None:
+        async with desk.open():
+            first = await desk.push(web(), message="first")
+            await desk.stage.rest()
+            left = msgspec.json.encode(LastStatus("pending", "rolling", desk.stage.clock.now()))
+            desk.channel.put((), {f"sent/{first}/{context}": left})
+        desk.stage.start_over()
+        async with desk.open():
+            await desk.stage.rest()
+            assert desk.told(first, context) == ("success", "no unit has this status any more")
+            assert desk.told(first) == ("success", "done (4/4 updated)")
+            await desk.stage.rest(3600)
+            assert len(desk.model.statuses[first, context]) == 1
 
     desk.stage.play(main)
 
