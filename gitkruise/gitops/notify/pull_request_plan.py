@@ -18,10 +18,9 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.untrusted import PagePart, PageRequest, Workers
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.preview.cluster_facts import ClusterFacts, cluster_facts
-from gitkruise.gitops.preview.inputs import followers
+from gitkruise.gitops.preview.inputs import as_taken, followers
 from gitkruise.gitops.preview.render_markdown import fenced
 from gitkruise.gitops.workers import frames
-from gitkruise.gitops.workers.jobs import errors_of
 from gitkruise.gitops.workers.pool import InProcess
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import Config
@@ -90,9 +89,12 @@ class PullRequestPlanner:
         except InvalidManifests as error:
             return PullRequestForecast(_unplanned(story, error.findings))
         units = () if pull.foreign else found.units
-        if found.findings:
+        if found.findings and not found.plan:
             return PullRequestForecast(_unplanned(story, found.findings), units=units)
-        story = msgspec.structs.replace(story, plan=found.plan, touches=found.moved)
+        story = msgspec.structs.replace(
+            story, plan=found.plan, touches=found.moved or bool(found.rejecting),
+            rejecting=found.rejecting, failed=_rejected(found, pull.base),
+        )  # fmt: skip
         return PullRequestForecast(story, found.summary, units)
 
     async def proposed(self, pull: Pull, ref: str) -> ProposedCommit:
@@ -152,15 +154,13 @@ class PullRequestPlanner:
         )  # fmt: skip
 
     async def _facts(self, base: str, merge: str) -> ClusterFacts:
-        """Return the live state that the plan starts from. Raises InvalidManifests."""
+        """Return the live state that the plan starts from."""
         rules = (self.config, self.live.catalog, self.gates)
         before = await self.workers.side(self.repository, base, *rules, base=True)
         after = await self.workers.side(self.repository, merge, *rules)
-        if wrong := errors_of(after.findings):
-            raise InvalidManifests(*wrong)
         units = await asyncio.to_thread(followers, self.repository, self.config, merge)
         return await cluster_facts(
-            before, replace(after, followed_by=units), self.live.catalog,
+            before, replace(as_taken(before, after), followed_by=units), self.live.catalog,
             transport=self.live.transport, now=self.clock.now(), cluster=self.cluster,
         )  # fmt: skip
 
@@ -202,11 +202,27 @@ def unplannable(pull: Pull, error: Crashed) -> PullRequestForecast:
 
 
 def _unplanned(story: PullRequestReport, findings: Sequence[Finding]) -> PullRequestReport:
+    failed = "It would not be applied; what is live would stay.\n\n" + _listed(findings)
+    return msgspec.structs.replace(story, failed=failed, touches=True)
+
+
+def _rejected(found: frames.PlanText, branch: str) -> str:
+    """Return the sentence about units that a plan leaves out, and their errors; "" for none."""
+    if not found.findings:
+        return ""
+    names = ", ".join(found.rejecting[:_FINDINGS]) + (", …" * (len(found.rejecting) > _FINDINGS))
+    said = f"{names} would reject it and keep what is live. The plan is of the other units."
+    if not found.rejecting:
+        said = (
+            f"A unit rejects `{branch}` already, and would not take it. The plan is of the others."
+        )
+    return f"{said}\n\n{_listed(found.findings)}"
+
+
+def _listed(findings: Sequence[Finding]) -> str:
     told = [f"{f}" for f in findings[:_FINDINGS]]
     more = len(findings) - _FINDINGS
-    lines = [*told, *([f"… and {more} more"] if more > 0 else [])]
-    failed = "It would not be applied; what is live would stay.\n\n" + fenced("text", lines)
-    return msgspec.structs.replace(story, failed=failed, touches=True)
+    return fenced("text", [*told, *([f"… and {more} more"] if more > 0 else [])])
 
 
 def _conflicting(story: PullRequestReport, error: Unmergeable) -> PullRequestReport:

@@ -144,19 +144,20 @@ class PullRequestLoop:
         pulls = [p for p in await self._forge.open_pulls() if p.base in self.planners]
         self.open = {pull.number: pull for pull in pulls}
         failed: list[ApiError | DiagnosticError] = []
-        for pull in pulls:
-            try:
-                await self._guarded_see(pull, stories.get(pull.number))
-            except (ApiError, DiagnosticError) as error:
-                failed.append(error)
-        now_open = {pull.number for pull in pulls}
         for story in [s for s in stories.values() if s.state == "open"]:
-            if story.number not in now_open:
+            if story.number not in self.open:
                 try:
                     with self._containment.of(self._named(story.number), sqlite3.Error):
                         await self._ended(story)
                 except (ApiError, DiagnosticError) as error:
                     failed.append(error)
+        planned = {story.number: story.head for story in stories.values()}
+        # Plans take time: those that someone waits for come before those that are made again.
+        for pull in sorted(pulls, key=lambda pull: planned.get(pull.number) == pull.head):
+            try:
+                await self._guarded_see(pull, stories.get(pull.number))
+            except (ApiError, DiagnosticError) as error:
+                failed.append(error)
         if failed:
             raise failed[0]
 
@@ -319,15 +320,11 @@ def _not_open(
 
 
 def _standing(record: UnitRecord) -> str:
-    """Return where a unit is, as far as plans from its live objects differ; "" if unknown.
-
-    Pods that move make no difference: a plan is made again when they are at rest.
-    """
-    if record.state is State.UNKNOWN:
+    """Return where a unit is at rest, as far as plans from its live objects differ; "" before."""
+    if record.state in {State.UNKNOWN, State.ROLLING, State.WAITING}:
         return ""
     commit = record.about
-    state = State.ROLLING if record.state is State.WAITING else record.state
-    return f"{state} {commit.short if commit is not None else ''}"
+    return f"{record.state} {commit.short if commit is not None else ''}"
 
 
 def _gist(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str, bool]]:

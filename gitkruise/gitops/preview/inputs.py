@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -28,6 +28,7 @@ from gitkruise.gitops.build.release import about_templates, known_values, releas
 from gitkruise.gitops.build.validate import check_documents
 from gitkruise.gitops.charts.cache import kept_chart, wanted_of
 from gitkruise.gitops.config.loader import make_config
+from gitkruise.gitops.reconcile.commit_validation import EMPTIED
 from gitkruise.gitops.reconcile.drift_correction import ignore_rules
 from gitkruise.model.gitops.change import Desired, IgnoreRule
 from gitkruise.model.gitops.config import (
@@ -59,7 +60,8 @@ class PlanSide:
 
     `ignore` holds the rules of the object's unit about drift, for objects of units that have any;
     `units` whose each object is, and `shared` the names of several; `everyone` is every unit of the
-    configuration, and `bases` are the remote bases of each. `warnings` say what a plan starts from
+    configuration, `rejected` has the errors of those that reject the commit, and `bases` are the
+    remote bases of each. `warnings` say what a plan starts from
     instead of a commit that is invalid. `followed_by` names the units whose branch leads to the
     commit, as far as that was asked. `uncertain` are the objects of charts that were rendered
     without all of their values, which are in the cluster.
@@ -76,6 +78,11 @@ class PlanSide:
     followed_by: frozenset[str] = frozenset()
     bases: Mapping[str, tuple[BaseRecord, ...]] = field(default_factory=dict)
     uncertain: frozenset[ObjectKey] = frozenset()
+    rejected: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+
+    def of_units(self, names: Collection[str]) -> tuple[Desired, ...]:
+        """Return the objects of some units."""
+        return tuple(d for d in self.objects if self.units[d.key].id in names)
 
 
 def whole_repository() -> Config:
@@ -285,7 +292,28 @@ def base_of(
     if not _errors(side.findings):
         return side
     read = live_units(repository, side.commit.id, config, catalog, gates)
-    return base_side(side.commit, config, read)
+    return replace(base_side(side.commit, config, read), rejected=side.rejected)
+
+
+def as_taken(before: PlanSide, after: PlanSide) -> PlanSide:
+    """Return `after` as a cluster takes it: units that reject the commit, or that it would empty,
+    keep what `before` has of them. Those are its `rejected`, and it has no other findings."""
+    rejected = dict(after.rejected)
+    for name, unit in after.everyone.items():
+        emptied = not after.of_units([name]) and before.of_units([name])
+        if emptied and not unit.spec.prune.allow_empty:
+            rejected.setdefault(name, (EMPTIED,))
+    taking = after.everyone.keys() - rejected.keys()
+    objects = (*after.of_units(taking), *before.of_units(rejected))
+    units = {**before.units, **after.units}
+    return replace(
+        after,
+        objects=objects,
+        findings=(),
+        ignore={**before.ignore, **after.ignore},
+        units={d.key: units[d.key] for d in objects},
+        rejected=rejected,
+    )
 
 
 def live_units(
@@ -372,6 +400,7 @@ def side_of(commit: GitCommit, config: Config, read: Iterable[UnitRead]) -> Plan
     units: dict[ObjectKey, Unit] = {}
     wanting: dict[ObjectKey, tuple[str, ...]] = {}
     bases: dict[str, tuple[BaseRecord, ...]] = {}
+    rejected: dict[str, tuple[Finding, ...]] = {}
     uncertain: set[ObjectKey] = set()
     for name, got, wrong, based in read:
         unit = config.units[name]
@@ -380,6 +409,8 @@ def side_of(commit: GitCommit, config: Config, read: Iterable[UnitRead]) -> Plan
             wanting[d.key] = (*wanting.get(d.key, ()), unit.id)
         objects += got
         findings += wrong
+        if errors := _errors(wrong):
+            rejected[unit.id] = tuple(errors)
         units |= dict.fromkeys((d.key for d in got), unit)
         if unit.spec.render.kind == "helm" and known_values(unit)[1]:
             uncertain.update(d.key for d in got)
@@ -395,6 +426,7 @@ def side_of(commit: GitCommit, config: Config, read: Iterable[UnitRead]) -> Plan
         everyone={unit.id: unit for unit in config.units.values()},
         bases=bases,
         uncertain=frozenset(uncertain),
+        rejected=rejected,
     )
 
 

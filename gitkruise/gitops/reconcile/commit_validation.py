@@ -82,7 +82,7 @@ class CommitValidator:
         if built.desired is None or (before and built.desired is before.desired):
             return built
         if not (built.desired.objects or known) and await self._would_empty(built.desired, last):
-            return replace(built, desired=None, findings=(*built.findings, _EMPTIED))
+            return replace(built, desired=None, findings=(*built.findings, EMPTIED))
         if not known and (blocker := await self._blocked_by(built.desired, last)):
             return replace(built, desired=None, blocked_by=blocker)
         findings, replaced = await self._preflight(built.desired, built.causal)
@@ -235,7 +235,7 @@ def _pod_places(keys: Iterable[ObjectKey]) -> Mapping[str, frozenset[GroupKind]]
     return {place: frozenset(kinds) for place, kinds in found.items()}
 
 
-_EMPTIED = Finding(
+EMPTIED = Finding(
     code="GK2301",
     message="this commit leaves nothing in the unit",
     notes=(("next", "if that is meant, set prune.allowEmpty: true on the unit"),),

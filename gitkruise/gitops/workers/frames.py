@@ -116,14 +116,18 @@ class ExpressionResults(msgspec.Struct, frozen=True, array_like=True, tag="judge
 
 
 class PlanText(msgspec.Struct, frozen=True, array_like=True, tag="foretold"):
-    """The plan of a stranger's pull request, or its errors. `units` have an object in it that
-    changes."""
+    """The plan of a pull request, or its errors. `units` have an object in it that changes.
+
+    With both, the plan is of the other units than those that the errors are of: the `rejecting`,
+    and others that reject its base in the same way.
+    """
 
     plan: str = ""
     moved: bool = False
     units: tuple[str, ...] = ()
     summary: str = ""
     findings: tuple[Finding, ...] = ()
+    rejecting: tuple[str, ...] = ()
 
 
 class PlanPage(msgspec.Struct, frozen=True, array_like=True, tag="page"):

@@ -54,13 +54,17 @@ def plan_text(
 ) -> frames.PlanText:  # fmt: skip
     """Plan a pull request from its base ("" for none) to its head, from the live objects; without
     facts of the cluster, which no stranger sees, from git alone. Raises SourceFailed."""
-    from gitkruise.gitops.preview.render_markdown import plan_markdown  # noqa: PLC0415  seldom needed
+    from gitkruise.gitops.preview.inputs import as_taken  # noqa: PLC0415  seldom needed
+    from gitkruise.gitops.preview.render_markdown import plan_markdown  # noqa: PLC0415  as above
     from gitkruise.planner.report.report_text import summary  # noqa: PLC0415  as above
 
-    try:
-        found = _foreseen(repository, config, catalog, gates, facts, base=base, head=head)
-    except InvalidManifests as error:
-        return frames.PlanText(findings=error.findings)
+    before, after = _sides(repository, config, catalog, gates, base=base, head=head)
+    if before is not None:
+        after = as_taken(before, after)
+    errors = [e for found in after.rejected.values() for e in found]
+    if after.rejected.keys() == after.everyone.keys():
+        return frames.PlanText(findings=tuple(errors))
+    found = _foreseen(before, after, catalog, gates, facts)
     changed = [c for c in found.preview.changes if c.kind is not ChangeKind.UNCHANGED]
     units = found.units_of(change.key for change in changed)
     wrong = errors_of(found.preview.unplayed)
@@ -68,8 +72,18 @@ def plan_text(
         return frames.PlanText(units=units, findings=wrong)
     report = found.report(facts)
     moved = any(not c.drift and not c.pending for c in changed)
-    plan = plan_markdown(report, limit=PLAN_MAX)
-    return frames.PlanText(plan=plan, moved=moved, units=units, summary=summary(report))
+    return frames.PlanText(
+        plan=plan_markdown(report, limit=PLAN_MAX), moved=moved, units=units,
+        summary=summary(report), findings=tuple(errors), rejecting=_rejecting(before, after),
+    )  # fmt: skip
+
+
+def _rejecting(before: PlanSide | None, after: PlanSide) -> tuple[str, ...]:
+    """Return the units that reject a commit for another reason than its base."""
+    known = before.rejected if before is not None else {}
+    return tuple(
+        sorted(name for name, wrong in after.rejected.items() if wrong != known.get(name, ()))
+    )
 
 
 def page(
@@ -79,16 +93,14 @@ def page(
 
     A diff is of manifests, by git alone. Raises SourceFailed, InvalidManifests.
     """
-    rules, base, head = (repository, config, catalog, gates), asked.base, asked.head
+    before, after = _sides(repository, config, catalog, gates, base=asked.base, head=asked.head)
+    if wrong := errors_of(after.findings):
+        raise InvalidManifests(*wrong)
     if not asked.part.diff:
-        return page_of(
-            _foreseen(*rules, asked.facts, base=base, head=head).report(
-                asked.facts, asked.part.shown
-            )
-        )
+        found = _foreseen(before, after, catalog, gates, asked.facts)
+        return page_of(found.report(asked.facts, asked.part.shown))
     from gitkruise.gitops.preview.changes import changes_between  # noqa: PLC0415  seldom needed
 
-    before, after = _sides(*rules, base=base, head=head)
     changes = changes_between(before.objects if before else (), after.objects, catalog)
     return diff_of(changes, asked.part.shown)
 
@@ -132,8 +144,8 @@ class _Foreseen(NamedTuple):
 
 
 def _foreseen(
-    repository: Repository, config: Config, catalog: Catalog, gates: Gates,
-    facts: ClusterFacts | None, *, base: str, head: str,
+    before: PlanSide | None, after: PlanSide, catalog: Catalog, gates: Gates,
+    facts: ClusterFacts | None,
 ) -> _Foreseen:  # fmt: skip
     from gitkruise.gitops.preview.preview import (  # noqa: PLC0415  seldom needed
         live_changes,
@@ -142,7 +154,6 @@ def _foreseen(
         sent_sides,
     )
 
-    before, after = _sides(repository, config, catalog, gates, base=base, head=head)
     if facts is None:
         return _Foreseen(offline_preview(before, after, catalog, gates), before, after)
     before, after = sent_sides(before, after, catalog, facts)
@@ -153,15 +164,12 @@ def _foreseen(
 def _sides(
     repository: Repository, config: Config, catalog: Catalog, gates: Gates, *, base: str, head: str
 ) -> tuple[PlanSide | None, PlanSide]:
-    """Read both commits. Raises InvalidManifests where the second is invalid."""
+    """Read both commits."""
     from gitkruise.gitops.preview.inputs import read_base, read_side  # noqa: PLC0415  as above
 
     rules = (config, catalog, gates)
     before = read_base(repository, base, config, *rules) if base else None
-    after = read_side(repository, head, *rules)
-    if wrong := errors_of(after.findings):
-        raise InvalidManifests(*wrong)
-    return before, after
+    return before, read_side(repository, head, *rules)
 
 
 def errors_of(findings: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -128,7 +128,8 @@ class PullRequestReport(msgspec.Struct, frozen=True, kw_only=True):
     seen: dict[str, str] = {}
     checked: str = ""
     into: str = ""
-    failed: str = ""  # why there is no plan
+    failed: str = ""  # why there is no plan, or none of some units
+    rejecting: tuple[str, ...] = ()  # units that would reject it, where others would not
     crashed: bool = False  # planning failed unexpectedly, and is tried again
     merged_as: str = ""
     commits: tuple[str, ...] = ()

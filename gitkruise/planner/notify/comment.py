@@ -88,14 +88,13 @@ def section(story: PullRequestReport, cluster: str) -> str:
     parts = [_heading(story, cluster)]
     if story.state == "merged":
         parts += _outcomes(story.outcomes)
-    if story.failed:
-        parts.append(story.failed)
     plan = story.plan.partition("\n")[2].strip()  # its heading is ours to write
-    if plan and (story.state != "open" or story.newer):
+    said = "\n\n".join(filter(None, (story.failed, plan)))
+    if said and (story.state != "open" or story.newer):
         head = f"The plan for <code>{story.head[:7]}</code>"
-        parts.append(f"<details><summary>{head}</summary>\n\n{plan}\n\n</details>")
-    elif plan:
-        parts.append(plan)
+        parts.append(f"<details><summary>{head}</summary>\n\n{said}\n\n</details>")
+    elif said:
+        parts.append(said)
     return "\n\n".join(parts)
 
 
@@ -109,14 +108,22 @@ def _heading(story: PullRequestReport, cluster: str) -> str:
             return f"### gitkruise: {commit} {where} · merged, waiting for the cluster"
         state = worst(states)
         return f"### gitkruise: {commit} {where} · {LOOKS[state].glyph} {state}"
+    return f"{head} · {_currency(story)}"
+
+
+def _currency(story: PullRequestReport) -> str:
+    """Return what has become of the plan of a pull request that is not merged."""
     if story.into:
-        now = f"it asks for `{_code(story.into)}` now, which no unit follows"
-        return f"{head} · outdated: {now}"
+        return f"outdated: it asks for `{_code(story.into)}` now, which no unit follows"
     if story.state == "closed":
-        return f"{head} · closed without a merge, nothing changes"
+        return "closed without a merge, nothing changes"
     if story.newer:
-        return f"{head} · ⚠️ outdated: `{story.newer[:7]}` was pushed"
-    return f"{head} · {'✗ no plan' if story.failed else '✅ current'}"
+        return f"⚠️ outdated: `{story.newer[:7]}` was pushed"
+    if story.failed and not story.plan:
+        return "✗ no plan"
+    if story.rejecting:
+        return f"✗ rejected by {plain(', '.join(story.rejecting))}"
+    return "✅ current"
 
 
 def _code(text: str) -> str:

@@ -71,7 +71,10 @@ def check(story: PullRequestReport, context: str, summary: str) -> CommitStatusI
         return CommitStatusItem(
             story.head, context, "error", "it could not be planned: see the comment"
         )
-    if story.failed:
+    if story.rejecting:
+        text = f"rejected by {', '.join(story.rejecting)}: see the comment"
+        return CommitStatusItem(story.head, context, "failure", short(text, DESCRIPTION_MAX))
+    if story.failed and not story.plan:
         return CommitStatusItem(
             story.head, context, "failure", "it cannot be merged or applied: see the comment"
         )

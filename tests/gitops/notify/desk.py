@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from gitkruise.gitops.forges.http import JsonReply
@@ -34,6 +35,7 @@ from gitkruise.model.gitops.config import (
     PullRequests,
     Reference,
     Unit,
+    UnitSpec,
 )
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.sandbox.controllers import alongside
@@ -66,6 +68,7 @@ class Desk:
         self.model = ModelForge(kind)
         self.chat = Chat()
         self.heads = 0
+        self.others: dict[str, str] = {}  # units that are planned for, too, and their paths
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -109,13 +112,17 @@ class Desk:
             cluster="test", part=part,
         )  # fmt: skip
 
+    def specs(self, own: UnitSpec) -> list[tuple[str, UnitSpec]]:
+        others = self.others.items()
+        return [("web", own), *((n, msgspec.structs.replace(own, path=p)) for n, p in others)]
+
     def planner(self, branch: str) -> PullRequestPlanner:
         stage = self.stage
         source = GitSource("shop", "src", GitSourceSpec(url=str(stage.origin.bare), ref=stage.ref))
-        unit = Unit("shop", "web", stage.spec)
+        units = {f"shop/{name}": Unit("shop", name, spec) for name, spec in self.specs(stage.spec)}
         return PullRequestPlanner(
             repository=stage.repository, branch=branch,
-            config=Config({"shop/src": source}, {"shop/web": unit}, {}),
+            config=Config({"shop/src": source}, units, {}),
             live=stage.live, cluster="test", gates=Gates(), clock=stage.clock,
         )  # fmt: skip
 

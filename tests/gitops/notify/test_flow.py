@@ -203,6 +203,65 @@ def test_a_pull_request_that_adds_the_path_of_a_unit_is_planned(
     desk.stage.play(main)
 
 
+def two_units(staged: MakeStage, folder: Path) -> Desk:
+    """The unit web of apps, and another one that pull requests are planned for, too."""
+    desk = Desk(staged(path="apps"), folder)
+    desk.others = {"api": "api"}
+    return desk
+
+
+SETTINGS: Final = documents(config_map("settings", mode="slow"))
+BROKEN: Final[dict[str, tuple[dict[str, str | None], str]]] = {
+    "invalid": ({"api/map.yaml": "a: ["}, "GK1101"),
+    "removed": ({"api/map.yaml": None}, "GK3202"),
+    "emptied": ({"api/map.yaml": "# nothing\n"}, "GK2301"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_unit_that_would_reject_a_pull_request_hides_no_plan_of_others(
+    staged: MakeStage, tmp_path: Path, name: str
+) -> None:
+    desk, (files, code) = two_units(staged, tmp_path), BROKEN[name]
+
+    async def main() -> None:
+        async with desk.open():
+            await desk.push(apps__web=documents(web()), api__map=SETTINGS)
+            await desk.stage.rest()
+            head = desk.branch(1, files={"apps/web.yaml": documents(web("app:v2")), **files})
+            await desk.stage.rest(5)
+            assert "· ✗ rejected by shop/api" in desk.comment(1)
+            assert code in desk.comment(1)
+            assert "4 in place" in desk.comment(1)
+            assert "map settings" not in desk.comment(1).casefold()
+            told = desk.told(head, CHECK)
+            assert told == ("failure", "rejected by shop/api: see the comment")
+
+    desk.stage.play(main)
+
+
+def test_a_unit_that_rejects_the_branch_already_fails_no_check_of_others(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    desk = two_units(staged, tmp_path)
+
+    async def main() -> None:
+        async with desk.open():
+            await desk.push(apps__web=documents(web()), api__map=SETTINGS)
+            await desk.push(api__map="a: [")
+            await desk.stage.rest()
+            head = desk.branch(1, files={"apps/web.yaml": documents(web("app:v2"))})
+            fixed = desk.branch(2, files={"api/map.yaml": SETTINGS})
+            await desk.stage.rest(5)
+            assert "A unit rejects `main` already" in desk.comment(1)
+            assert "· ✅ current" in desk.comment(1)
+            assert desk.told(head, CHECK)[0] == "success"
+            assert "4 pods in place" in desk.told(head, CHECK)[1]
+            assert desk.told(fixed, CHECK)[0] == "success"
+
+    desk.stage.play(main)
+
+
 def test_a_plan_is_made_again_when_its_unit_is_in_another_state(
     staged: MakeStage, tmp_path: Path
 ) -> None:
