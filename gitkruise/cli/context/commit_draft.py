@@ -14,7 +14,7 @@ from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, connected, units_of_cluster
 from gitkruise.cli.context.confirm import confirm_push
 from gitkruise.cli.context.next_commands import joined, lines_carrying
-from gitkruise.errors import InvalidManifests, NothingToDo
+from gitkruise.errors import NothingToDo
 from gitkruise.git.push.status_branch import edit_tree
 from gitkruise.git.push.user_push import Branch, Publisher
 from gitkruise.git.repository.repository import Repository
@@ -26,6 +26,7 @@ from gitkruise.gitops.preview.inputs import (
     config_at,
     name_in_config,
     read_side,
+    taken_by,
     units_by_branch,
 )
 from gitkruise.gitops.preview.preview import Preview, live_preview, offline_preview
@@ -138,11 +139,14 @@ async def drafted(
     """
     sink = state.config.sink_of(content.unit)
     onto = _branch_onto(options, content, sink)
+    if branch.unready is not None and not (onto or options.dry_run):
+        raise branch.unready
     tip = state.side.commit.id
     reused = bool(onto) and not options.dry_run
     before = _earlier_tip(publisher, repository, content, tip, branch, onto) if reused else ""
-    after = _side_after(publisher, repository, state, options, content, before)
+    made = _side_after(publisher, repository, state, options, content, before)
     base = base_of(repository, state.side, state.config, load_catalog(), GATES)
+    after = taken_by(content.unit, base, made)
     preview, cluster = await _preview(base, after, options.cluster, earlier)
     return CommitDraft(
         options=options,
@@ -218,11 +222,7 @@ def _side_after(
         )
     else:
         commit = publisher.commit(tree, earlier or tip, message)
-    after = read_side(repository, commit, state.config, load_catalog(), GATES)
-    errors = [f for f in after.findings if f.is_error]
-    if errors:
-        raise InvalidManifests(*errors)
-    return after
+    return read_side(repository, commit, state.config, load_catalog(), GATES)
 
 
 async def _preview(

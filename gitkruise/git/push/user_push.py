@@ -34,12 +34,16 @@ _FETCH: Final = ("fetch", "--upload-pack=git-upload-pack", "--quiet", "--no-tags
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """State of a branch. A commit goes on top of `tip`, and to `remote` if there is one."""
+    """State of a branch. A commit goes on top of `tip`, and to `remote` if there is one.
+
+    `unready` keeps the checkout from following a commit: it has changes, or is elsewhere.
+    """
 
     name: str
     tip: str
     remote: str = ""  # "" where the repository itself is what is followed
     checked_out: bool = False
+    unready: SourceFailed | None = None
 
     @property
     def ref(self) -> str:
@@ -90,7 +94,8 @@ class Publisher:
     def branch(self, name: str) -> Branch:
         """Return the branch's state for everybody: its remote is asked.
 
-        Raises GK3203 and GK3208 when it is checked out here with changes, or elsewhere than there.
+        It is unready (GK3203, GK3208) when it is checked out here with changes, or elsewhere than
+        there.
         """
         ref = full_ref(name)
         here = self._said(["rev-parse", "--verify", "--quiet", "--end-of-options", ref])
@@ -100,18 +105,26 @@ class Publisher:
         if not tip:
             message = f"there is no branch {shown(name)} in {remote or self.folder}"
             raise RefMissing(Finding(code="GK3201", message=message))
-        if checked_out:
-            assert self.tree is not None
-            dirty = self.tree.dirty()
-            if dirty:
-                raise dirty_tree(
-                    dirty,
-                    unchanged="nothing was committed or pushed",
-                    next_="commit or git stash them, then again",
-                )
-            if here != tip:
-                raise self._apart(name, remote, here, tip)
-        return Branch(name=name, tip=tip, remote=remote, checked_out=checked_out)
+        unready = self._unready(name, remote, here, tip) if checked_out else None
+        return Branch(name=name, tip=tip, remote=remote, checked_out=checked_out, unready=unready)
+
+    def ready_branch(self, name: str) -> Branch:
+        """`branch`. Raises GK3203 and GK3208 when it is unready."""
+        branch = self.branch(name)
+        if branch.unready is not None:
+            raise branch.unready
+        return branch
+
+    def _unready(self, name: str, remote: str, here: str, tip: str) -> SourceFailed | None:
+        assert self.tree is not None
+        dirty = self.tree.dirty()
+        if dirty:
+            return dirty_tree(
+                dirty,
+                unchanged="nothing was committed or pushed",
+                next_="commit or git stash them, then again",
+            )
+        return self._apart(name, remote, here, tip) if here != tip else None
 
     def _remote(self, name: str) -> str:
         """The remote the branch belongs to: its own, else origin, else the only one."""

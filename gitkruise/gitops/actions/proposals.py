@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gitkruise.errors import InvalidManifests
 from gitkruise.git.plumbing.commits import CommitAuthor
 from gitkruise.git.plumbing.refs import full_ref
 from gitkruise.git.repository.repository import Repository
@@ -38,7 +37,7 @@ from gitkruise.gitops.images.references import references_to
 from gitkruise.gitops.images.survey import ImageState
 from gitkruise.gitops.images.tags import SeenTags
 from gitkruise.gitops.preview.changes import changes_between
-from gitkruise.gitops.preview.inputs import PlanSide, read_side
+from gitkruise.gitops.preview.inputs import PlanSide, read_side, taken_by
 from gitkruise.gitops.preview.preview import Preview, live_preview
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import Config, Unit
@@ -163,7 +162,7 @@ class Proposer:
         state, target = self._target(act.key, tip)
         edit = compute(act.verb, repository, target, act.wish)
         message = act_message(edit, target, trailers=act.trailers)
-        after = self._committed(state, edit.files, message, [tip])
+        after = self._committed(state, target.unit, edit.files, message, [tip])
         return (state.side, after), target, edit
 
     def _draft_images(
@@ -192,7 +191,8 @@ class Proposer:
         parents = [tip]
         if over and not repository.is_ancestor(over, tip):
             parents = [over] if repository.is_ancestor(tip, over) else [over, tip]
-        return state.side, self._committed(state, update.files, message, parents), update
+        after = self._committed(state, unit, update.files, message, parents)
+        return state.side, after, update
 
     def _has(self, commit: str, files: Mapping[str, bytes]) -> bool:
         """Return whether a commit has files with these contents."""
@@ -203,8 +203,9 @@ class Proposer:
         )
 
     def _committed(
-        self, state: BranchState, files: Mapping[str, bytes], message: str, parents: Sequence[str]
-    ) -> PlanSide:
+        self, state: BranchState, unit: Unit, files: Mapping[str, bytes], message: str,
+        parents: Sequence[str],
+    ) -> PlanSide:  # fmt: skip
         """Write the commit, and read it. Raises InvalidManifests."""
         repository = self.repository
         commit = commit_over(
@@ -212,10 +213,7 @@ class Proposer:
             author=self.identity, now=self.clock.now(), parents=parents,
         )  # fmt: skip
         after = read_side(repository, commit, state.config, self.live.catalog, self.gates)
-        errors = [f for f in after.findings if f.is_error]
-        if errors:
-            raise InvalidManifests(*errors)
-        return after
+        return taken_by(unit, state.side, after)
 
     def _state(self, tip: str) -> BranchState:
         return read_branch(

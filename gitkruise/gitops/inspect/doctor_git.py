@@ -54,7 +54,7 @@ def _branch(publisher: Publisher) -> Iterator[Check]:
         return
     name = publisher.current()
     try:
-        branch = publisher.branch(name) if name else None
+        branch = publisher.ready_branch(name) if name else None
     except BranchNotReady as error:
         yield good("git", "remote", f"{', '.join(remotes)} answers")
         finding = error.findings[0]

@@ -297,7 +297,7 @@ def base_of(
 
 def as_taken(before: PlanSide, after: PlanSide) -> PlanSide:
     """Return `after` as a cluster takes it: units that reject the commit, or that it would empty,
-    keep what `before` has of them. Those are its `rejected`, and it has no other findings."""
+    keep what `before` has of them. Those are its `rejected`; its findings are warnings."""
     rejected = dict(after.rejected)
     for name, unit in after.everyone.items():
         emptied = not after.of_units([name]) and before.of_units([name])
@@ -309,11 +309,31 @@ def as_taken(before: PlanSide, after: PlanSide) -> PlanSide:
     return replace(
         after,
         objects=objects,
-        findings=(),
+        findings=tuple(f for f in after.findings if not f.is_error),
         ignore={**before.ignore, **after.ignore},
         units={d.key: units[d.key] for d in objects},
         rejected=rejected,
     )
+
+
+def rejecting(before: PlanSide | None, taken: PlanSide) -> tuple[str, ...]:
+    """Return the units that reject a commit for another reason than the one before it, in order."""
+    known = before.rejected if before is not None else {}
+    wrong = taken.rejected.items()
+    return tuple(sorted(name for name, errors in wrong if errors != known.get(name, ())))
+
+
+def taken_by(unit: Unit, before: PlanSide, after: PlanSide) -> PlanSide:
+    """Return `after`, a commit for `unit`, `as_taken`: a unit that is broken already hinders no
+    other.
+
+    Raises InvalidManifests where the unit rejects it, or another one that does not reject `before`.
+    """
+    taken = as_taken(before, after)
+    names = {unit.id, *rejecting(before, taken)} & taken.rejected.keys()
+    if errors := [f for name in sorted(names) for f in taken.rejected[name]]:
+        raise InvalidManifests(*errors)
+    return taken
 
 
 def live_units(

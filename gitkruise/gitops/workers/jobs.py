@@ -54,7 +54,7 @@ def plan_text(
 ) -> frames.PlanText:  # fmt: skip
     """Plan a pull request from its base ("" for none) to its head, from the live objects; without
     facts of the cluster, which no stranger sees, from git alone. Raises SourceFailed."""
-    from gitkruise.gitops.preview.inputs import as_taken  # noqa: PLC0415  seldom needed
+    from gitkruise.gitops.preview.inputs import as_taken, rejecting  # noqa: PLC0415  seldom needed
     from gitkruise.gitops.preview.render_markdown import plan_markdown  # noqa: PLC0415  as above
     from gitkruise.planner.report.report_text import summary  # noqa: PLC0415  as above
 
@@ -74,16 +74,8 @@ def plan_text(
     moved = any(not c.drift and not c.pending for c in changed)
     return frames.PlanText(
         plan=plan_markdown(report, limit=PLAN_MAX), moved=moved, units=units,
-        summary=summary(report), findings=tuple(errors), rejecting=_rejecting(before, after),
+        summary=summary(report), findings=tuple(errors), rejecting=rejecting(before, after),
     )  # fmt: skip
-
-
-def _rejecting(before: PlanSide | None, after: PlanSide) -> tuple[str, ...]:
-    """Return the units that reject a commit for another reason than its base."""
-    known = before.rejected if before is not None else {}
-    return tuple(
-        sorted(name for name, wrong in after.rejected.items() if wrong != known.get(name, ()))
-    )
 
 
 def page(

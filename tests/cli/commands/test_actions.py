@@ -285,45 +285,6 @@ def test_a_rollback_needs_something_to_go_back_to(gk: Caller, checkout: Checkout
     assert (ended.code, "no earlier template" in ended.err) == (2, True)
 
 
-def behind(origin: Origin) -> None:
-    origin.commit({"x.yaml": "# more\n"})
-    run_git(origin.work, "reset", "-q", "--hard", "HEAD~1")
-
-
-def ahead(origin: Origin) -> None:
-    run_git(origin.work, "commit", "-q", "--allow-empty", "-m", "mine")
-
-
-def apart(origin: Origin) -> None:
-    behind(origin)
-    ahead(origin)
-
-
-def dirty(origin: Origin) -> None:
-    (origin.work / FILE).write_text("# changed\n")
-
-
-def moved_away(origin: Origin) -> None:
-    origin.bare.rename(origin.bare.with_name("away"))
-
-
-GIT = [
-    (dirty, "GK3203", FILE), (behind, "GK3208", "git pull --ff-only"),
-    (ahead, "GK3208", "git push"), (apart, "GK3208", "1 ahead and 1 behind"),
-    (moved_away, "GK3103", "origin"),
-]  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("happen", "code", "words"), GIT, ids=[row[0].__name__ for row in GIT])
-def test_refused_by_the_state_of_git(
-    act: ActionRequest, origin: Origin, happen: Callable[[Origin], None], code: str, words: str
-) -> None:
-    happen(origin)
-    ended = act("promote", "checkout", "--yes")
-    assert (ended.code, code in ended.err, words in ended.err) == (4, True, True), ended.err
-
-
 @pytest.mark.slow
 def test_nobody_git_knows_makes_no_commit(gk: Caller, origin: Origin) -> None:
     run_git(origin.work, "config", "user.useConfigOnly", "true")

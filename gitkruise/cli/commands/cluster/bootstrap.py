@@ -150,7 +150,7 @@ async def _draft(
     from gitkruise.gitops.install.installer import manifests  # noqa: PLC0415
 
     path = clean_path(options.path)
-    branch = publisher.branch(options.branch or publisher.current() or "main")
+    branch = publisher.ready_branch(options.branch or publisher.current() or "main")
     place = ClusterPath(
         url=reachable(options.url or publisher.address(branch), publisher.folder),
         branch=branch.name,
