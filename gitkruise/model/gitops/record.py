@@ -285,14 +285,18 @@ class UnitRecord:
 
     @property
     def analysis(self) -> AnalysisRun | None:
-        """Return the measurements of the step and the revision where the promotion is now."""
+        """Return the measurements of the step and the revision where the promotion is now.
+
+        Before the spec of a new commit was seen, the revision is still that of the commit before.
+        """
         promotion = self.promotion
         run = promotion.analysis if promotion is not None else None
         if promotion is None or run is None or run.left or run.step != promotion.step:
             return None
         rollout = next((r for r in self.rollouts if r.key == promotion.key), None)
-        same = rollout is not None and rollout.update_revision.rpartition("-")[2] == run.revision
-        return run if same else None
+        if rollout is None or not rollout.generation_seen:
+            return None
+        return run if rollout.update_revision.rpartition("-")[2] == run.revision else None
 
     @property
     def counted(self) -> bool:

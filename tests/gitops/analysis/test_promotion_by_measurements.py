@@ -15,7 +15,7 @@ from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.git.repos import run_git
 from tests.gitops.actions.test_promotion import CANARY, FIRST, canary, done
 from tests.gitops.actions.test_promotion_pulls import forge_of, shown
-from tests.gitops.analysis.endpoint import Endpoint
+from tests.gitops.analysis.endpoint import Endpoint, fetch_now
 from tests.gitops.analysis.measured import (
     BACK,
     STEPS,
@@ -26,7 +26,7 @@ from tests.gitops.analysis.measured import (
     written_commit,
 )
 from tests.gitops.forges.forges import client
-from tests.gitops.promoted import promotion, standing, written
+from tests.gitops.promoted import promoting, promotion, standing, written
 from tests.gitops.stage import MakeStage, Stage, web
 from tests.gitops.status.test_forged_records import RECORD, forge
 
@@ -113,6 +113,28 @@ def test_bad_values_hold_the_step_where_no_rollback_is_asked_for(
             await stage.rest(90)
             assert (done(stage)[0], written(stage)[3:]) == ("Done", ["web: promote to all"])
             assert stage.record.findings == ()
+
+    stage.play(script)
+
+
+def test_bad_values_of_an_earlier_version_roll_no_mended_one_back(
+    staged: MakeStage, endpoint: Endpoint
+) -> None:
+    metric = errors(endpoint)
+    stage = staged(onFailure="revert-push", promotion=promotion(steps=STEPS, metrics=[metric]))
+    endpoint.says({"errors": 1})
+
+    async def script() -> None:
+        async with promoting(stage, fetch=fetch_now):
+            await canary(stage)
+            assert measured(stage).phase is AnalysisPhase.FAILED
+        endpoint.says({"errors": 0})
+        await stage.push(web("app:v3", partition="75%"), message="mended")
+        stage.start_over()
+        async with both(stage):
+            await stage.rest(90)
+            assert written(stage)[2:] == ["mended", "web: promote to all"]
+            assert (stage.state, stage.images()) == ("Done", ["app:v3"] * 4)
 
     stage.play(script)
 
