@@ -38,6 +38,11 @@ class Hook:
     finalizers: tuple[str, ...] = ()
     mark_not_ready: bool = False
 
+    @property
+    def handlers(self) -> tuple[str, ...]:
+        """Return the finalizers, then `label=value`."""
+        return (*self.finalizers, *(f"{k}={v}" for k, v in sorted(self.labels.items())))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifecycle:

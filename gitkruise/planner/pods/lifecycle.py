@@ -90,8 +90,7 @@ def _blockers(hook: Hook | None, pod: PodFacts) -> str:
 
 def _missing(hook: Hook, pod: PodFacts) -> str:
     there = set(hooked(hook, pod))
-    every = [*hook.finalizers, *(f"{k}={v}" for k, v in sorted(hook.labels.items()))]
-    return ", ".join(name for name in every if name not in there)
+    return ", ".join(name for name in hook.handlers if name not in there)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

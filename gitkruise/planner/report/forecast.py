@@ -10,7 +10,7 @@ from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.model.gitops.report import FieldRow, RolloutView, Sentence, Span, StepView, Tone
 from gitkruise.model.planning.amounts import resolve_amounts
 from gitkruise.model.planning.forecast import DELETE, ForecastStep, RolloutForecast
-from gitkruise.model.workloads.cloneset import cloneset_facts
+from gitkruise.model.workloads.cloneset import cloneset_facts, lifecycle_of
 from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT
 from gitkruise.model.workloads.rollout_kinds import STATEFUL
 from gitkruise.planner.report.blast_radius import moved, pods_named
@@ -92,6 +92,21 @@ def _effect(
         yield (Span(f"{old} stay on {p.previous}   ({why})"),)
 
 
+def _hooks(change: ObjectChange, p: RolloutForecast) -> Iterator[tuple[str, str]]:
+    """The lifecycle hooks that pods of a rollout pass, with their handlers."""
+    rules = lifecycle_of(get(change.after or {}, "spec", "lifecycle"))
+    if rules is None:
+        return
+    pods = moved(p, created=False)
+    for name, hook, number in (
+        ("preDelete", rules.pre_delete, pods.recreated + pods.removed),
+        ("inPlaceUpdate", rules.in_place_update, pods.in_place),
+        ("preNormal", rules.pre_normal, pods.recreated + pods.added),
+    ):
+        if hook is not None and number:
+            yield name, ", ".join(hook.handlers)
+
+
 def _short(path: str, width: int = 40) -> str:
     """`path` cut in the middle: its end is the most specific."""
     head = (width - 1) // 2
@@ -149,9 +164,12 @@ def _claims(change: ObjectChange) -> bool:
 
 
 def _notes(change: ObjectChange, p: RolloutForecast, *, assumed: bool) -> Iterator[str]:
-    """Notes on subsets, surprising effects of partitions, and budgets that hold pods back."""
+    """Notes on subsets, budgets and hooks that hold pods back, and surprising effects of
+    partitions."""
     yield from division_note(p)
     yield from budget_notes(p)
+    for name, handlers in _hooks(change, p):
+        yield f"the plan assumes that the lifecycle hook {name} ({handlers}) lets pods go on"
     if change.kind is ChangeKind.CREATE:
         if p.partition:
             yield f"partition is ignored on creation: all {p.replicas} pods start on this revision"

@@ -1,18 +1,28 @@
 """The controllers outside a forecast that pods wait for, as one component of its cluster.
 
 A load balancer's controller sets the condition of a readiness gate, a queue takes a scheduling
-gate away. A forecast does not know when: it plays both as soon as a pod has the gate. A condition
-that is set already stays as it is.
+gate away, and the controller of a lifecycle hook takes the hook's labels and finalizers off a pod
+and puts them back. A forecast does not know when: it plays each as soon as a pod waits for it. A
+condition that is set already stays as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.model.workloads import labels as wire
-from gitkruise.wire.primitives.names import GroupKind, Obj
+from gitkruise.model.workloads.cloneset import Hook, Lifecycle, lifecycle_of
+from gitkruise.model.workloads.pod import LifecycleState
+from gitkruise.wire.primitives.names import (
+    GroupKind,
+    Obj,
+    ObjectKey,
+    controller_of,
+    split_api_version,
+)
+from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import MERGE_PATCH, PODS, ApiRequest
 from gitkruise.wire.primitives.times import format_time
 from gitkruise.world.controllers.client import write_status
@@ -24,6 +34,14 @@ _POD: Final = GroupKind("", "Pod")
 _USER: Final = "gates"
 # Conditions that OpenKruise's controllers set, which the forecast plays.
 _PLAYED: Final = frozenset({wire.INPLACE_READY, wire.KRUISE_READY})
+_ON, _OFF = True, False
+# By the state in which a pod waits: the hook, and whether its handlers are to be on the pod.
+_AWAITED: Final[Mapping[str, tuple[Callable[[Lifecycle], Hook | None], bool]]] = {
+    LifecycleState.PREPARING_NORMAL: (lambda rules: rules.pre_normal, _ON),
+    LifecycleState.PREPARING_UPDATE: (lambda rules: rules.in_place_update, _OFF),
+    LifecycleState.UPDATED: (lambda rules: rules.in_place_update, _ON),
+    LifecycleState.PREPARING_DELETE: (lambda rules: rules.pre_delete, _OFF),
+}
 
 
 class GateOpener:
@@ -36,9 +54,11 @@ class GateOpener:
         """Open the gates of the pods that changed. Nothing is due later without a change."""
         for pod in list(self._changed(world)):
             if pod["spec"].get("schedulingGates"):
-                _schedule(world, pod, now)
+                _patch(world, pod, {"spec": {"schedulingGates": None}}, now)
             elif missing := _unset(pod):
                 _set(world, pod, missing, now)
+            elif handlers := _handled(world, pod):
+                _patch(world, pod, {"metadata": handlers}, now)
 
     def _changed(self, world: World) -> Iterable[Obj]:
         records = world.changes_since(self._seen)
@@ -70,14 +90,42 @@ def _true(types: Iterable[str], now: datetime) -> Iterator[Obj]:
         yield {"type": type_, "status": "True", "lastTransitionTime": format_time(now)}
 
 
-def _schedule(world: World, pod: Obj, now: datetime) -> None:
+def _handled(world: World, pod: Obj) -> Obj:
+    """The metadata that lets a pod leave its lifecycle state; empty for one that may."""
+    meta = pod["metadata"]
+    awaited = _AWAITED.get(get(meta, "labels", wire.LIFECYCLE_STATE, default=""))
+    ref = controller_of(pod) if awaited and not meta.get("deletionTimestamp") else None
+    if awaited is None or ref is None:
+        return {}
+    group, _ = split_api_version(ref["apiVersion"])
+    owner = world.get(ObjectKey(group, ref["kind"], meta["namespace"], ref["name"]))
+    rules = lifecycle_of(get(owner or {}, "spec", "lifecycle"))
+    hook = awaited[0](rules) if rules else None
+    return _moved(hook, meta, put=awaited[1]) if hook else {}
+
+
+def _moved(hook: Hook, meta: Obj, *, put: bool) -> Obj:
+    """The metadata that puts the handlers of a hook on a pod, or takes them off."""
+    labels, there = meta.get("labels") or {}, meta.get("finalizers") or []
+    change: dict[str, Any] = {}
+    wrong = {k: v for k, v in hook.labels.items() if (labels.get(k) == v) is not put}
+    if wrong:
+        change["labels"] = wrong if put else dict.fromkeys(wrong)
+    wanted = [name for name in there if put or name not in hook.finalizers]
+    wanted += [name for name in hook.finalizers if put and name not in there]
+    if wanted != there:
+        change["finalizers"] = wanted
+    return change
+
+
+def _patch(world: World, pod: Obj, body: Obj, now: datetime) -> None:
     meta = pod["metadata"]
     request = ApiRequest(
         verb="patch",
         resource=PODS,
         namespace=meta["namespace"],
         name=meta["name"],
-        body={"spec": {"schedulingGates": None}},
+        body=body,
         content_type=MERGE_PATCH,
     )
     world.handle(request, now, user=_USER)

@@ -1,4 +1,4 @@
-"""A plan foresees which PodUnavailableBudget holds the pods of a rollout back."""
+"""A plan foresees which PodUnavailableBudgets and hooks hold the pods of a rollout back."""
 
 from __future__ import annotations
 
@@ -94,6 +94,18 @@ def test_budgets_of_a_live_cluster() -> None:
     found = asyncio.run(rollout_objects(transport, CATALOG, [SPACE], kinds=(), served=CATALOG))
     told, _ = foreseen(live_world(found, CATALOG, Gates()), [web()], [web("app:v2")], lab.now)
     assert (told.hold, told.budgets) == (STUCK, ("keep",))
+
+
+def test_hooks_that_the_pods_of_a_rollout_pass() -> None:
+    hooks = {"preDelete": {"labelsHandler": {"guard": "on"}},
+             "inPlaceUpdate": {"finalizersHandler": ["example.com/drain"]}}  # fmt: skip
+    before, after = (
+        placed({**d.obj, "spec": {**d.obj["spec"], "lifecycle": hooks}})
+        for d in (web(), web("app:v2"))
+    )
+    told, notes = offline([before], [after])
+    assert (told.hold, told.updated_after) == ("", 5)
+    assert notes == "the plan assumes that the lifecycle hook preDelete (guard=on) lets pods go on"
 
 
 def db(image: str) -> Desired:

@@ -62,6 +62,24 @@ def test_an_in_place_canary_is_told_pod_by_pod_and_step_by_step() -> None:
     assert found.lasts >= found.steps[1].starts > timedelta(0)
 
 
+HOOK = {"labelsHandler": {"guard": "on"}, "finalizersHandler": ["example.com/drain"]}
+
+
+@pytest.mark.parametrize(
+    ("write", "how"),
+    [
+        (change(**image("app:v2")), "in-place"),
+        (change(**image("app:v1", env=[{"name": "A", "value": "b"}])), "recreate"),
+    ],
+)
+def test_the_controllers_of_lifecycle_hooks_let_pods_go_on(write: ApiRequest, how: str) -> None:
+    obj = cloneset(replicas=3, maxUnavailable=1)
+    hooks = {"preNormal": HOOK, "inPlaceUpdate": HOOK, "preDelete": HOOK}
+    lab = running({**obj, "spec": {**obj["spec"], "lifecycle": hooks}})
+    (found,) = forecast(lab, write).rollouts
+    assert (found.count(how), found.updated_after, found.hold, found.held) == (3, 3, "", ())
+
+
 def test_a_change_beyond_images_recreates_pods_and_says_so() -> None:
     lab = running(cloneset(replicas=3, maxUnavailable=1))
     write = change(**image("app:v1", env=[{"name": "A", "value": "b"}]))
