@@ -16,9 +16,11 @@ from gitkruise.git.plumbing.process import Result
 from gitkruise.git.plumbing.refs import is_object_id
 from gitkruise.git.plumbing.trees import clean_path
 from gitkruise.model.gitops.document import GitCommit
+from gitkruise.printable import shown
 
 FIRST: Final = 100  # commits of a branch that come with its first fetch
 FURTHER: Final = (1_000, 0)  # how many more are brought when an answer needs them; 0 for all
+UNSHALLOW: Final = "bring the rest of the history: git fetch --unshallow"
 _ENDS_MAX: Final = 8  # more cuts than this are not reasoned about
 _ATTEMPTS: Final = 20
 _LINE_MAX: Final = 32  # commits that are read one by one
@@ -53,9 +55,16 @@ class Lineage:
         try:
             return self._reader.contents(commit, "commit")
         except SourceFailed:
+            if self._deepen is None and self.is_cut:
+                raise _left_out(commit) from None
             if self._deepen is None or not self.has(commit):
                 raise
         return self._reader.contents(commit, "commit")
+
+    @property
+    def is_cut(self) -> bool:
+        """Return whether commits have parents that are not here."""
+        return bool(self._ends())
 
     def commit(self, commit: str) -> GitCommit:
         """Read a commit; its texts are cut and escaped for showing."""
@@ -289,9 +298,19 @@ def _lacking(ends: frozenset[str], what: str) -> Exception:
     return _CutOff() if ends else damaged(what, "commit")
 
 
+def _left_out(commit: str) -> SourceFailed:
+    return HistoryMissing(
+        Finding(
+            code="GK3108",
+            message=f"this clone is shallow, and leaves out commit {shown(commit, 80)}",
+            notes=(("next", UNSHALLOW),),
+        )
+    )
+
+
 def _short(*, local: bool) -> SourceFailed:
     next_step = (
-        "bring the rest of it: git fetch --unshallow"
+        UNSHALLOW
         if local
         else "let the repository that is followed have its whole history: git fetch --unshallow"
     )

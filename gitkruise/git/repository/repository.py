@@ -12,7 +12,7 @@ from typing import Final
 
 from gitkruise.errors import Finding, InvalidManifests, PathMissing, RefMissing, SourceFailed
 from gitkruise.git.plumbing import process, tree_walk
-from gitkruise.git.plumbing.ancestry import FIRST, Lineage
+from gitkruise.git.plumbing.ancestry import FIRST, UNSHALLOW, Lineage
 from gitkruise.git.plumbing.commits import parse_commit, parse_imported, tree_of
 from gitkruise.git.plumbing.errors import RefMoved, push_refused, ref_missing
 from gitkruise.git.plumbing.object_db import ObjectReader, damaged, write_loose
@@ -246,10 +246,7 @@ class Repository:
         """The commit that the repository's HEAD names, by a branch or by itself. Raises GK3201."""
         if self._far:
             return self.resolve(self.default_branch())
-        found = self._reader.peel(HEAD)
-        if found is None:
-            raise ref_missing(self.url, HEAD, [])
-        return found
+        return self.named(HEAD)
 
     def _own_head(self) -> str:
         result = self._run(["symbolic-ref", "--quiet", HEAD])
@@ -303,12 +300,16 @@ class Repository:
         """
         found = None if "\n" in revision else self._reader.peel(f"{revision}^{{commit}}")
         bare = self.git_dir.name != ".git"
-        if found is None and bare and revision == "HEAD":
+        if found is None and bare and revision == HEAD:
             found = self._only_branch()
         if found is None:
             place = self.git_dir if bare else self.git_dir.parent
             message = f'there is no commit "{revision}" in {place}'
             next_ = "git log --oneline --all   lists what is there; git fetch gets more"
+            if revision == HEAD:
+                next_ = "commit to the branch that HEAD names, push to it, or name another commit"
+            elif self._lineage.is_cut:
+                next_ = UNSHALLOW
             raise RefMissing(Finding(code="GK3201", message=message, notes=(("next", next_),)))
         return found
 

@@ -251,6 +251,14 @@ def test_a_repository_without_commits_is_no_empty_source(
     assert caught.value.findings[0].code == "GK3201"
 
 
+def test_a_head_without_a_commit_is_the_user_s_to_fill(origin: Origin) -> None:
+    with Repository.open(str(origin.bare)) as here, pytest.raises(SourceFailed) as caught:
+        here.head()
+    (finding,) = caught.value.findings
+    assert finding.message == f'there is no commit "HEAD" in {origin.bare}'
+    assert [name for name, _ in finding.notes] == ["next"]
+
+
 def test_objects_of_other_repositories_are_not_borrowed(origin: Origin, tmp_path: Path) -> None:
     """B-G31: reading never reaches over the network for an object that is missing."""
     commit = origin.commit({"a.yaml": GOOD})

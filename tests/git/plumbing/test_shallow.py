@@ -143,3 +143,15 @@ def test_a_shallow_clone_of_this_machine_does_not_mislead(origin: Origin, tmp_pa
         with pytest.raises(SourceFailed) as caught:
             short.is_ancestor(commits[0], commits[-1])
     assert caught.value.findings[0].code == "GK3108"
+
+
+def test_a_commit_that_a_shallow_clone_leaves_out_is_said_to_be_left_out(
+    origin: Origin, tmp_path: Path
+) -> None:
+    commits = write_history(origin)
+    run_git(tmp_path, "clone", "-q", "--bare", "--depth=5", f"file://{origin.bare}", "short.git")
+    with Repository.open(str(tmp_path / "short.git")) as short:
+        for ask in (lambda: short.commit(commits[0]), lambda: short.named("HEAD~9")):
+            with pytest.raises(SourceFailed) as caught:
+                ask()
+            assert dict(caught.value.findings[0].notes)["next"].endswith("git fetch --unshallow")
