@@ -86,14 +86,26 @@ class Times:
         return None
 
     def _on(self, day: date) -> tuple[datetime, _Spans]:
-        """Return the midnight of a day and its spans. A beginning that a clock change skips is
-        later by the length of the change."""
+        """Return the midnight of a day and its spans.
+
+        A beginning that a clock change skips is later by the length of the change. One that it
+        repeats counts once, or a window for 2:30 would come twice; a schedule of every hour has
+        its times in the repeated hour, too.
+        """
         midnight, end = (datetime.combine(d, time(), self.zone) for d in (day, day + _DAY))
         start = midnight.astimezone(UTC)
         if midnight.utcoffset() == end.utcoffset():
             return start, self.spans
-        times = (datetime.combine(day, time(*at), self.zone) for at in self.cron.times)
+        times = [datetime.combine(day, time(*at), self.zone) for at in self.cron.times]
+        if self.cron.every_hour:
+            times += [later for once in times if _repeats(once, later := once.replace(fold=1))]
         return start, _merged(sorted(t.astimezone(UTC) - start for t in times), self.length)
+
+
+def _repeats(once: datetime, later: datetime) -> bool:
+    """Return whether a time comes twice: in a skipped hour the later reading has more offset."""
+    first, second = once.utcoffset(), later.utcoffset()
+    return first is not None and second is not None and first > second
 
 
 def _merged(begun: Iterable[timedelta], length: timedelta) -> _Spans:

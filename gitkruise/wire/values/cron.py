@@ -40,6 +40,11 @@ class Cron:
     weekdays: frozenset[int]  # Monday is 0, as Python has it
     either: bool
 
+    @property
+    def every_hour(self) -> bool:
+        """Return whether the schedule has times in each hour of a day."""
+        return len({hour for hour, _ in self.times}) == 24
+
     def on(self, day: date) -> bool:
         """Return whether the schedule has times on this day."""
         if day.month not in self.months:

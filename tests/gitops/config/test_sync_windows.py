@@ -43,6 +43,14 @@ OPENS: Final[list[tuple[str, list[dict[str, Any]], str, str]]] = [
      "2026-11-23T10:00:00Z"),
     ("the clocks skip it", [{**BERLIN, "schedule": "30 2 29 3 *", "duration": "1h"}],
      "2026-03-29T01:45:00Z", "2026-03-29T02:30:00Z"),
+    ("all hours, when one repeats", [{**BERLIN, "schedule": "0 * * * *", "duration": "1h"}],
+     "2026-10-24T22:00:00Z", NEVER),
+    ("half hours, when one repeats", [{**BERLIN, "schedule": "0 * * * *", "duration": "30m"}],
+     "2026-10-25T01:00:00Z", "2026-10-25T01:30:00Z"),
+    ("a time of day that repeats", [{**BERLIN, "schedule": "30 2 * * *", "duration": "1h"}],
+     "2026-10-25T01:29:00Z", "2026-10-25T01:30:00Z"),
+    ("a time of day that has been", [{**BERLIN, "schedule": "30 2 * * *", "duration": "1h"}],
+     "2026-10-25T01:30:00Z", ""),
     ("a leap day", [{**OFFICE, "schedule": "0 0 29 2 *"}], "2026-01-01T00:00:00Z",
      "2028-02-29T00:00:00Z"),
     ("one after the other", [{**FREEZE, "schedule": "0 * * * *", "duration": "1h"}],
@@ -73,16 +81,26 @@ def test_when_windows_open(rows: list[dict[str, Any]], now: str, opens: str) -> 
     assert found.why() == words.get(opens, f"a window (it opens at {opens})")
 
 
+def readings(once: datetime, twice: bool) -> list[datetime]:
+    """A time, and its second reading where clocks are set back and it counts."""
+    again = once.replace(fold=1)
+    there = again.astimezone(UTC).astimezone(again.tzinfo).replace(tzinfo=None)
+    repeated = there == once.replace(tzinfo=None) and again.utcoffset() != once.utcoffset()
+    return [once, again] if twice and repeated else [once]
+
+
 def covered(window: Window, moment: datetime) -> bool:
     """Whether any beginning of the last days reaches a moment, one by one."""
     times = Times.of(window)
     day = moment.astimezone(times.zone).date()
     for back in range(times.length.days + 3):
         earlier = day - timedelta(days=back)
+        hours = {hour for hour, _ in times.cron.times}
         begun = (
-            datetime.combine(earlier, time(*at), times.zone).astimezone(UTC)
+            one.astimezone(UTC)
             for at in times.cron.times
             if times.cron.on(earlier)
+            for one in readings(datetime.combine(earlier, time(*at), times.zone), len(hours) == 24)
         )
         if any(start <= moment < start + times.length for start in begun):
             return True
