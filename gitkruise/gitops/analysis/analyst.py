@@ -33,6 +33,7 @@ from gitkruise.planner.analysis.verdict import (
     by_conditions,
     by_range,
     conditions,
+    without_number,
 )
 
 JOB_PAUSE: Final = timedelta(seconds=5)  # between two looks at a Job that runs
@@ -210,7 +211,8 @@ class Analyst:
             return MeasurementResult(AnalysisPhase.SUCCESSFUL)
         (found,) = await self._workers.judge([(texts, {"result": value})], strict=True)
         if found.why:
-            return MeasurementResult(AnalysisPhase.ERROR, f"{texts[found.number]}: {found.why}")
+            why = without_number(value) or found.why
+            return MeasurementResult(AnalysisPhase.ERROR, f"{texts[found.number]}: {why}")
         return by_conditions(metric, found.number)
 
     async def _end_jobs(self, metrics: Sequence[Metric], run: AnalysisRun) -> None:

@@ -25,6 +25,7 @@ _COUNTED: Final = {
     AnalysisPhase.SUCCESSFUL: "successful", AnalysisPhase.FAILED: "failed",
     AnalysisPhase.INCONCLUSIVE: "inconclusive", AnalysisPhase.ERROR: "error",
 }  # fmt: skip
+_ODD: Final = {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}  # as Prometheus writes them
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +62,25 @@ def by_range(accepted: ThresholdRange, value: Any) -> MeasurementResult:
     A value without a number is an error: no data is neither good nor bad.
     """
     numbers: Sequence[Any] = value if isinstance(value, list) else [value]
-    if not numbers:
-        return MeasurementResult(AnalysisPhase.ERROR, "there is no value")
+    if why := without_number(value):
+        return MeasurementResult(AnalysisPhase.ERROR, why)
     if not all(map(_is_number, numbers)):
         return MeasurementResult(AnalysisPhase.ERROR, "the value is not a number")
     return MeasurementResult(
         AnalysisPhase.SUCCESSFUL if all(map(accepted.accepts, numbers)) else AnalysisPhase.FAILED
     )
+
+
+def without_number(value: Any) -> str:
+    """Return why a value has nothing to compare: an empty list, NaN or an infinity; "" otherwise.
+
+    Both are what a query gives without traffic.
+    """
+    if value == []:
+        return "there is no value"
+    numbers = value if isinstance(value, list) else [value]
+    odd = [n for n in numbers if isinstance(n, float) and not math.isfinite(n)]
+    return f"{_ODD[str(odd[0])]} is not a number to compare" if odd else ""
 
 
 def _is_number(value: Any) -> bool:

@@ -182,6 +182,31 @@ def test_inconclusive_values_and_lost_answers_hold_it(
     stage.play(script)
 
 
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        ([], "there is no value"),
+        ([{"metric": {}, "value": [0, "NaN"]}], "NaN is not a number to compare"),
+        ([{"metric": {}, "value": [0, "+Inf"]}], "+Inf is not a number to compare"),
+    ],
+)
+def test_a_rate_without_traffic_is_said_to_have_no_number(
+    staged: MakeStage, endpoint: Endpoint, result: list[object], why: str
+) -> None:
+    query = {"prometheus": {"address": endpoint.url, "query": "rate"}}
+    metric = errors(endpoint, provider=query, successCondition="result[0] < 0.05")
+    stage = staged(promotion=promotion(steps=STEPS, metrics=[metric]))
+    endpoint.says({"status": "success", "data": {"resultType": "vector", "result": result}})
+
+    async def script() -> None:
+        async with both(stage):
+            await canary(stage)
+            (one,) = measured(stage).metrics
+            assert one.measurements[0].message == f"result[0] < 0.05: {why}"
+
+    stage.play(script)
+
+
 def test_a_restart_goes_on_counting_and_invents_nothing(
     staged: MakeStage, endpoint: Endpoint
 ) -> None:
