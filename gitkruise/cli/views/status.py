@@ -293,8 +293,8 @@ def _next(view: StatusView) -> str:
     if rejected is not None and not view.source:
         space, _, name = rejected.unit.partition("/")
         return f"kubectl describe unit {name} -n {space}"
-    if rejected is not None and rejected.attempted is not None:
-        return f"gitkruise plan {rejected.attempted.short}"
+    if rejected is not None and rejected.correction:
+        return rejected.correction
     guilty_first = sorted(view.objects, key=lambda m: m.rollout is not None and m.rollout.innocent)
     needy = next((m for s in NEEDS_YOU for m in guilty_first if m.state is s), None)
     if needy is None:

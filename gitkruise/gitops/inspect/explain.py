@@ -264,8 +264,8 @@ def _next(
     """Yield the next steps for a user, those of its PodUnavailableBudgets first."""
     moving = state in _MOVING and not (m.rollout and m.rollout.failing)
     yield from (moving and _moved_by_others(m, held)) or _moves(m, state, unit, shared)
-    if unit is not None and unit.state is State.REJECTED and unit.attempted is not None:
-        yield f"gitkruise plan {unit.attempted.short} shows what is wrong with the newest commit"
+    if unit is not None and unit.correction:
+        yield f"for the newest commit: {unit.correction}"
 
 
 def _moved_by_others(m: Managed, held: Sequence[HeldPod]) -> list[str]:

@@ -32,6 +32,8 @@ _OWN: Final = f"refs/heads/{_PREFIX}"
 _FETCHED: Final = f"refs/remotes/**/{_PREFIX}**"
 _REMOVALS: Final = 100  # of one name; only the newest of an object counts
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+# Codes of the API server's rejections, as they begin a problem: admission, webhooks, rights.
+_BY_SERVER: Final = ("GK2102 ", "GK5101 ", "GK4301 ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,18 @@ class UnitNews:
         """Return whether parts of `attempted` are not sent to the cluster yet."""
         sent, newest = self.sent, self.attempted
         return sent is not None and newest is not None and sent.id != newest.id
+
+    @property
+    def correction(self) -> str:
+        """Return the next step for the user of a rejected commit; "" for any other unit.
+
+        A plan does not ask the API server, so it shows nothing of what only that one rejects.
+        """
+        if self.state is not State.REJECTED or self.attempted is None:
+            return ""
+        if any(problem.startswith(_BY_SERVER) for problem in self.problems):
+            return self.next or f"a commit that corrects what {self.attempted.short} asks for"
+        return f"gitkruise plan {self.attempted.short}"
 
     @property
     def about(self) -> GitCommit | None:

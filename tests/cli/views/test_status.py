@@ -81,6 +81,27 @@ def test_what_only_git_can_know_wins(checkout: Checkout) -> None:
     assert states[CHECKOUT][0] is State.HELD
 
 
+@pytest.mark.parametrize(
+    ("code", "next_", "shown"),
+    [
+        ("GK1203", "", "gitkruise plan {short}"),
+        ("GK2102", "", "a commit that corrects what {short} asks for"),
+        ("GK5101", "see what serves it", "see what serves it"),
+    ],
+)
+def test_the_next_step_after_a_rejection_is_one_that_shows_its_cause(
+    checkout: Checkout, code: str, next_: str, shown: str
+) -> None:
+    (unit,) = standing(checkout, rejected=True).units
+    news = replace(unit, problems=(f"{code} a.yaml:1:1: no",), next=next_)
+    assert news.attempted is not None
+    expected = shown.format(short=news.attempted.short)
+    view = build_view(LIVE, [news], LATER, cluster="sandbox", source="src", namespace="")
+    assert [*status_lines(view, style(120), wide=False)][-1] == f"Next: {expected}"
+    live = managed(CHECKOUT, State.HELD, "held", rollout())
+    assert explain(live, None, news).next[-1] == f"for the newest commit: {expected}"
+
+
 def test_an_object_that_git_does_not_name_any_more_is_not_as_git_asks(checkout: Checkout) -> None:
     kept = Finding(code="GK2302", message="CloneSet shop/checkout left git: an annotation keeps it")
     record = unit_record(state=State.DONE, findings=(kept,))
