@@ -32,6 +32,7 @@ _SIGNS: Final = {"+": "created", "~": "changed", "−": "deleted"}
 _WORDS: Final = {"in place": "inPlace", "replaced": "rolled"}
 _COUNTS: Final = ("inPlace", "recreated", "rolled", "added", "removed", "gone")
 REFUSED, CURRENT = "✗ no plan", "✅ current"
+REJECTED: Final = "✗ rejected by "
 CLOSED: Final = "closed without a merge, nothing changes"
 
 
@@ -49,7 +50,7 @@ def read_comment(text: str) -> tuple[str, str, Plan]:
         for count, word in _PODS.findall(moved):
             pods[_WORDS.get(word, word)] += int(count)
     plan = Plan(
-        refused=found[2] == REFUSED,
+        refused=found[2] == REFUSED or found[2].startswith(REJECTED),
         created=frozenset(by_word["created"]),
         changed=frozenset(by_word["changed"]),
         deleted=frozenset(by_word["deleted"]),

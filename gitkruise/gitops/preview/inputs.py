@@ -82,7 +82,12 @@ class PlanSide:
 
     def of_units(self, names: Collection[str]) -> tuple[Desired, ...]:
         """Return the objects of some units."""
-        return tuple(d for d in self.objects if self.units[d.key].id in names)
+        return tuple(d for d in self.objects if self.unit_among(d.key, names) is not None)
+
+    def unit_among(self, key: ObjectKey, names: Collection[str]) -> Unit | None:
+        """Return the one of some units that contains an object, None if none does."""
+        found = self.shared.get(key) or (self.units[key].id,)
+        return next((self.everyone[name] for name in found if name in names), None)
 
 
 def whole_repository() -> Config:
@@ -304,14 +309,15 @@ def as_taken(before: PlanSide, after: PlanSide) -> PlanSide:
         if emptied and not unit.spec.prune.allow_empty:
             rejected.setdefault(name, (EMPTIED,))
     taking = after.everyone.keys() - rejected.keys()
-    objects = (*after.of_units(taking), *before.of_units(rejected))
-    units = {**before.units, **after.units}
+    taken, kept = after.of_units(taking), before.of_units(rejected)
+    units = {d.key: before.unit_among(d.key, rejected) for d in kept}
+    units |= {d.key: after.unit_among(d.key, taking) for d in taken}
     return replace(
         after,
-        objects=objects,
+        objects=(*kept, *taken),
         findings=tuple(f for f in after.findings if not f.is_error),
         ignore={**before.ignore, **after.ignore},
-        units={d.key: units[d.key] for d in objects},
+        units={key: unit for key, unit in units.items() if unit is not None},
         rejected=rejected,
     )
 

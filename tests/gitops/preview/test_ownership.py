@@ -8,7 +8,8 @@ from typing import Any, Final
 import pytest
 
 from gitkruise.app import controller
-from gitkruise.gitops.preview.inputs import read_side
+from gitkruise.gitops.preview.changes import changes_between
+from gitkruise.gitops.preview.inputs import as_taken, read_side
 from gitkruise.gitops.preview.preview import Preview, live_preview, offline_preview
 from gitkruise.gitops.preview.report import report_of
 from gitkruise.model.gitops.change import ChangeKind
@@ -107,6 +108,25 @@ def test_offline_it_names_what_is_shared_and_what_moves(staged: MakeStage, tmp_p
         "ConfigMap shop/thing is in more than one unit"
     ]
     assert all(c.kind is ChangeKind.UNCHANGED for c in preview.changes)
+
+
+def test_what_a_rejecting_unit_keeps_is_its_own_where_another_one_gave_it_up(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    stage = staged()
+    config = options(stage, tmp_path, SOURCE + unit("one") + unit("two")).config
+    old = stage.origin.commit({**BASE, "two/a.yaml": documents(TWO, OTHER)})
+    new = stage.origin.commit({"one/a.yaml": "{broken", "two/a.yaml": documents(TWO)})
+    base, target = (
+        read_side(stage.repository, c, config, stage.world.catalog, GATES) for c in (old, new)
+    )
+    taken = as_taken(base, target)
+    units = {key.name: unit.id for key, unit in taken.units.items()}
+    assert units == {"one": "shop/one", "thing": "shop/one", "two": "shop/two"}
+    assert not [
+        c for c in changes_between(base.objects, taken.objects, stage.world.catalog)
+        if c.kind is ChangeKind.PRUNE
+    ]  # fmt: skip
 
 
 def test_a_plan_names_the_hooks_that_run_again(staged: MakeStage, tmp_path: Path) -> None:
