@@ -298,7 +298,7 @@ class Supervisor:
         around = self._around
         opened = await open_status_sinks(
             one, around.cluster, repositories, around.clock, stack,
-            state_dir=self._deps.state_dir, transport=self._transport,
+            state_dir=self._deps.state_dir, sources=self._renewal,
             containment=self._containment,
         )  # fmt: skip
         if name not in opened.branches:

@@ -42,7 +42,7 @@ class Renewal:
     """Secrets of sources, re-read while they are in use, because they rotate."""
 
     def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+        self.transport = transport
         self._keyrings: dict[str, Keyring] = {}
         self._trusts: dict[str, Trust] = {}
 
@@ -60,7 +60,7 @@ class Renewal:
         if keyring is None or source.spec.secret_ref is None:
             return ""
         try:
-            keyring.now = await _credentials(source, self._transport)
+            keyring.now = await _credentials(source, self.transport)
         except (ApiError, UsageProblem) as error:
             log.warning(log_line("credentials-not-read", source=name, error=error))
             return f"its Secret {source.spec.secret_ref.name} cannot be read: {error}"
@@ -81,7 +81,7 @@ class Renewal:
         from gitkruise.gitops.registry.cosign import TrustedKeys  # noqa: PLC0415  imports aiohttp
 
         try:
-            data, where = await read_secret(rules.secret_ref, source.namespace, self._transport)
+            data, where = await read_secret(rules.secret_ref, source.namespace, self.transport)
             return TrustedKeys.from_secret(data, where)
         except (ApiError, UsageProblem) as error:
             raise SourceFailed(_nobody(source.name, error)) from error
@@ -109,7 +109,7 @@ class Renewal:
         if trust is None or rules is None or rules.secret_ref is None:
             return
         try:
-            data, where = await read_secret(rules.secret_ref, source.namespace, self._transport)
+            data, where = await read_secret(rules.secret_ref, source.namespace, self.transport)
             trust.renew(Signers.from_secret(data, where))
         except (ApiError, UsageProblem) as error:
             raise SourceFailed(_nobody(name, error)) from error

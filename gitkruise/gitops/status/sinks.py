@@ -61,17 +61,18 @@ async def open_status_sinks(
     stack: AsyncExitStack,
     *,
     state_dir: Path,
-    transport: Transport,
+    sources: Renewal,
     containment: Containment = UNREPORTED,
 ) -> StatusSinks:
     """Open the status branches of all Sinks.
 
-    `repositories` are those of the sources; a Sink with its own Secret writes through another one.
-    Raises UsageProblem for a Secret without a key that signs or may push, SourceFailed, and
-    ApiError for a missing Secret.
+    `repositories` are those of the sources, whose Secrets `sources` re-reads; a Sink with its own
+    Secret writes through another one. Raises UsageProblem for a Secret without a key that signs or
+    may push, SourceFailed, and ApiError for a missing Secret.
     """
     sinks = {name: s for name, s in config.sinks.items() if s.spec.git is not None}
     writing = {name: _written(config, s) for name, s in sinks.items() if _git(s).secret_ref}
+    transport = sources.transport
     renewal = Renewal(transport)
     writers = await open_sources(writing, state_dir, transport, stack, renewal)
     outboxes: dict[str, Outbox] = {}
@@ -92,7 +93,8 @@ async def open_status_sinks(
         ref = git.notes.format(cluster=cluster)
         notes = Notes(repository, ref, identity=identity, sleep=time.sleep)
         coalesce = duration(git.coalesce)
-        keys = _Keys(name, writing.get(name), renewal, signing)
+        own = (name, writing[name], renewal) if name in writing else None
+        keys = _Keys(*(own or (f"{source.namespace}/{source.name}", source, sources)), signing)
         written[name] = Writer(repository, identity, keys.renew)
         outboxes[name] = Outbox(
             branches[name], notes, clock, coalesce=coalesce, renew=keys.renew, detail=git.detail,
@@ -122,16 +124,16 @@ def _written(config: Config, sink: Sink) -> GitSource:
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """The Secrets of a Sink, re-read before each write."""
+    """The Secrets of a Sink, re-read before each write: where everyone may read the repository,
+    reading never shows that its credentials are outdated."""
 
     name: str
-    source: GitSource | None  # as it is written to, where that takes a Secret
+    source: GitSource  # as it is written to
     renewal: Renewal
     signing: _Signing | None
 
     async def renew(self) -> None:
-        if self.source is not None:
-            await self.renewal.credentials(self.name, self.source)
+        await self.renewal.credentials(self.name, self.source)
         if self.signing is not None:
             await self.signing.renew()
 

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import shutil
 import subprocess
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,11 @@ import pytest
 
 from gitkruise.app import RunOptions, controller
 from gitkruise.errors import NotFound, SourceFailed, UsageProblem
+from gitkruise.git.plumbing.process import GitCredentials
+from gitkruise.git.repository.remote import Keyring
 from gitkruise.git.signing.sign import Signer
+from gitkruise.gitops.source.repositories import Renewal
+from gitkruise.gitops.status.sinks import open_status_sinks
 from gitkruise.kube.system.clock import SystemClock
 from tests.conftest import need
 from tests.git.keys import Gpg, ssh_key
@@ -64,6 +69,32 @@ def published(stage: Stage) -> bool:
 
 def first_commit(stage: Stage) -> None:
     stage.origin.commit({"app.yaml": documents(config_map("settings", mode="x"))}, "first")
+
+
+def test_the_credentials_of_the_source_are_read_again_before_a_write(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """Where everyone may read the repository, no failed reading leads to new ones."""
+    stage = staged()
+    put_secret(stage, "git", username="dana", password="old")
+    git = {"secretRef": {"name": "git"}}
+    config = options_for(tmp_path, "https://git.example/shop", {}, **git).config
+    assert config is not None
+    renewal = Renewal(stage.wire)
+    renewal.hold("shop/src", Keyring(GitCredentials(username="dana", password="old")))
+
+    async def script() -> None:
+        async with AsyncExitStack() as stack:
+            repositories = {"shop/src": stage.repository}
+            sinks = await open_status_sinks(
+                config, "test", repositories, stage.clock, stack,
+                state_dir=tmp_path, sources=renewal,
+            )  # fmt: skip
+            put_secret(stage, "git", username="dana", password="new")
+            await sinks.writers["shop/out"].renew()
+            assert renewal.held("shop/src").password == "new"
+
+    stage.play(script)
 
 
 def test_what_is_written_is_signed_with_ssh_and_git_verifies_it(
