@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +26,7 @@ from gitkruise.cli.context.local_repository import (
 from gitkruise.cli.context.next_commands import lines_carrying
 from gitkruise.cli.context.resource_args import object_argument, parse_workload
 from gitkruise.errors import ClusterFailed, Finding
+from gitkruise.wire.primitives.names import named as as_named
 from gitkruise.wire.primitives.names import short_name
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from gitkruise.gitops.inspect.explain import Why
     from gitkruise.gitops.node.activity import AgentActivity
     from gitkruise.gitops.status.reader import UnitNews
-    from gitkruise.wire.primitives.names import GroupKind
+    from gitkruise.wire.primitives.names import GroupKind, ObjectKey
 
 _UNITS_SHOWN: Final = 3
 
@@ -89,7 +90,11 @@ async def _ask(
         declared = await read_unit_objects(chosen.transport, chosen.name)
         records = replace(records, units=declared.beside(records.units))
         if found is None:
-            raise not_found(name, kind, survey, now, named=bool(namespace), units=records.units)
+            others = await _namesakes(chosen, kind, name, survey.namespace, now)
+            raise not_found(
+                name, kind, survey, now,
+                named=bool(namespace), units=records.units, others=others,
+            )  # fmt: skip
         if found.unit and not any(news.unit == found.unit for news in records.units):
             elsewhere = await asyncio.to_thread(clusters_recording, {found.unit}, path)
             records = replace(records, elsewhere=elsewhere)
@@ -117,6 +122,16 @@ async def ask(
     steps = tuple(lines_carrying(answer.next, chosen.flags))
     activity = await agent_activity(chosen.transport, space, pods, images)
     return replace(answer, next=steps, division=survey.division(found)), activity
+
+
+async def _namesakes(
+    chosen: ChosenCluster, kind: GroupKind, name: str, namespace: str, now: datetime
+) -> list[ObjectKey]:
+    """Return the workloads of that name of other kinds: a name alone is that of a CloneSet."""
+    from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS  # noqa: PLC0415  the model
+
+    survey = await read_kinds(chosen, sorted(ROLLING_KINDS - {kind}), namespace)
+    return [m.key for m in survey.managed(now, name=name)]
 
 
 def _behind(unit: UnitNews) -> str:
@@ -154,13 +169,18 @@ def not_found(
     *,
     named: bool,
     units: Iterable[UnitNews] = (),
+    others: Sequence[ObjectKey] = (),
 ) -> ClusterFailed:
     """Return error GK4010 with the names of existing objects, and the `units` whose newest commit,
-    which may have the object, is not live. `named`: the user gave the namespace."""
+    which may have the object, is not live. `named`: the user gave the namespace. `others` have the
+    name and another kind."""
     there = ", ".join(m.key.name for m in survey.managed(now)[:8]) or "none"
     behind = [(unit, text) for unit in units if (text := _behind(unit))]
     search = "gitkruise get rollouts -A lists those of all namespaces"
     next_ = search if named else f"name its namespace with -n; {search}"
+    if others:
+        next_ = "name its kind: " + ", ".join(f"gitkruise why {as_named(key)}" for key in others)
+        behind = []
     notes = (
         ("there are", there),
         *(("not live", text) for _, text in behind[:_UNITS_SHOWN]),
