@@ -22,6 +22,7 @@ from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.paths import get
 
 _APPROVAL: Final = re.compile(rf"^{TRAILER}:[ \t]*([0-9a-f]{{12}})[ \t]*$", re.MULTILINE)
+_REVERT: Final = re.compile(r"^This reverts commit ([0-9a-f]{40,64})\b", re.MULTILINE)  # by git
 _HISTORY: Final = 200  # commits that are searched for an approval
 _REASONS_MAX: Final = 3
 
@@ -31,14 +32,19 @@ def approvals(repository: Repository, commit: str, since: str = "") -> frozenset
 
     Blocking. Raises SourceFailed.
 
-    A commit that was imported from an artifact has no words of a user.
+    The line that `git revert` writes withdraws such a commit. A commit that was imported from an
+    artifact has no words of a user.
     """
     if repository.is_imported:
         return frozenset()
-    recent = repository.commits_between(since, commit, limit=_HISTORY)
-    return frozenset(
-        mark for entry in recent for mark in _APPROVAL.findall(repository.message(entry.id))
-    )
+    marks: set[str] = set()
+    withdrawn: set[str] = set()
+    for entry in repository.commits_between(since, commit, limit=_HISTORY):  # newest first
+        if entry.id not in withdrawn:
+            message = repository.message(entry.id)
+            withdrawn.update(_REVERT.findall(message))
+            marks.update(_APPROVAL.findall(message))
+    return frozenset(marks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

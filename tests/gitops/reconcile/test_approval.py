@@ -96,6 +96,38 @@ def test_a_start_asks_for_no_more_and_no_less(staged: MakeStage) -> None:
 
 
 @pytest.mark.slow
+def test_a_revert_withdraws_an_approval(staged: MakeStage) -> None:
+    stage = staged(approval="always")
+
+    def revert(commit: str) -> str:
+        work = stage.origin.work
+        message = f"Revert\n\nThis reverts commit {commit}."
+        run_git(work, "commit", "--quiet", "--allow-empty", "-m", message)
+        return run_git(work, "rev-parse", "HEAD")
+
+    async def looks() -> None:
+        run_git(stage.origin.work, "push", "--quiet", "origin", "HEAD:main")
+        await stage.follower.check()
+        await stage.rest()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(KEEP, message="first")
+            await stage.rest()
+            mark = stage.record.message.rpartition(": ")[2].removesuffix('")')
+            words = ("--allow-empty", "-m", "Agreed", "--trailer", f"Gitkruise-Approve: {mark}")
+            run_git(stage.origin.work, "commit", "--quiet", *words)
+            withdrawn = revert(run_git(stage.origin.work, "rev-parse", "HEAD"))
+            await looks()
+            assert (asks(stage), stage.get("ConfigMap", "keep")) == ("1 object changes", None)
+            revert(withdrawn)
+            await looks()
+            assert (stage.state, asks(stage)) == ("Done", "")
+
+    stage.play(script)
+
+
+@pytest.mark.slow
 def test_an_approval_is_for_what_was_seen_and_for_one_time(staged: MakeStage) -> None:
     stage = staged(approval="always")
 
