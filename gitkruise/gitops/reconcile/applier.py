@@ -60,6 +60,9 @@ _REGISTERED: Final = "mutatingwebhookconfiguration,validatingwebhookconfiguratio
 # What kube-apiserver answers with 500 when a webhook that must agree cannot be asked.
 _BY_ADMISSION: Final = "admission webhook "  # its 403 is a word against the object, not our rights
 _CALLED: Final = re.compile(r'failed calling webhook "([^"]+)": (.+)', re.DOTALL)
+_NAMESPACE: Final = (
+    "add the Namespace to git; target.createNamespace: true creates that of target.namespace alone"
+)
 _CONFLICTING: Final = re.compile(r'conflict with "([^"]+)"')
 # Tools whose fields git may take over without asking: people moved on to git from them.
 _KNOWN_TOOLS: Final = (
@@ -431,7 +434,7 @@ def refusal(d: Desired, error: ApiError, account: str = "") -> Finding:
             code="GK4202",
             message=f"{d.key}: {error.message}",
             places=(d.document.place(("metadata", "namespace")),),
-            notes=(("next", "add the Namespace to git, or set target.createNamespace: true"),),
+            notes=(("next", _NAMESPACE),),
             object=str(d.key),
         )
     causes = error.details.causes
