@@ -204,6 +204,8 @@ def _of_rollout(r: Rollout | None) -> Iterator[str]:
         hindered[why].append(pod)
     for why, pods in hindered.items():
         yield f"{many(len(pods))} cannot start because of another object's {why}"
+    if r.refused:
+        yield r.refused
     if r.state is State.STUCK and not r.failing and not r.hindered:
         yield r.message
     down = r.replicas - r.available
@@ -294,6 +296,8 @@ def _moves(m: Managed, state: State, unit: UnitNews | None, shared: Sharing) -> 
         yield "gitkruise drift shows what differs; drift.mode: correct puts it back"
     elif state is State.WAITING and unit is not None and (unit.waits or unit.pending):
         yield f"what unit {unit.unit} waits for"
+    elif state in _MOVING and m.rollout is not None and m.rollout.refused:
+        yield "a change of what refuses its pods; their controller tries again by itself"
     elif state in _MOVING:
         yield "nothing: it goes on by itself when pods become available"
 

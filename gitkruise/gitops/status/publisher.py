@@ -113,6 +113,7 @@ def _plain(rollout: Rollout) -> Rollout:
         revisions=(),
         failing=(),
         hindered=(),
+        refused="",
         pods=(),
         members=frozenset(),
         behind=frozenset(),

@@ -49,9 +49,9 @@ class Rollout:
 
     `asked` is how many pods should be on the update revision; `updating` are on it and not
     available yet. `failing` are (pod, why) of updated pods that cannot start for a container that
-    the workload brings, `hindered` of those that cannot for a container of another object. Unless
-    `generation_seen`, all of them are of the spec before: the commit is not applied yet, or the
-    controller has not seen it.
+    the workload brings, `hindered` of those that cannot for a container of another object.
+    `refused` is what the API server answered to writes of pods. Unless `generation_seen`, all of
+    them are of the spec before: the commit is not applied yet, or the controller has not seen it.
     """
 
     key: ObjectKey
@@ -73,6 +73,7 @@ class Rollout:
     revisions: tuple[RevisionCount, ...] = ()
     failing: tuple[tuple[str, str], ...] = ()
     hindered: tuple[tuple[str, str], ...] = ()
+    refused: str = ""
     generation_seen: bool = True
     engine: str = "own"
     pods: tuple[PodRecord, ...] = ()  # by name; none where there are too many to be read

@@ -11,6 +11,8 @@ from gitkruise.wire.primitives.times import format_time
 
 STALLED_NOTE: Final = "gitkruise.io/stalled"  # the same in an annotation, for a SidecarSet
 STALLED: Final = "Stalled"  # a workload that is paused because its writes make no progress
+FAILED_SCALE: Final = "FailedScale"  # of a CloneSet: the server refused to create or delete pods
+FAILED_UPDATE: Final = "FailedUpdate"  # of a CloneSet: it refused to update them
 
 
 def find(conditions: Sequence[Obj], type_: str) -> Obj | None:

@@ -21,7 +21,7 @@ from gitkruise.planner.builtin import replicasets as rs
 from gitkruise.planner.builtin.canary import CanaryState, canary_state
 from gitkruise.planner.builtin.deployment import newest_set, revision_number
 from gitkruise.planner.builtin.replicasets import SetFacts, set_facts
-from gitkruise.planner.progress.failing_pods import cannot_start, failure
+from gitkruise.planner.progress.failing_pods import cannot_start, failure, refusals
 from gitkruise.planner.sync.annotations import COMMIT
 from gitkruise.wire.primitives.names import Obj, controller_of, key_of
 from gitkruise.wire.primitives.paths import get
@@ -40,11 +40,14 @@ def observe_deployment_rollout(
     """
     facts = _Facts(raw, pods, replica_sets, now)
     state, message = _judge(facts)
+    refused = ""
+    if state is State.ROLLING and facts.seen:
+        refused = refusals(raw, "ReplicaFailure")
     current = facts.current
     return Rollout(
         key=key_of(raw),
         state=state,
-        message=message,
+        message=f"{message}; {refused}" if refused else message,
         replicas=facts.wanted,
         partition="0",
         kept=facts.wanted - facts.asked,
@@ -61,6 +64,7 @@ def observe_deployment_rollout(
         revisions=tuple(_revisions(facts)),
         failing=facts.failing,
         hindered=facts.hindered,
+        refused=refused,
         generation_seen=facts.seen,
         members=frozenset(p.uid for p in facts.active if p.uid),
         behind=frozenset(p.uid for p in facts.active if p.uid and not facts.runs_new(p)),

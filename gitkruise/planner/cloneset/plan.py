@@ -22,8 +22,6 @@ from gitkruise.planner.cloneset.diffs import judge
 from gitkruise.planner.cloneset.pvc_ownership import claim_pods, clean_claims
 from gitkruise.planner.cloneset.scale import TakenIds, plan_scale
 from gitkruise.planner.cloneset.status import (
-    FAILED_SCALE,
-    FAILED_UPDATE,
     count_status,
     differs,
     next_status,
@@ -99,11 +97,11 @@ def _unreadable(snapshot: CloneSetSnapshot, text: str) -> Plan:
     """Nothing can be done before the spec is mended; the condition and an event name the spot."""
     owner = snapshot.owner
     listed = tuple(owner.status.get("conditions") or ())
-    made = rule.put(listed, rule.condition(FAILED_UPDATE, "True", message=text), snapshot.now)
+    made = rule.put(listed, rule.condition(rule.FAILED_UPDATE, "True", message=text), snapshot.now)
     if made == listed:
         return Plan()
     status = {**owner.status, "conditions": [dict(c) for c in made]}
-    return Plan(events=(Event("Warning", FAILED_UPDATE, text),), status=status)
+    return Plan(events=(Event("Warning", rule.FAILED_UPDATE, text),), status=status)
 
 
 def _decide(
@@ -141,7 +139,7 @@ def _decide(
 
 def _stuck_scaling(owner: CloneSetFacts) -> bool:
     """The last round's scaling failed: updates must not wait for it to succeed."""
-    failed = rule.find(owner.status.get("conditions") or (), FAILED_SCALE)
+    failed = rule.find(owner.status.get("conditions") or (), rule.FAILED_SCALE)
     return failed is not None and failed.get("status") == "True"
 
 
@@ -195,11 +193,11 @@ def _conclude(context: RoundContext, out: RoundResult) -> Plan:
     the old revision as what this generation asked for.
     """
     status, deadline = _status(context, out.problems)
-    failed = rule.find(status.get("conditions") or (), FAILED_UPDATE)
+    failed = rule.find(status.get("conditions") or (), rule.FAILED_UPDATE)
     events = list(out.events)
-    before = rule.find(context.owner.status.get("conditions") or (), FAILED_UPDATE) or {}
+    before = rule.find(context.owner.status.get("conditions") or (), rule.FAILED_UPDATE) or {}
     if failed and failed["status"] == "True" and failed.get("message") != before.get("message"):
-        events.append(Event("Warning", FAILED_UPDATE, failed["message"]))
+        events.append(Event("Warning", rule.FAILED_UPDATE, failed["message"]))
     acted = {a.key.name for a in out.actions if not isinstance(a, Create) and a.key.kind == "Pod"}
     after = context.owner.status if context.history.creating else status
     news = differs(context.owner.status, after)

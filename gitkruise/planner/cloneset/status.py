@@ -16,8 +16,6 @@ from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.times import parse_time
 
 PROGRESSING: Final = "Progressing"
-FAILED_UPDATE: Final = "FailedUpdate"
-FAILED_SCALE: Final = "FailedScale"
 _EXCEEDED: Final = "ProgressDeadlineExceeded"
 # What restarts the clock of the deadline when it differs from the last status.
 _OTHER_GOAL: Final = ("updateRevision",)
@@ -111,12 +109,12 @@ def _failed_update(
     """True with what is wrong, and False again when it is not (OpenKruise never clears it)."""
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        made = rule.condition(FAILED_UPDATE, "True", message=problems[0] + more)
+        made = rule.condition(rule.FAILED_UPDATE, "True", message=problems[0] + more)
         return rule.put(conditions, made, now)
-    old = rule.find(conditions, FAILED_UPDATE)
+    old = rule.find(conditions, rule.FAILED_UPDATE)
     if old is None or old.get("status") == "False":
         return tuple(conditions)
-    return rule.put(conditions, rule.condition(FAILED_UPDATE, "False"), now)
+    return rule.put(conditions, rule.condition(rule.FAILED_UPDATE, "False"), now)
 
 
 def progressing(

@@ -10,7 +10,7 @@ from typing import Any, Final
 from gitkruise.model.planning.plan import Action, Applied, Create, Delete, Outcome, Patch, Refused
 from gitkruise.model.workloads import conditions as rule
 from gitkruise.model.workloads.revision import REVISION
-from gitkruise.planner.cloneset.status import FAILED_SCALE, FAILED_UPDATE, differs
+from gitkruise.planner.cloneset.status import differs
 from gitkruise.wire.primitives.names import Obj
 
 _POD_KINDS: Final = frozenset({"Pod", "PersistentVolumeClaim"})
@@ -32,7 +32,7 @@ class Conclusion:
     def __call__(self, outcomes: Sequence[Outcome]) -> Mapping[str, Any] | None:
         """The whole status, or None when nothing worth writing changed."""
         conditions = tuple(self.after.get("conditions") or ())
-        for type_, concerns in ((FAILED_SCALE, _scales), (FAILED_UPDATE, _updates)):
+        for type_, concerns in ((rule.FAILED_SCALE, _scales), (rule.FAILED_UPDATE, _updates)):
             found = [o for o in outcomes if concerns(o.action)]
             conditions = self._judged(conditions, type_, found)
         status = {key: value for key, value in self.after.items() if key != "conditions"}
@@ -51,7 +51,7 @@ class Conclusion:
             base = (*rule.drop(conditions, type_), *([known] if known else []))
             return rule.put(base, made, self.now)
         over = not outcomes or any(isinstance(o, Applied) for o in outcomes)
-        if type_ == FAILED_SCALE and over and computed and computed.get("status") == "True":
+        if type_ == rule.FAILED_SCALE and over and computed and computed.get("status") == "True":
             return rule.put(conditions, rule.condition(type_, "False"), self.now)
         return conditions
 

@@ -10,9 +10,9 @@ from gitkruise.model.gitops.record import UNSEEN, RevisionCount, Rollout
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.planning.amounts import Amounts, resolve_amounts
 from gitkruise.model.workloads.cloneset import CloneSetFacts, Policy, cloneset_facts
-from gitkruise.model.workloads.conditions import STALLED
+from gitkruise.model.workloads.conditions import FAILED_SCALE, FAILED_UPDATE, STALLED
 from gitkruise.model.workloads.pod import PodFacts
-from gitkruise.planner.progress.failing_pods import cannot_start, failure
+from gitkruise.planner.progress.failing_pods import cannot_start, failure, refusals
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 
@@ -35,10 +35,13 @@ def observe_rollout(
     asked = amounts.asked(len(new))
     counts = _PodCounts(owner, active, new, now)
     state, message = _judge(owner, counts, amounts, update)
+    refused = ""
+    if state is State.ROLLING and counts.seen:
+        refused = refusals(raw, FAILED_SCALE, FAILED_UPDATE)
     return Rollout(
         key=owner.key,
         state=state,
-        message=message,
+        message=f"{message}; {refused}" if refused else message,
         replicas=owner.replicas,
         partition=owner.update.partition.text,
         kept=owner.replicas - asked,
@@ -55,6 +58,7 @@ def observe_rollout(
         revisions=_revisions(owner, counts, revisions),
         failing=counts.failing,
         hindered=counts.hindered,
+        refused=refused,
         generation_seen=counts.seen,
         members=frozenset(p.uid for p in active if p.uid),
         behind=frozenset(p.uid for p in active if p.uid and not p.on_revision(update)),

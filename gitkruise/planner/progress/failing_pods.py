@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from gitkruise.model.workloads import labels as wire
+from gitkruise.model.workloads.conditions import find
 from gitkruise.model.workloads.pod import ContainerStatus, PodFacts, WaitingState
 from gitkruise.model.workloads.sidecarset_annotations import in_place_states
 from gitkruise.wire.primitives.json_text import read_json
@@ -163,3 +164,17 @@ def _of_earlier_image(status: ContainerStatus, waiting: WaitingState, image: str
     else:
         named = _QUOTED_IMAGE.findall(waiting.message)
     return any(named) and not any(same_image(one, image) for one in named)
+
+
+def refusals(raw: Obj, *types: str) -> str:
+    """Return what the API server answered to writes of pods, by conditions of the workload `raw`.
+
+    The time is part of it: OpenKruise sets its conditions and never takes them back.
+    """
+    conditions = get(raw, "status", "conditions", default=())
+    found = (find(conditions, type_) for type_ in types)
+    return "; ".join(
+        f"{one['type']} since {one.get('lastTransitionTime')}: {one['message']}"
+        for one in found
+        if one is not None and one.get("status") == "True" and one.get("message")
+    )

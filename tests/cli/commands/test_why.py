@@ -97,6 +97,11 @@ ROWS: dict[str, tuple[Rollout, Plan, list[str], str]] = {
          "1 pod is being updated: waits for container app"],
         "nothing: it goes on by itself when pods become available",
     ),
+    "refused": (
+        rollout(State.ROLLING, available=9, refused="over quota"), Plan(),
+        ["over quota", "1 pod is not available yet"],
+        "a change of what refuses its pods; their controller tries again by itself",
+    ),
     "unavailable-budget": (
         rollout(State.STUCK, message="ProgressDeadlineExceeded"),
         held(("a", Hold.UNAVAILABLE_BUDGET, "keep"), ("b", Hold.UNAVAILABLE_BUDGET, "keep")),

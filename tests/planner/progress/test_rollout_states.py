@@ -119,12 +119,38 @@ def test_waiting_for_crash_back_off_is_no_failure_by_itself(
 PULL = 'failed to pull and unpack image "{0}": failed to resolve reference "{0}": not found'
 OLD_ALIKE = {"currentRevision": "web-new"}
 LATE = {"conditions": [{"type": "Progressing", "reason": "ProgressDeadlineExceeded"}]}
+QUOTA = 'could not create pod web-x: pods "web-x" is forbidden: exceeded quota: q'
+
+
+def scale_failed(status: str) -> dict[str, Any]:
+    """The status of a CloneSet with the condition FailedScale."""
+    at = "2026-01-01T00:00:00Z"
+    one = {"type": "FailedScale", "status": status, "message": QUOTA, "lastTransitionTime": at}
+    return {"conditions": [one]}
+
+
+REFUSED = f"FailedScale since 2026-01-01T00:00:00Z: {QUOTA}"
 ROWS: list[tuple[str, Any, tuple[PodFacts, ...], str, str]] = [
     ("all new", owner(), pods("4n+"), "Done", "4 of 4 on new"),
     ("none wanted", owner(0), (), "Done", ""),
     ("one not ready", owner(), pods("3n+ n-"), "Rolling", "3 of 4"),
     ("some old", owner(), pods("2o+ 2n+"), "Rolling", "2 of 4"),
     ("too few", owner(), pods("3n+"), "Rolling", ""),
+    ("too few, refused", owner(status=scale_failed("True")), pods("3n+"), "Rolling", REFUSED),
+    (
+        "too few, refused before",
+        owner(status=scale_failed("False")),
+        pods("3n+"),
+        "Rolling",
+        "3 of 4 asked are updated and available",
+    ),
+    (
+        "refused, all there",
+        owner(status=scale_failed("True")),
+        pods("4n+"),
+        "Done",
+        "4 of 4 on new",
+    ),
     ("surplus", owner(), pods("5n+"), "Rolling", ""),
     ("partition reached", owner(partition=3), pods("3o+ n+"), "Held", "held by partition 3"),
     ("percent", owner(partition="50%"), pods("2o+ 2n+"), "Held", "partition 50%"),
