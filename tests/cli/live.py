@@ -63,9 +63,11 @@ def apply(kubeconfig: Path, manifest: str, **annotations: str) -> None:
 
 
 @contextmanager
-def leases(kubeconfig: Path, holders: Mapping[str, str], renewed: str) -> Iterator[None]:
-    """Leases of the controller by the end of their name, renewed now; those that `holders` gives
-    no holder were renewed last at `renewed`."""
+def leases(
+    kubeconfig: Path, holders: Mapping[str, str], renewed: str, *, held_at: str = ""
+) -> Iterator[None]:
+    """Leases of the controller by the end of their name, renewed now, or at `held_at`; those that
+    `holders` gives no holder were renewed last at `renewed`."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000000Z")  # noqa: TID251  the cluster's
     requests = []
     for end, holder in holders.items():
@@ -73,7 +75,7 @@ def leases(kubeconfig: Path, holders: Mapping[str, str], renewed: str) -> Iterat
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
             "metadata": {"name": f"{SYNC_LEASE}{end}", "namespace": LEASE_NAMESPACE},
             "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15,
-                     "renewTime": now if holder else renewed},
+                     "renewTime": (held_at or now) if holder else renewed},
         }  # fmt: skip
         requests.append(ApiRequest(
             verb="patch", resource=LEASES, namespace=LEASE_NAMESPACE, name=f"{SYNC_LEASE}{end}",

@@ -198,7 +198,7 @@ def _header(view: StatusView, style: Style) -> Iterator[str]:
     yield from _shards(view, style)
     for unit in view.units:
         if view.shards.problem_of(unit.unit):
-            continue  # named with its shard
+            continue  # named with its shard, or the lease
         if unit.problems or unit.waits or _not_in_table(unit, view):
             yield from _unit(unit, view, style)
     yield from _unrecorded(view, style)
@@ -242,7 +242,7 @@ def _unrecorded(view: StatusView, style: Style) -> Iterator[str]:
 
 
 def _shards(view: StatusView, style: Style) -> Iterator[str]:
-    """Yield the replica that has each shard, and the units of shards that no replica has."""
+    """Yield the replica that has each shard, and the units that no replica reconciles."""
     if view.shards.unread:
         yield f"shards: not known: {view.shards.unread}"
     for held in view.shards.holders:
@@ -250,9 +250,17 @@ def _shards(view: StatusView, style: Style) -> Iterator[str]:
             yield f"shard {held.shard}: {held.replica}"
             continue
         yield f"{style.state(State.UNKNOWN)}  shard {held.shard}: {held.problem}"
-        lost = [u.unit for u in view.units if view.shards.of(u.unit) is held]
-        names = ", ".join(lost[:_NAMED]) + (", …" if len(lost) > _NAMED else "")
-        yield f"  {many(len(lost), 'unit')}" + (f": {names}" if lost else "")
+        yield _count([u.unit for u in view.units if view.shards.of(u.unit) is held])
+    if view.shards.lost:
+        yield f"{style.state(State.UNKNOWN)}  {view.shards.lost}"
+        yield _count([u.unit for u in view.units])
+        yield "  next: gitkruise doctor cluster"
+
+
+def _count(lost: Sequence[str]) -> str:
+    """Return how many units are not reconciled, and the first of them."""
+    names = ", ".join(lost[:_NAMED]) + (", …" if len(lost) > _NAMED else "")
+    return f"  {many(len(lost), 'unit')}" + (f": {names}" if lost else "")
 
 
 def _named(commit: GitCommit) -> str:

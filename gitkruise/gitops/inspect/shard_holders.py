@@ -42,11 +42,12 @@ class ShardHolder:
 class ShardHolders:
     """The holders of all shards, by number; none without shards.
 
-    `unread` is the reason why the Leases do not say it.
+    `unread` is the reason why the Leases do not say it, `lost` why no unit is reconciled.
     """
 
     holders: tuple[ShardHolder, ...] = ()
     unread: str = ""
+    lost: str = ""
 
     def of(self, unit: str) -> ShardHolder | None:
         """Return the holder of the shard that a unit belongs to; None without shards."""
@@ -55,7 +56,9 @@ class ShardHolders:
     def problem_of(self, unit: str) -> str:
         """Return the reason why no replica reconciles a unit; "" if one does."""
         holder = self.of(unit)
-        return f"shard {holder.shard}: {holder.problem}" if holder and holder.problem else ""
+        if holder is None:
+            return self.lost
+        return f"shard {holder.shard}: {holder.problem}" if holder.problem else ""
 
 
 WITHOUT_SHARDS: Final = ShardHolders()
@@ -69,7 +72,7 @@ async def read_holders(
         joint = await lease_spec(transport, namespace, lease)
         count = shards_of(str(joint.get("holderIdentity", "")))
         if count == 1:
-            return WITHOUT_SHARDS
+            return ShardHolders(lost=_lost(lease, joint, now))
         names = [shard_lease(lease, number) for number in range(count)]
         specs = [await lease_spec(transport, namespace, name) for name in names]
     except ApiError as error:
@@ -112,6 +115,16 @@ def is_overdue(spec: Obj, now: datetime) -> bool:
     renewed = parse_time(spec.get("renewTime"))
     lasts = timedelta(seconds=int(spec.get("leaseDurationSeconds") or 0))
     return renewed is not None and now - renewed > max(_OVERDUE_LEAST, 2 * lasts)
+
+
+def _lost(lease: str, spec: Obj, now: datetime) -> str:
+    """Return that no unit is reconciled, by a Lease whose holder no longer renews it. A free one
+    does not say so: `gitkruise sync` gives it back."""
+    renewed = parse_time(spec.get("renewTime"))
+    if not spec.get("holderIdentity") or renewed is None or not is_overdue(spec, now):
+        return ""
+    said = f"{spec['holderIdentity']} has not renewed lease {lease} since {format_time(renewed)}"
+    return f"{said}: no unit is reconciled"
 
 
 def _is_held(spec: Obj, now: datetime) -> bool:

@@ -77,3 +77,20 @@ def test_units_without_shards_have_none(
     (line,) = gk("get", "units", "-A", *where, "-o", "jsonl", **env).out.splitlines()
     assert "shards" not in told
     assert {"shard": "", "replica": "", "state": "Done"}.items() <= json.loads(line).items()
+
+
+def test_units_of_a_controller_that_ended_without_giving_its_lease_back_are_unknown(
+    gk: Caller, checkout: Checkout, cluster: Path, env: dict[str, str]
+) -> None:
+    where = ["--repo", str(checkout.folder), "--cluster", "sandbox"]
+    with leases(cluster, {"": "box"}, ENDED, held_at=ENDED):
+        status = gk("status", *where, "--fail-on", "unknown", **env)
+        told = gk("status", *where, "-o", "json", **env).obj
+        (line,) = gk("get", "units", "-A", *where, "-o", "jsonl", **env).out.splitlines()
+    lost = (
+        "box has not renewed lease gitkruise-sync since 2026-01-02T03:04:05Z: no unit is reconciled"
+    )
+    assert status.code == 1
+    assert f"{lost}\n  1 unit: {UNIT}\n  next: gitkruise doctor cluster" in status.out
+    for unit in (told["units"][0], json.loads(line)):
+        assert {"state": "Unknown", "message": lost}.items() <= unit.items()
