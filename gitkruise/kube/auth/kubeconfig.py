@@ -143,6 +143,8 @@ def _read(path: Path) -> dict[str, Any]:
             )
         _check_nesting(path, data)
         value = yaml.load(data, Loader=yaml.CSafeLoader)
+    except FileNotFoundError as error:
+        raise broken(f"cannot read {path}", "it does not exist", NO_CLUSTER) from error
     except OSError as error:
         raise broken(f"cannot read {path}", error.strerror or str(error)) from error
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:

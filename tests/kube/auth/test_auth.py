@@ -157,6 +157,14 @@ def test_broken_kubeconfigs_are_named(tmp_path: Path, text: Any, context: str, e
     assert notes["next"]
 
 
+def test_a_missing_kubeconfig_leads_to_another_file_or_the_embedded_cluster(tmp_path: Path) -> None:
+    with pytest.raises(ClusterFailed, match=r"GK4106: cannot read .*none") as caught:
+        auth.from_kubeconfig([tmp_path / "none"])
+    next_step = dict(caught.value.findings[0].notes)["next"]
+    assert "--kubeconfig FILE" in next_step
+    assert "gitkruise sandbox up" in next_step
+
+
 def test_a_missing_context_lists_the_others(tmp_path: Path) -> None:
     path = written(tmp_path / "config", config(a={}, b={}))
     with pytest.raises(ClusterFailed) as caught:
