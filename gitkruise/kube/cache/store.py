@@ -67,7 +67,8 @@ class InformerCache:
     Each feed has a horizon: the version up to which it has reported everything. Rules: a known uid
     only moves to newer versions; an unknown uid not newer than the horizon is over already; a uid
     the server reported as deleted stays away until the watch has shown that; a relist removes what
-    it does not name, unless that is newer than the list; another uid under the same name is a
+    it does not name and puts back what it names at an older version (the cluster was restored
+    from a backup), unless that is newer than the list; another uid under the same name is a
     delete and an add. So late, repeated and lost events end in the projection of the truth.
     Only kinds with a follower (`follow`) are kept.
 
@@ -87,7 +88,8 @@ class InformerCache:
         self._gone: dict[
             str, CachedObject
         ] = {}  # uid we know deleted → its last version known to us
-        self._listing: dict[Feed, set[str]] = {}
+        self._listing: dict[Feed, dict[str, CachedObject | None]] = {}
+        # named by a list in progress, by uid, with those that are older than what is cached
         self._synced: dict[Feed, bool] = {}
         self._horizon: dict[Feed, int] = {}
         self._doubts: dict[ObjectKey, dict[ObjectKey, None]] = {}
@@ -183,10 +185,12 @@ class InformerCache:
         """Take in one event of `feed`. Raises msgspec.ValidationError on a malformed object."""
         match event:
             case Init():
-                self._listing[feed] = set()
+                self._listing[feed] = {}
             case InitApply(obj=obj):
                 new = self._read(obj)
-                self._listing.setdefault(feed, set()).add(new.uid)
+                seen = self.seen(new.key)
+                older = seen is not None and new.version < seen.version
+                self._listing.setdefault(feed, {})[new.uid] = new if older else None
                 self._offer(new, _UNHEARD)
             case InitDone(version=version):
                 self._complete(feed, number_of(version))
@@ -267,6 +271,10 @@ class InformerCache:
         old = self.seen(new.key)
         if old is not None and new.version <= old.version:
             return
+        self._take(old, new)
+
+    def _take(self, old: CachedObject | None, new: CachedObject) -> None:
+        """Put `new` in the place of `old`, of the same name."""
         if old is not None and old.uid != new.uid:
             self._gone[old.uid] = old  # its successor lives, so it is deleted, shown or not
             self._remove(old.uid, old.version)
@@ -283,7 +291,11 @@ class InformerCache:
         self._tell(StoreChange(key, old, None))
 
     def _complete(self, feed: Feed, version: int) -> None:
-        named = self._listing.pop(feed, set())
+        named = self._listing.pop(feed, {})
+        for restored in filter(None, named.values()):
+            old = self.seen(restored.key)
+            if restored.uid not in self._gone and old is not None and old.version <= version:
+                self._take(old, restored)
         for seen in self.all_seen(feed.group_kind, feed.namespace):
             if seen.uid not in named:
                 self._remove(seen.uid, version)

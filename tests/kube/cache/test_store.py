@@ -79,6 +79,28 @@ AB = {"a": ("uid-a", 3), "b": ("uid-b", 4)}
         ([Init(), InitApply(pod("b", 4)), InitDone("20")], {"b": AB["b"]}),
         ([Init(), InitApply(pod("b", 4))], AB),
         (
+            [
+                ObjectSeen(pod("a", 12)),
+                ObjectSeen(pod("b", 30)),
+                Init(),
+                InitApply(pod("a", 3)),
+                InitApply(pod("b", 4)),
+                InitDone("20"),
+            ],
+            {"a": ("uid-a", 3), "b": ("uid-b", 30)},
+        ),
+        (
+            [
+                ObjectGone(pod("a", 12)),
+                ObjectSeen(pod("a", 13, uid="new")),
+                Init(),
+                InitApply(pod("a", 3)),
+                InitApply(pod("b", 4)),
+                InitDone("20"),
+            ],
+            AB,
+        ),
+        (
             [Init(), InitApply(pod("a", 15, uid="new")), InitApply(pod("b", 4)), InitDone("20")],
             AB | {"a": ("new", 15)},
         ),
@@ -94,6 +116,8 @@ AB = {"a": ("uid-a", 3), "b": ("uid-b", 4)}
         "same name again, deletion repeated",
         "relist drops what vanished",
         "until a relist is complete everything stays readable",
+        "a relist of a restored cluster puts back what the cache saw later, not what is newer",
+        "a relist of a restored cluster puts back an earlier uid",
         "relist finds another uid under the name",
     ],
 )
