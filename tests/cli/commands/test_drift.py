@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gitkruise.kube.client.discovery import CRDS
+from gitkruise.model.gitops.record import DriftRecord
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
-from tests.cli.calls import Caller
+from tests.cli.calls import Caller, Ended
 from tests.cli.commands.test_why import ask
 from tests.cli.live import applied, send
-from tests.cli.shop import Checkout, cloneset
+from tests.cli.shop import CHECKOUT, WEB, Checkout, cloneset, unit_record
 from tests.git.repos import make_origin, run_git
 
 TWO_UNITS = """\
@@ -140,3 +143,77 @@ def test_an_edit_may_ask_for_what_is_live(gk: Caller, checkout: Checkout, cluste
                     "--print", "--repo", str(checkout.folder))  # fmt: skip
     assert (ended.code, ended.err) == (0, "")
     assert "+    partition: 3" in ended.out
+
+
+DRIFTED = (
+    DriftRecord(key=WEB, field="spec.replicas", git="2", live="5", manager="kubectl-scale",
+                written="2026-09-21T14:13:00Z"),
+    DriftRecord(key=CHECKOUT, field="spec.paused", git="unset", live="true"),
+)  # fmt: skip
+
+
+@pytest.fixture
+def recorded(checkout: Checkout) -> Checkout:
+    checkout.commit("first", {"a.yaml": "# nothing\n"})
+    checkout.record("sandbox", replace(unit_record(), drift=DRIFTED))
+    return checkout
+
+
+FILTERS = [
+    ([], 2), (["deployment/web"], 1), (["web"], 1), (["-n", "shop"], 2),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "count"), FILTERS, ids=[" ".join(f[0]) or "all" for f in FILTERS]
+)
+def test_recorded_drift(gk: Caller, recorded: Checkout, words: list[str], count: int) -> None:
+    ended = gk("drift", *words, "-o", "json", cwd=recorded.folder)
+    assert (ended.code, len(ended.obj["items"])) == (int(count > 0), count)
+    text = gk("drift", *words, cwd=recorded.folder).out
+    assert "nothing differs" not in text
+    assert ("kubectl-scale" in text) == any(i["name"] == "web" for i in objects(ended))
+
+
+def test_no_recorded_drift_says_of_when_the_record_is(gk: Caller, checkout: Checkout) -> None:
+    checkout.commit("first", {"a.yaml": "# nothing\n"})
+    checkout.record("sandbox", unit_record())
+    ended = gk("drift", cwd=checkout.folder)
+    assert ended.code == 0
+    assert re.fullmatch(r"nothing differs from git in the record of \d+.* ago\n", ended.out)
+
+
+@pytest.mark.parametrize(
+    "words", [["cloneset/web"], ["-n", "other"], ["nope"], ["web", "-n", "other"]], ids=" ".join
+)
+def test_drift_of_nothing(gk: Caller, recorded: Checkout, words: list[str]) -> None:
+    ended = gk("drift", *words, cwd=recorded.folder)
+    assert (ended.code, ended.out, "GK7017" in ended.err) == (2, "", True)
+    assert "there are: Deployment shop/web, CloneSet shop/checkout" in ended.err
+
+
+def objects(ended: Ended) -> list[dict[str, str]]:
+    return [item["object"] for item in ended.obj["items"]]
+
+
+@pytest.mark.slow
+def test_live_drift_is_found_by_whose_hand_and_without_secrets(
+    gk: Caller, checkout: Checkout, cluster: Path
+) -> None:
+    secret = (
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\n"
+        "stringData: {password: hunter2}\n"
+    )
+    files = {"c.yaml": cloneset(name="drifting"), "s.yaml": secret}
+    checkout.commit("one", dict(files))
+    with applied(cluster, cloneset(name="drifting", replicas=3)):
+        ended = ask(gk, cluster, "drift", "-o", "json", "--repo", str(checkout.folder))
+    assert ended.code == 1
+    seen = {(i["object"]["name"], i["field"]): (i["git"], i["live"], i["manager"])
+            for i in ended.obj["items"]}  # fmt: skip
+    assert seen == {
+        ("drifting", "spec.replicas"): ("10", "3", "test"),
+        ("s", "(object)"): ("is there", "is gone", ""),
+    }
+    assert "hunter2" not in ended.out
