@@ -22,8 +22,9 @@ from gitkruise.planner.progress.builtin import min_ready_s
 from gitkruise.planner.progress.failing_pods import stuck_job
 from gitkruise.planner.report.redaction import covered
 from gitkruise.planner.report.summary import shown
-from gitkruise.planner.sync.annotations import COMMIT, ROLLOUT, annotation
+from gitkruise.planner.sync.annotations import COMMIT, ROLLOUT, UNIT_REF, annotation
 from gitkruise.planner.sync.hooks import JOB, over
+from gitkruise.printable import many
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.secret_names import concealed
 from gitkruise.wire.primitives.times import format_time
@@ -347,13 +348,15 @@ def unit_state(
     problems: Sequence[Finding],
     *,
     repeats: bool = False,
+    leaving: Sequence[Obj] = (),
 ) -> tuple[State, str]:
     """Return the state of the unit and the sentence that explains it.
 
     A crash outweighs everything, then a rejected commit. Other problems make the unit Stuck, or
     Unknown when the cluster does not answer; a repository that does not answer leaves the state of
     the live objects unchanged. What is applied `repeats` a try that the cluster refused, which is
-    one of `problems`: it is no news until it succeeds.
+    one of `problems`: it is no news until it succeeds. Objects that are `leaving` left git, and are
+    there until their deletion has ended.
     """
     crash = next((f for f in problems if f.concern is Concern.PROGRAM), None)
     if crash is not None:
@@ -372,9 +375,28 @@ def unit_state(
             state = State.STUCK
         return state, f"{problem.code}: {problem.message}"
     if state is State.DONE:
-        return state, f"{len(objects)} object{'s' if len(objects) != 1 else ''} as git asks"
+        done = f"{many(len(objects), 'object')} as git asks"
+        return (State.ROLLING, _deleting(leaving)) if leaving else (state, done)
     first = next(o for o in objects if o.state is state)
     return state, f"{first.key}: {first.message}" if first.message else str(first.key)
+
+
+def leaving_objects(desired: DesiredSet, seen: Observation, unit: str) -> tuple[Obj, ...]:
+    """Return the objects of a unit that git lacks and that are being deleted."""
+    gone = seen.live.keys() - desired.by_key().keys()
+    objects = (seen.live[key].obj for key in sorted(gone))
+    return tuple(
+        obj
+        for obj in objects
+        if obj["metadata"].get("deletionTimestamp") and annotation(obj, UNIT_REF) == unit
+    )
+
+
+def _deleting(leaving: Sequence[Obj]) -> str:
+    first = leaving[0]
+    held = ", ".join(first["metadata"].get("finalizers") or ())
+    more = f" and {many(len(leaving) - 1, 'more object')}" if len(leaving) > 1 else ""
+    return f"deleting {key_of(first)}{more}" + (f"; finalizers: {held}" if held else "")
 
 
 def _fresh(plan: SyncPlan | None) -> int:

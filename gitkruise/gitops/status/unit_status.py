@@ -15,6 +15,7 @@ from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.status.observer import (
     Observation,
     drift_records,
+    leaving_objects,
     object_records,
     of_commit,
     unit_state,
@@ -303,7 +304,10 @@ class Reporter:
         objects = object_records(built.desired, answer, drift)
         troubles = (*self._contained(), *refused, *blocked, *self._sourceless(), *self._problems)
         repeats = any(f.is_error and f.concern is Concern.CLUSTER for f in self._problems)
-        state, message = unit_state(objects, plan, self._rejection(), troubles, repeats=repeats)
+        leaving = leaving_objects(built.desired, seen, self.unit.id)
+        state, message = unit_state(
+            objects, plan, self._rejection(), troubles, repeats=repeats, leaving=leaving
+        )
         waits = self._awaits or (plan.waits if plan is not None else "")
         if suspended and due.pending and not waits:
             waits = f"the end of its suspension{suspension_details(self.unit)}"

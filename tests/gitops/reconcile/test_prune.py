@@ -293,7 +293,10 @@ def test_what_waits_for_a_finalizer_is_told_after_the_timeout(staged: MakeStage)
             stage.meddle(body, manager="backup-operator")
             await stage.push(KEEP)
             await stage.rest(110)
-            assert (stage.state, code(stage)) == ("Done", "")
+            assert (stage.state, code(stage)) == ("Rolling", "")
+            assert stage.record.message == (
+                "deleting ConfigMap shop/extra-0; finalizers: example.com/backup"
+            )
             await stage.rest(15)
             assert (stage.state, code(stage)) == ("Stuck", "GK2306")
             assert "example.com/backup" in stage.record.message
