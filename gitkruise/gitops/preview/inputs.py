@@ -28,7 +28,6 @@ from gitkruise.gitops.build.release import about_templates, known_values, releas
 from gitkruise.gitops.build.validate import check_documents
 from gitkruise.gitops.charts.cache import kept_chart, wanted_of
 from gitkruise.gitops.config.loader import make_config
-from gitkruise.gitops.reconcile.commit_validation import EMPTIED
 from gitkruise.gitops.reconcile.drift_correction import ignore_rules
 from gitkruise.model.gitops.change import Desired, IgnoreRule
 from gitkruise.model.gitops.config import (
@@ -44,6 +43,7 @@ from gitkruise.model.gitops.config import (
 from gitkruise.model.gitops.document import Document, GitCommit
 from gitkruise.model.gitops.record import BaseRecord
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.sync.prune import EMPTIED
 from gitkruise.printable import shown
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey

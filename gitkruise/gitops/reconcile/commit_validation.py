@@ -39,7 +39,7 @@ from gitkruise.model.workloads.pod import POD
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.sync.autoscale import scalable
 from gitkruise.planner.sync.hooks import JOB
-from gitkruise.planner.sync.prune import awaited_approval
+from gitkruise.planner.sync.prune import EMPTIED, awaited_approval
 from gitkruise.wire.primitives.names import GroupKind, ObjectKey
 
 
@@ -233,10 +233,3 @@ def _pod_places(keys: Iterable[ObjectKey]) -> Mapping[str, frozenset[GroupKind]]
     if "" in found:  # followed whole
         found = {"": {gk for kinds in found.values() for gk in kinds}}
     return {place: frozenset(kinds) for place, kinds in found.items()}
-
-
-EMPTIED = Finding(
-    code="GK2301",
-    message="this commit leaves nothing in the unit",
-    notes=(("next", "if that is meant, set prune.allowEmpty: true on the unit"),),
-)

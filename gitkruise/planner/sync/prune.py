@@ -37,6 +37,11 @@ HOLDS_DATA: Final = frozenset(
         GroupKind("", "PersistentVolumeClaim"),
     }
 )
+EMPTIED: Final = Finding(
+    code="GK2301",
+    message="this commit leaves nothing in the unit",
+    notes=(("next", "if that is meant, set prune.allowEmpty: true on the unit"),),
+)
 _SMALL: Final = 3  # up to this many deletes the percentage does not count
 
 
