@@ -86,8 +86,14 @@ class PlanSide:
 
     def unit_among(self, key: ObjectKey, names: Collection[str]) -> Unit | None:
         """Return the one of some units that contains an object, None if none does."""
-        found = self.shared.get(key) or (self.units[key].id,)
-        return next((self.everyone[name] for name in found if name in names), None)
+        return next((self.everyone[name] for name in self._containing(key) if name in names), None)
+
+    def filled(self) -> frozenset[str]:
+        """Return the units that contain an object."""
+        return frozenset(name for key in self.units for name in self._containing(key))
+
+    def _containing(self, key: ObjectKey) -> tuple[str, ...]:
+        return self.shared.get(key) or (self.units[key].id,)
 
 
 def whole_repository() -> Config:
@@ -304,9 +310,8 @@ def as_taken(before: PlanSide, after: PlanSide) -> PlanSide:
     """Return `after` as a cluster takes it: units that reject the commit, or that it would empty,
     keep what `before` has of them. Those are its `rejected`; its findings are warnings."""
     rejected = dict(after.rejected)
-    for name, unit in after.everyone.items():
-        emptied = not after.of_units([name]) and before.of_units([name])
-        if emptied and not unit.spec.prune.allow_empty:
+    for name in sorted((before.filled() - after.filled()) & after.everyone.keys()):
+        if not after.everyone[name].spec.prune.allow_empty:
             rejected.setdefault(name, (EMPTIED,))
     taking = after.everyone.keys() - rejected.keys()
     taken, kept = after.of_units(taking), before.of_units(rejected)
