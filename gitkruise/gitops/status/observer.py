@@ -24,6 +24,7 @@ from gitkruise.planner.report.redaction import covered
 from gitkruise.planner.report.summary import shown
 from gitkruise.planner.sync.annotations import COMMIT, ROLLOUT, UNIT_REF, annotation
 from gitkruise.planner.sync.hooks import JOB, over
+from gitkruise.planner.sync.prune import ending
 from gitkruise.printable import many
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.secret_names import concealed
@@ -383,13 +384,8 @@ def unit_state(
 
 def leaving_objects(desired: DesiredSet, seen: Observation, unit: str) -> tuple[Obj, ...]:
     """Return the objects of a unit that git lacks and that are being deleted."""
-    gone = seen.live.keys() - desired.by_key().keys()
-    objects = (seen.live[key].obj for key in sorted(gone))
-    return tuple(
-        obj
-        for obj in objects
-        if obj["metadata"].get("deletionTimestamp") and annotation(obj, UNIT_REF) == unit
-    )
+    objects = (seen.live[key].obj for key in ending(seen.live, desired.by_key()))
+    return tuple(obj for obj in objects if annotation(obj, UNIT_REF) == unit)
 
 
 def _deleting(leaving: Sequence[Obj]) -> str:

@@ -93,8 +93,10 @@ async def open_status_sinks(
         ref = git.notes.format(cluster=cluster)
         notes = Notes(repository, ref, identity=identity, sleep=time.sleep)
         coalesce = duration(git.coalesce)
-        own = (name, writing[name], renewal) if name in writing else None
-        keys = _Keys(*(own or (f"{source.namespace}/{source.name}", source, sources)), signing)
+        if name in writing:
+            keys = _Keys(name, writing[name], renewal, signing)
+        else:
+            keys = _Keys(f"{source.namespace}/{source.name}", source, sources, signing)
         written[name] = Writer(repository, identity, keys.renew)
         outboxes[name] = Outbox(
             branches[name], notes, clock, coalesce=coalesce, renew=keys.renew, detail=git.detail,

@@ -182,6 +182,12 @@ def prune_hash(s: SyncSnapshot, keys: Iterable[ObjectKey]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 
+def ending(live: Mapping[ObjectKey, Live], wanted: Iterable[ObjectKey]) -> list[ObjectKey]:
+    """Return the objects of `live` that git lacks and that are being deleted, in order."""
+    gone = sorted(live.keys() - set(wanted))
+    return [key for key in gone if live[key].obj["metadata"].get("deletionTimestamp")]
+
+
 def lingering(
     live: Mapping[ObjectKey, Live], wanted: Iterable[ObjectKey], now: datetime, limit: timedelta
 ) -> tuple[Finding | None, datetime | None]:
@@ -191,7 +197,7 @@ def lingering(
     """
     ends = {
         key: since + limit
-        for key in sorted(live.keys() - set(wanted))
+        for key in ending(live, wanted)
         if (since := parse_time(live[key].obj["metadata"].get("deletionTimestamp")))
     }
     late = [key for key, end in ends.items() if end <= now]
