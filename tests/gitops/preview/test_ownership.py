@@ -13,12 +13,13 @@ from gitkruise.gitops.preview.inputs import as_taken, read_side
 from gitkruise.gitops.preview.preview import Preview, live_preview, offline_preview
 from gitkruise.gitops.preview.report import report_of
 from gitkruise.model.gitops.change import ChangeKind
+from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.report import PlanReport
 from gitkruise.model.workloads.feature_gates import Gates
 from tests.gitops.programs import SOURCE, options, unit
 from tests.gitops.reconcile.test_hooks import job
-from tests.gitops.stage import MakeStage, config_map, documents
+from tests.gitops.stage import MakeStage, Stage, config_map, documents
 
 ONE, TWO = config_map("one", a="b"), config_map("two", a="b")
 THING, OTHER = config_map("thing", a="old"), config_map("thing", a="new")
@@ -152,6 +153,14 @@ def test_a_plan_names_the_hooks_that_run_again(staged: MakeStage, tmp_path: Path
     assert not any("hook" in span.text for span in report.blast)
 
 
+async def planned(stage: Stage, config: Config, old: str, new: str) -> Preview:
+    """Plan a commit from the live objects."""
+    catalog = stage.world.catalog
+    base, target = (read_side(stage.repository, c, config, catalog, GATES) for c in (old, new))
+    now = stage.clock.now()
+    return await live_preview(base, target, catalog, GATES, transport=stage.wire, now=now)
+
+
 @pytest.mark.slow
 def test_what_its_unit_does_not_own_is_not_deleted(staged: MakeStage, tmp_path: Path) -> None:
     """The controller deletes by the mark, so that the plan does."""
@@ -167,12 +176,7 @@ def test_what_its_unit_does_not_own_is_not_deleted(staged: MakeStage, tmp_path: 
         stage.meddle({**THING, "metadata": meta})
         new = stage.origin.commit({"one/a.yaml": documents(ONE)})
         program = options(stage, tmp_path, text)
-        catalog = stage.world.catalog
-        base, target = (
-            read_side(stage.repository, c, program.config, catalog, GATES) for c in (old, new)
-        )
-        now = stage.clock.now()
-        preview = await live_preview(base, target, catalog, GATES, transport=stage.wire, now=now)
+        preview = await planned(stage, program.config, old, new)
         assert kind_of(preview) == "unchanged"
         async with controller(program, stage.wire, stage.clock):
             await stage.rest(60)
@@ -194,12 +198,7 @@ def test_what_two_units_gave_up_is_deleted_by_its_owner(staged: MakeStage, tmp_p
         assert stage.get("ConfigMap", "thing")["metadata"]["annotations"][REF] == "shop/one"
         new = stage.origin.commit({"one/a.yaml": documents(ONE), "two/a.yaml": documents(TWO)})
         program = options(stage, tmp_path, text)
-        catalog = stage.world.catalog
-        base, target = (
-            read_side(stage.repository, c, program.config, catalog, GATES) for c in (old, new)
-        )
-        now = stage.clock.now()
-        preview = await live_preview(base, target, catalog, GATES, transport=stage.wire, now=now)
+        preview = await planned(stage, program.config, old, new)
         assert kind_of(preview) == "prune"
         async with controller(program, stage.wire, stage.clock):
             await stage.rest(60)

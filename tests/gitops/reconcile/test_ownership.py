@@ -253,22 +253,20 @@ def test_the_owner_of_a_unit_that_is_unknown_is_named_with_the_way_on(staged: Ma
 
 def release(stage: Stage) -> None:
     """Run `kubectl label … gitkruise.io/unit-`."""
-    kind = stage.world.catalog.by_kind("apps.kruise.io", "v1beta1", "CloneSet")
-    assert kind is not None
     gone = {"op": "remove", "path": "/metadata/labels/gitkruise.io~1unit"}
-    request = ApiRequest(
-        verb="patch", resource=kind.ref, namespace=SPACE, name="web", body=[gone],
-        content_type=JSON_PATCH,
-    )  # fmt: skip
-    stage.world.handle(request, stage.clock.now())
-    stage.cluster.publish()
+    ask_about_web(stage, "patch", body=[gone], content_type=JSON_PATCH)
 
 
 def delete(stage: Stage) -> None:
     """Run `kubectl delete`."""
+    ask_about_web(stage, "delete")
+
+
+def ask_about_web(stage: Stage, verb: str, **more: Any) -> None:
+    """Send a request about the CloneSet, as a user does."""
     kind = stage.world.catalog.by_kind("apps.kruise.io", "v1beta1", "CloneSet")
     assert kind is not None
-    request = ApiRequest(verb="delete", resource=kind.ref, namespace=SPACE, name="web")
+    request = ApiRequest(verb=verb, resource=kind.ref, namespace=SPACE, name="web", **more)
     stage.world.handle(request, stage.clock.now())
     stage.cluster.publish()
 
