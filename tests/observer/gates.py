@@ -72,10 +72,11 @@ class GatedPlayer(Player):
             self.copy.web["volumeClaimTemplates"] = [_CLAIM]
             self.copies = [self.copy.duplicate()]
         self.refused = False  # the source refuses what its ref names
-        self.planned: tuple[Plan, Seen, Mapping[Named, Obj]] = (
+        self.planned: tuple[Plan, Seen, Mapping[Named, Obj], bool] = (
             Plan(refused=True),
             Seen(objects={}, pods={}),
             {},
+            True,
         )
 
     async def _script(self, steps: int) -> None:
@@ -127,7 +128,8 @@ class GatedPlayer(Player):
         """Open the gate; what waits is applied as a plan says it."""
         self.story.append("open")
         plan = read_plan(self.program.say("plan", "--context", "test", "-o", "json"))
-        self.planned = plan, look(self.program.objects), self._all()
+        refused = self._refused(self.git.parent("refs/heads/main"), "refs/heads/main")
+        self.planned = plan, look(self.program.objects), self._all(), refused
         self.is_open = True
         self.left.insert(0, "opened")
         if self.gate == "suspension":
@@ -142,11 +144,10 @@ class GatedPlayer(Player):
             await self._rest()
 
     async def _opened(self) -> None:
-        plan, before, asked = self.planned
-        refused = any(unit.newest is None for unit in self.expected.values())
+        plan, before, asked, refused = self.planned
         if plan.refused != refused:
             self.lies.append(f"plan refused is {plan.refused}, rejected is {refused}: {plan.text}")
-        if not refused:
+        if plan.made:
             after = look(self.program.objects)
             changed = rewritten(asked, self._all())
             late = frozenset(after.objects.keys() - self._all().keys())

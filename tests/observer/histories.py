@@ -268,11 +268,12 @@ class Player:
         plan = read_plan(
             self.program.say("plan", f"main..{BRANCH}", "--context", "test", "-o", "json")
         )
+        refused = self._refused(self.git.commit("refs/heads/main"), f"refs/heads/{BRANCH}")
         self._merge()
         self._too_early()
         after = await self._rest()
         if not self.lies:
-            self._compare(plan, before, after, rewritten(asked, self._all()))
+            self._compare(plan, before, after, rewritten(asked, self._all()), refused=refused)
 
     async def _seize(self) -> None:
         """A start finds an object in a unit while its owner is rejected."""
@@ -375,8 +376,8 @@ class Player:
         return frozenset()
 
     def _kept_by_others(self, name: str, undecided: frozenset[str]) -> frozenset[Named]:
-        """Return objects that a unit claims while another, undecided one still owns them."""
-        others = [other for other in UNITS if other != name and other in undecided]
+        """Return objects that two units claim, one of them undecided, and that the other owns."""
+        others = [other for other in UNITS if other != name and {name, other} & undecided]
         return frozenset(
             found
             for other in others
@@ -392,11 +393,39 @@ class Player:
         """Return everything that the newest good commits want."""
         return {name: obj for objects in self.good.values() for name, obj in objects.items()}
 
-    def _compare(self, plan: Plan, before: Seen, after: Seen, rewritten: frozenset[Named]) -> None:
-        refused = any(unit.newest is None for unit in self.expected.values())
+    def _refused(self, old: str, new: str) -> bool:
+        """Return whether a unit begins to reject a commit that follows `old`, or all reject it."""
+        after = self.git.commit(new)
+        nobody = all(self.git.wanted(after, name) is None for name in UNITS)
+        return nobody or bool(self._rejecting(old, new))
+
+    def _rejecting(self, old: str, new: str) -> list[str]:
+        """Return the units that a commit breaks, or breaks in another way than `old` ("": none)."""
+        after = self.git.commit(new)
+        files = [self.git.files(commit) if commit else {} for commit in (old, after)]
+        return [
+            f"shop/{name}"
+            for name in UNITS
+            if self.git.wanted(after, name) is None
+            and len({found.get(f"{name}/more.yaml") for found in files}) > 1
+        ]
+
+    def _compare(
+        self,
+        plan: Plan,
+        before: Seen,
+        after: Seen,
+        rewritten: frozenset[Named],
+        *,
+        refused: bool,
+    ) -> None:
+        """Compare a plan of the units that take a commit with what happened.
+
+        `refused`: a unit begins to reject it, or all reject it.
+        """
         if plan.refused != refused:
             self.lies.append(f"plan refused is {plan.refused}, rejected is {refused}: {plan.text}")
-        if refused:
+        if not plan.made:
             return
         late = frozenset(after.objects.keys() - self._all().keys())  # of a unit that is stuck
         self.lies += object_lies(plan, before, after, rewritten=rewritten, late=late)

@@ -16,7 +16,8 @@ _PODS: Final = ("inPlace", "recreated", "rolled", "added", "removed", "gone", "u
 
 
 class Plan(NamedTuple):
-    """A plan as the command line prints it in JSON; `refused` when there is none."""
+    """A plan as the command line prints it in JSON; `refused` when a unit begins to reject
+    it, or all reject it."""
 
     refused: bool
     created: frozenset[Named] = frozenset()
@@ -24,21 +25,22 @@ class Plan(NamedTuple):
     deleted: frozenset[Named] = frozenset()
     pods: Mapping[str, int] = {}
     text: str = ""
+    made: bool = True  # a unit takes it
 
 
 def read_plan(said: tuple[int, str, str]) -> Plan:
     """Return the plan that a command line answered with."""
     code, out, err = said
-    if code == 3:
-        return Plan(refused=True, text=err)
-    assert code == 0, f"plan: exit {code}: {err}"
+    assert code in {0, 3}, f"plan: exit {code}: {err}"
     told = json.loads(out)
+    if "changes" not in told:
+        return Plan(refused=True, made=False, text=out)
     by_word: dict[str, set[Named]] = {"create": set(), "configure": set(), "prune": set()}
     for one in told["changes"]:
         if not one["stays"]:
             by_word[one["change"]].add(Named(one["kind"], one["name"]))
     return Plan(
-        refused=False,
+        refused=code != 0,
         created=frozenset(by_word["create"]),
         changed=frozenset(by_word["configure"]),
         deleted=frozenset(by_word["prune"]),

@@ -47,6 +47,12 @@ class Git:
         """Return the commit that a ref names now."""
         return self._read(ref, "commit")[0]
 
+    def parent(self, ref: str) -> str:
+        """Return the first parent of the commit that a ref names, "" for a first commit."""
+        head = self._read(ref, "commit")[1].partition(b"\n\n")[0].decode()
+        found = (line.partition(" ") for line in head.splitlines())
+        return next((value for key, _, value in found if key == "parent"), "")
+
     def files(self, commit: str) -> Mapping[str, bytes]:
         """Return all files of a commit."""
         if commit not in self._files:

@@ -26,10 +26,10 @@ from gitkruise.gitops.preview.inputs import (
     config_at,
     name_in_config,
     read_side,
-    taken_by,
     units_by_branch,
 )
 from gitkruise.gitops.preview.preview import Preview, live_preview, offline_preview
+from gitkruise.gitops.preview.rejection import taken_by
 from gitkruise.gitops.preview.report import report_of
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.feature_gates import Gates

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gitkruise.errors import Finding, InvalidManifests
 from gitkruise.git.repository.merge import merged
 from gitkruise.gitops.preview.inputs import (
     PlanSide,
@@ -15,6 +13,7 @@ from gitkruise.gitops.preview.inputs import (
     read_base,
     read_side,
 )
+from gitkruise.gitops.preview.rejection import taken_by_some
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.printable import visible
 
@@ -117,25 +116,10 @@ def read_sides(
 ) -> tuple[PlanSide | None, PlanSide]:
     """Read both ends of a plan, ids of commits; the first is "" for none.
 
-    Raises InvalidManifests when the second is invalid.
+    The plan is of the units that take the second, the errors of the others are among its findings.
+    Raises InvalidManifests when each unit rejects it.
     """
     old, new = ends
     target = read_side(repository, new, config, catalog, gates)
-    errors = [f for f in target.findings if f.is_error]
-    if errors:
-        raise InvalidManifests(*map(_unplanned, errors))
-    return read_base(repository, old, given, config, catalog, gates) if old else None, target
-
-
-def _unplanned(finding: Finding) -> Finding:
-    """Add the notes `unchanged` and `next` where the finding lacks them."""
-    labels = dict(finding.notes)
-    notes = list(finding.notes)
-    if "unchanged" not in labels:
-        end = next((i for i, (label, _) in enumerate(notes) if label == "next"), len(notes))
-        notes.insert(end, ("unchanged", "nothing was planned, and a plan applies nothing"))
-    if "next" not in labels and finding.places:
-        from gitkruise.gitops.build.builder import next_step  # noqa: PLC0415  imports asyncio
-
-        notes.append(("next", next_step(finding)))
-    return replace(finding, notes=tuple(notes))
+    base = read_base(repository, old, given, config, catalog, gates) if old else None
+    return base, taken_by_some(base, target)

@@ -37,8 +37,9 @@ from gitkruise.gitops.images.references import references_to
 from gitkruise.gitops.images.survey import ImageState
 from gitkruise.gitops.images.tags import SeenTags
 from gitkruise.gitops.preview.changes import changes_between
-from gitkruise.gitops.preview.inputs import PlanSide, read_side, taken_by
+from gitkruise.gitops.preview.inputs import PlanSide, read_side
 from gitkruise.gitops.preview.preview import Preview, live_preview
+from gitkruise.gitops.preview.rejection import taken_by
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import Config, Unit
 from gitkruise.model.gitops.document import GitCommit

@@ -18,7 +18,8 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.untrusted import PagePart, PageRequest, Workers
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.preview.cluster_facts import ClusterFacts, cluster_facts
-from gitkruise.gitops.preview.inputs import as_taken, followers
+from gitkruise.gitops.preview.inputs import followers
+from gitkruise.gitops.preview.rejection import as_taken
 from gitkruise.gitops.preview.render_markdown import fenced
 from gitkruise.gitops.workers import frames
 from gitkruise.gitops.workers.pool import InProcess

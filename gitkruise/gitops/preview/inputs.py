@@ -28,6 +28,7 @@ from gitkruise.gitops.build.release import about_templates, known_values, releas
 from gitkruise.gitops.build.validate import check_documents
 from gitkruise.gitops.charts.cache import kept_chart, wanted_of
 from gitkruise.gitops.config.loader import make_config
+from gitkruise.gitops.preview.rejection import as_taken, refuses_to_be_empty
 from gitkruise.gitops.reconcile.drift_correction import ignore_rules
 from gitkruise.model.gitops.change import Desired, IgnoreRule
 from gitkruise.model.gitops.config import (
@@ -43,7 +44,7 @@ from gitkruise.model.gitops.config import (
 from gitkruise.model.gitops.document import Document, GitCommit
 from gitkruise.model.gitops.record import BaseRecord
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.planner.sync.prune import EMPTIED
+from gitkruise.planner.sync.prune import leaves_nothing
 from gitkruise.printable import shown
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
@@ -298,53 +299,15 @@ def base_of(
 ) -> PlanSide:
     """Return `side` as a cluster that follows it has it, with a warning for each difference.
 
-    A unit at which the commit is invalid rejects it: the unit's last valid commit stays live.
+    A unit at which the commit is invalid, or that it empties, rejects it: the unit's last valid
+    commit stays live.
     """
-    if not _errors(side.findings):
+    empty = (unit for name, unit in side.everyone.items() if name not in side.filled())
+    if not (_errors(side.findings) or any(map(refuses_to_be_empty, empty))):
         return side
     read = live_units(repository, side.commit.id, config, catalog, gates)
-    return replace(base_side(side.commit, config, read), rejected=side.rejected)
-
-
-def as_taken(before: PlanSide, after: PlanSide) -> PlanSide:
-    """Return `after` as a cluster takes it: units that reject the commit, or that it would empty,
-    keep what `before` has of them. Those are its `rejected`; its findings are warnings."""
-    rejected = dict(after.rejected)
-    for name in sorted((before.filled() - after.filled()) & after.everyone.keys()):
-        if not after.everyone[name].spec.prune.allow_empty:
-            rejected.setdefault(name, (EMPTIED,))
-    taking = after.everyone.keys() - rejected.keys()
-    taken, kept = after.of_units(taking), before.of_units(rejected)
-    units = {d.key: before.unit_among(d.key, rejected) for d in kept}
-    units |= {d.key: after.unit_among(d.key, taking) for d in taken}
-    return replace(
-        after,
-        objects=(*kept, *taken),
-        findings=tuple(f for f in after.findings if not f.is_error),
-        ignore={**before.ignore, **after.ignore},
-        units={key: unit for key, unit in units.items() if unit is not None},
-        rejected=rejected,
-    )
-
-
-def rejecting(before: PlanSide | None, taken: PlanSide) -> tuple[str, ...]:
-    """Return the units that reject a commit for another reason than the one before it, in order."""
-    known = before.rejected if before is not None else {}
-    wrong = taken.rejected.items()
-    return tuple(sorted(name for name, errors in wrong if errors != known.get(name, ())))
-
-
-def taken_by(unit: Unit, before: PlanSide, after: PlanSide) -> PlanSide:
-    """Return `after`, a commit for `unit`, `as_taken`: a unit that is broken already hinders no
-    other.
-
-    Raises InvalidManifests where the unit rejects it, or another one that does not reject `before`.
-    """
-    taken = as_taken(before, after)
-    names = {unit.id, *rejecting(before, taken)} & taken.rejected.keys()
-    if errors := [f for name in sorted(names) for f in taken.rejected[name]]:
-        raise InvalidManifests(*errors)
-    return taken
+    base = base_side(side.commit, config, read)
+    return replace(base, rejected=as_taken(base, side).rejected)
 
 
 def live_units(
@@ -354,13 +317,17 @@ def live_units(
     it."""
     here = repository.commit(commit)
     for name, objects, wrong, bases in read_units(repository, commit, config, catalog, gates):
-        errors = _errors(wrong)
+        unit = config.units[name]
+        emptied = not objects and refuses_to_be_empty(unit)
+        errors = _errors(wrong) or [leaves_nothing(name)] * emptied
         if not errors:
             yield name, objects, (), bases
             continue
-        unit = config.units[name]
         alone = Config(config.sources, {name: unit}, {})
         valid = _last_valid(repository, here, alone, catalog, gates)
+        if valid is None and errors == [leaves_nothing(name)]:
+            yield name, objects, (), bases  # it never had an object
+            continue
         start = f"{valid.commit.short}, the last valid one" if valid else "nothing"
         unknown = wanted_of(unit) is not None and kept_chart(unit) is None
         verb = "has a chart that was not fetched at" if unknown else "rejects"
@@ -378,7 +345,7 @@ def base_side(commit: GitCommit, config: Config, read: Iterable[UnitRead]) -> Pl
 def _last_valid(
     repository: Repository, commit: GitCommit, config: Config, catalog: Catalog, gates: Gates
 ) -> PlanSide | None:
-    """The newest first parent at which the one unit of `config` has no error."""
+    """The newest first parent that the one unit of `config` takes."""
     (unit,) = config.units.values()
     for _ in range(_LOOK_BACK):
         if not commit.parents:
@@ -386,7 +353,8 @@ def _last_valid(
         commit = repository.commit(commit.parents[0])
         if repository.find(commit.id, unit.spec.path) is not None:
             side = read_side(repository, commit.id, config, catalog, gates)
-            if not _errors(side.findings):
+            filled = bool(side.objects) or not refuses_to_be_empty(unit)
+            if filled and not _errors(side.findings):
                 return side
     return None
 

@@ -41,7 +41,8 @@ def owned_changes(
     live: Mapping[ObjectKey, Obj],
     now: datetime,
 ) -> OwnedChanges:
-    """Return `changes` without those of objects that another unit owns.
+    """Return `changes` without those of objects that another unit owns, or a unit that rejects the
+    target: that one may not have taken its last valid commit either.
 
     `live` is empty offline: then only what two units of the target contain is known.
     """
@@ -49,33 +50,36 @@ def owned_changes(
     found: dict[ObjectKey, Finding] = {}
     for d in target.objects:
         unit, obj = target.units.get(d.key), live.get(d.key)
-        if unit is None or d.key in found:
+        if unit is None or d.key in found or unit.id in target.rejected:
             continue
         named = units.get(annotation(obj, UNIT_REF)) if obj is not None else None
         wants = named is not None and named.id in target.shared.get(d.key, ())
-        owner = _owner(named, unit, now, wants=wants) if named is not None else None
+        owner = _owner(named, unit, now, target, wants=wants) if named is not None else None
         own = obj is not None and annotation(obj, UNIT_REF) == unit.id
         label = mark_of(obj) if obj is not None and own else _NOBODY
         verdict = standing(obj, label, claimed=d.key in target.shared, owner=owner)
         if verdict is not Standing.FREE:
             said = conflict(d, obj, verdict, label, owner, planned=True)
             found[d.key] = replace(said, severity=Severity.WARNING)
+    kept = {key for key, unit in target.units.items() if unit.id in target.rejected}
     made = tuple(
         replace(c, kind=ChangeKind.UNCHANGED, fields=(), drift=False, pending=False)
-        if c.key in found or _of_others(c, base, target, live)
+        if c.key in found or c.key in kept or _of_others(c, base, target, live)
         else c
         for c in changes
     )
     return OwnedChanges(changes=made, findings=tuple(found.values()), withheld=frozenset(found))
 
 
-def _owner(owner: Unit, unit: Unit, now: datetime, *, wants: bool) -> Owner:
+def _owner(owner: Unit, unit: Unit, now: datetime, target: PlanSide, *, wants: bool) -> Owner:
     """Return the owner of a live object as it is once it has read the commit that `unit` reads."""
     if source_of(owner) != source_of(unit):
         why, ends = "whose repository this plan does not read", "plan there what it contains"
     elif owner.spec.suspended(now) is not None:
         why = "which is suspended"
         ends = f"gitkruise resume unit/{owner.name} -n {owner.namespace}"
+    elif owner.id in target.rejected:
+        why, ends = "which rejects this commit", f"correct what unit {owner.id} rejects"
     else:
         why = ends = ""
     return Owner(unit=owner.id, wants=wants, unsettled=why, next=ends)

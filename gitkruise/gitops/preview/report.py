@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from gitkruise.gitops.charts.cache import kept_chart
 from gitkruise.gitops.config.dependencies import suspension_details
+from gitkruise.gitops.config.fingerprints import source_of
 from gitkruise.gitops.preview.ownership import moves
 from gitkruise.gitops.reconcile.pruner import prune_rules
 from gitkruise.kube.system.wall_clock import wall_time
@@ -16,16 +17,18 @@ from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.planner.report.report import Heading, plan_report
 from gitkruise.planner.sync.hooks import POST, PRE
 from gitkruise.planner.sync.prune import guard
-from gitkruise.printable import many
+from gitkruise.printable import listing, many
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 
 if TYPE_CHECKING:
     from gitkruise.gitops.preview.inputs import PlanSide
     from gitkruise.gitops.preview.preview import Preview
+    from gitkruise.model.gitops.config import Unit
     from gitkruise.model.gitops.report import PlanReport
 
 # Key of the fingerprints of secrets. It never leaves the process: readers cannot try out values.
 SECRET_KEY: Final = secrets.token_bytes(32)
+_NAMED: Final = 3  # units that reject a commit
 _APPROVED: Final = {
     "always": "waits for approval of each commit",
     "risky": "waits for approval if the commit is risky",
@@ -112,10 +115,10 @@ def _guarded(
             gone.setdefault(units[c.key].id, {})[c.key] = c.before
     said, staying = list[str](), set[ObjectKey]()
     for name, objects in sorted(gone.items()):
-        wanted = {key for key, unit in target.units.items() if unit.id == name}
-        known = wanted | {key for key, unit in units.items() if unit.id == name}
+        sides = (target.units, units)
+        known = {key for side in sides for key, unit in side.items() if unit.id == name}
         rules = prune_rules(units[next(iter(objects))])
-        verdict = guard(objects, rules, total=len(known), emptied=not wanted)
+        verdict = guard(objects, rules, total=len(known))
         if verdict.never:
             staying |= objects.keys()
             new = objects.keys() - left.keys()
@@ -128,8 +131,16 @@ def _guarded(
         if verdict.too_many:
             part = f"{len(verdict.free)} of {len(known)} objects of unit {name}"
             said.append(f"{part} WAIT FOR APPROVAL, limit {verdict.limit}")
+        if verdict.free and (waiting := _undecided(units[next(iter(objects))], target)):
+            said.append(f"deletions of unit {name} WAIT until a commit suits {waiting} as well")
     kept_ones = [replace(c, kind=ChangeKind.UNCHANGED) if c.key in staying else c for c in changes]
     return kept_ones, tuple(said)
+
+
+def _undecided(unit: Unit, target: PlanSide) -> str:
+    """Return the units that reject the commit and might contain what leaves `unit`."""
+    names = (n for n in target.rejected if source_of(target.everyone[n]) == source_of(unit))
+    return listing(sorted(names), _NAMED)
 
 
 def _charts(base: PlanSide | None, target: PlanSide) -> Iterator[str]:

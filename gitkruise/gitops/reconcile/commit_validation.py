@@ -39,7 +39,7 @@ from gitkruise.model.workloads.pod import POD
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.sync.autoscale import scalable
 from gitkruise.planner.sync.hooks import JOB
-from gitkruise.planner.sync.prune import EMPTIED, awaited_approval
+from gitkruise.planner.sync.prune import awaited_approval, leaves_nothing
 from gitkruise.wire.primitives.names import GroupKind, ObjectKey
 
 
@@ -82,7 +82,8 @@ class CommitValidator:
         if built.desired is None or (before and built.desired is before.desired):
             return built
         if not (built.desired.objects or known) and await self._would_empty(built.desired, last):
-            return replace(built, desired=None, findings=(*built.findings, EMPTIED))
+            told = (*built.findings, leaves_nothing(self._unit.id))
+            return replace(built, desired=None, findings=told)
         if not known and (blocker := await self._blocked_by(built.desired, last)):
             return replace(built, desired=None, blocked_by=blocker)
         findings, replaced = await self._preflight(built.desired, built.causal)

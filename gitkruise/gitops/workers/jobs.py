@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from gitkruise.errors import Finding, InvalidManifests
+from gitkruise.errors import Finding
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.untrusted import PageRequest
 from gitkruise.gitops.workers import frames
@@ -54,13 +54,12 @@ def plan_text(
 ) -> frames.PlanText:  # fmt: skip
     """Plan a pull request from its base ("" for none) to its head, from the live objects; without
     facts of the cluster, which no stranger sees, from git alone. Raises SourceFailed."""
-    from gitkruise.gitops.preview.inputs import as_taken, rejecting  # noqa: PLC0415  seldom needed
+    from gitkruise.gitops.preview.rejection import as_taken, rejecting  # noqa: PLC0415  seldom needed
     from gitkruise.gitops.preview.render_markdown import plan_markdown  # noqa: PLC0415  as above
     from gitkruise.planner.report.report_text import summary  # noqa: PLC0415  as above
 
     before, after = _sides(repository, config, catalog, gates, base=base, head=head)
-    if before is not None:
-        after = as_taken(before, after)
+    after = as_taken(before, after)
     errors = [e for found in after.rejected.values() for e in found]
     if after.rejected.keys() == after.everyone.keys():
         return frames.PlanText(findings=tuple(errors))
@@ -85,9 +84,10 @@ def page(
 
     A diff is of manifests, by git alone. Raises SourceFailed, InvalidManifests.
     """
+    from gitkruise.gitops.preview.rejection import taken_by_some  # noqa: PLC0415  seldom needed
+
     before, after = _sides(repository, config, catalog, gates, base=asked.base, head=asked.head)
-    if wrong := errors_of(after.findings):
-        raise InvalidManifests(*wrong)
+    after = taken_by_some(before, after)
     if not asked.part.diff:
         found = _foreseen(before, after, catalog, gates, asked.facts)
         return page_of(found.report(asked.facts, asked.part.shown))

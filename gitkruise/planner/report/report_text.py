@@ -36,7 +36,7 @@ def _the_planned(report: PlanReport) -> str:
 
 def nothing(report: PlanReport) -> str:
     """Return the reason of a plan without changes: what git changed may be live already."""
-    if report.cluster and report.findings:
+    if any(f.is_error for f in report.findings) or (report.cluster and report.findings):
         return "no effect on the cluster"
     if report.cluster:
         return f"no effect on the cluster: it has what {_the_planned(report)} asks for"

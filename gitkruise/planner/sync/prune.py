@@ -37,11 +37,6 @@ HOLDS_DATA: Final = frozenset(
         GroupKind("", "PersistentVolumeClaim"),
     }
 )
-EMPTIED: Final = Finding(
-    code="GK2301",
-    message="this commit leaves nothing in the unit",
-    notes=(("next", "if that is meant, set prune.allowEmpty: true on the unit"),),
-)
 _SMALL: Final = 3  # up to this many deletes the percentage does not count
 
 
@@ -72,12 +67,21 @@ class Guarded:
     too_many: bool = False
 
 
+def leaves_nothing(unit: str) -> Finding:
+    """Return GK2301, the error of a commit that would delete all objects of a unit."""
+    return Finding(
+        code="GK2301",
+        message=f"this commit leaves nothing in unit {unit}",
+        notes=(("next", "if that is meant, set prune.allowEmpty: true on the unit"),),
+    )
+
+
 def guard(
     gone: Mapping[ObjectKey, Obj],
     rules: PruneRules,
     *,
     total: int,
-    emptied: bool,
+    emptied: bool = False,
     held: frozenset[ObjectKey] = frozenset(),
     agreed: frozenset[str] = frozenset(),
 ) -> Guarded:

@@ -241,7 +241,6 @@ LIMITS: list[tuple[str, int, int, str]] = [
     ("maxDeletePercent: 50", 10, 4, "4 objects DELETED"),
     ("enabled: false", 10, 1,
      "1 object of unit default/web left git and STAYS: prune.enabled is off"),
-    ("", 2, 2, "2 objects of unit default/web left git and STAY: the unit would be EMPTY"),
 ]  # fmt: skip
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from gitkruise.app import controller
 from gitkruise.gitops.preview.changes import changes_between
-from gitkruise.gitops.preview.inputs import as_taken, read_side
+from gitkruise.gitops.preview.inputs import read_side
 from gitkruise.gitops.preview.preview import Preview, live_preview, offline_preview
+from gitkruise.gitops.preview.rejection import as_taken
 from gitkruise.gitops.preview.report import report_of
 from gitkruise.model.gitops.change import ChangeKind
 from gitkruise.model.gitops.config import Config

@@ -112,7 +112,7 @@ def plan(ctx: click.Context, /, commits: str, cluster: ClusterChoice, **flags: A
     again = joined(cluster.flags, repo=options.repo, config_path=options.config_path)
     result = replace(result, flags=again)
     _print(result, flags["output"], dirty=options.include_dirty)
-    if any(f.is_error for f in result.preview.unplayed):
+    if any(f.is_error for f in (*result.target.findings, *result.preview.unplayed)):
         ctx.exit(3)
     changes = any(c.kind != "unchanged" for c in result.preview.changes)
     ctx.exit(1 if flags["exit_code"] and changes else 0)
@@ -200,7 +200,7 @@ def _plan(options: _PlanOptions) -> _PlanResult:
 
 
 def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
-    """Read and check the two commits. Raises InvalidManifests when the target is invalid."""
+    """Read and check the two commits. Raises InvalidManifests when no unit takes the target."""
     from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
 
     url, snapshot = _work_tree(options)

@@ -1,0 +1,88 @@
+"""Units that reject a commit: a plan is of the others, as the cluster takes it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gitkruise.errors import Finding, InvalidManifests
+from gitkruise.planner.sync.prune import leaves_nothing
+
+if TYPE_CHECKING:
+    from gitkruise.gitops.preview.inputs import PlanSide
+    from gitkruise.model.gitops.config import Unit
+
+
+def refuses_to_be_empty(unit: Unit) -> bool:
+    """Return whether a unit rejects a commit that takes its last object away."""
+    return not unit.spec.prune.allow_empty
+
+
+def as_taken(before: PlanSide | None, after: PlanSide) -> PlanSide:
+    """Return `after` as a cluster takes it: units that reject the commit, or that it would empty,
+    keep what `before` has of them. Those are its `rejected`; its findings are warnings."""
+    before = before or replace(after, objects=(), ignore={}, units={}, shared={})
+    rejected = dict(after.rejected)
+    for name in sorted((before.filled() - after.filled()) & after.everyone.keys()):
+        if refuses_to_be_empty(after.everyone[name]):
+            rejected.setdefault(name, (leaves_nothing(name),))
+    taking = after.everyone.keys() - rejected.keys()
+    taken, kept = after.of_units(taking), before.of_units(rejected)
+    units = {d.key: before.unit_among(d.key, rejected) for d in kept}
+    units |= {d.key: after.unit_among(d.key, taking) for d in taken}
+    return replace(
+        after,
+        objects=(*kept, *taken),
+        findings=tuple(f for f in after.findings if not f.is_error),
+        ignore={**before.ignore, **after.ignore},
+        units={key: unit for key, unit in units.items() if unit is not None},
+        rejected=rejected,
+    )
+
+
+def rejecting(before: PlanSide | None, taken: PlanSide) -> tuple[str, ...]:
+    """Return the units that reject a commit for another reason than the one before it, in order."""
+    known = before.rejected if before is not None else {}
+    wrong = taken.rejected.items()
+    return tuple(sorted(name for name, errors in wrong if errors != known.get(name, ())))
+
+
+def taken_by(unit: Unit, before: PlanSide, after: PlanSide) -> PlanSide:
+    """Return `after`, a commit for `unit`, `as_taken`: a unit that is broken already hinders no
+    other.
+
+    Raises InvalidManifests where the unit rejects it, or another one that does not reject `before`.
+    """
+    taken = as_taken(before, after)
+    names = {unit.id, *rejecting(before, taken)} & taken.rejected.keys()
+    if errors := [f for name in sorted(names) for f in taken.rejected[name]]:
+        raise InvalidManifests(*errors)
+    return taken
+
+
+def taken_by_some(before: PlanSide | None, after: PlanSide) -> PlanSide:
+    """Return `after` `as_taken`, with the errors of the units that begin to reject it.
+
+    Raises InvalidManifests where each unit rejects it.
+    """
+    taken = as_taken(before, after)
+    if taken.rejected and taken.rejected.keys() == taken.everyone.keys():
+        raise InvalidManifests(*(_kept(f, "") for own in taken.rejected.values() for f in own))
+    errors = [_kept(f, name) for name in rejecting(before, taken) for f in taken.rejected[name]]
+    return replace(taken, findings=(*taken.findings, *errors))
+
+
+def _kept(finding: Finding, unit: str) -> Finding:
+    """Add the notes `unchanged` and `next` where the finding of a unit lacks them; "" is all."""
+    nothing = "nothing was planned, and a plan applies nothing"
+    others = f"unit {unit} would keep what is live; the plan is of the other units"
+    labels = dict(finding.notes)
+    notes = list(finding.notes)
+    if "unchanged" not in labels:
+        end = next((i for i, (label, _) in enumerate(notes) if label == "next"), len(notes))
+        notes.insert(end, ("unchanged", others if unit else nothing))
+    if "next" not in labels and finding.places:
+        from gitkruise.gitops.build.builder import next_step  # noqa: PLC0415  imports asyncio
+
+        notes.append(("next", next_step(finding)))
+    return replace(finding, notes=tuple(notes))

@@ -1,0 +1,63 @@
+"""A plan is of the units that take a commit, also when another one rejects it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.calls import Caller
+from tests.cli.shop import Checkout, cloneset
+
+TWO_UNITS = """\
+apiVersion: gitkruise.io/v1alpha1
+kind: GitSource
+metadata: {name: src}
+spec: {url: .}
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Unit
+metadata: {name: one}
+spec: {sourceRef: {name: src}, path: one}
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Unit
+metadata: {name: two}
+spec: {sourceRef: {name: src}, path: two}
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [({"one/c.yaml": "kind: [\n"}, "GK1101"), ({"one/c.yaml": "# nothing\n"}, "GK2301")],
+)
+def test_units_that_take_a_commit_are_planned_when_another_one_rejects_it(
+    gk: Caller, checkout: Checkout, wrong: dict[str, str | None], code: str
+) -> None:
+    files = {f"{name}/c.yaml": cloneset(name=name) for name in ("one", "two")}
+    checkout.commit("both", {"gitkruise.yaml": TWO_UNITS, **files})
+    checkout.commit("bad", {"two/c.yaml": cloneset("v2", name="two"), **wrong})
+    ended = gk("plan", "--offline", "-o", "json", cwd=checkout.folder)
+    (change,) = ended.obj["changes"]
+    assert (ended.code, change["name"]) == (3, "two")
+    (error,) = [f for f in ended.obj["findings"] if f["severity"] == "error"]
+    notes = {note["label"]: note["text"] for note in error["notes"]}
+    kept = "unit default/one would keep what is live; the plan is of the other units"
+    assert (error["code"], notes["unchanged"]) == (code, kept)
+    checkout.commit("next", {"two/c.yaml": cloneset("v3", name="two")})
+    ended = gk("plan", "--offline", "-o", "json", cwd=checkout.folder)
+    assert (ended.code, [c["name"] for c in ended.obj["changes"]]) == (0, ["two"])
+    assert [f["code"] for f in ended.obj["findings"]] == ["GK2108"]
+    checkout.commit("mended", {"one/c.yaml": cloneset("v2", name="one")})
+    ended = gk("plan", "--offline", "-o", "json", cwd=checkout.folder)
+    assert (ended.code, [c["change"] for c in ended.obj["changes"]]) == (0, ["configure"])
+
+
+def test_what_leaves_a_unit_waits_for_units_that_reject_the_commit(
+    gk: Caller, checkout: Checkout
+) -> None:
+    """The object may have moved to a unit that cannot be read."""
+    files = {f"{name}/c.yaml": cloneset(name=name) for name in ("one", "two")}
+    checkout.commit("both", {"gitkruise.yaml": TWO_UNITS, **files, "two/d.yaml": cloneset()})
+    checkout.commit("bad", {"one/c.yaml": "kind: [\n", "two/d.yaml": None})
+    ended = gk("plan", "--offline", "-o", "json", cwd=checkout.folder)
+    told = "deletions of unit default/two WAIT until a commit suits default/one as well"
+    assert (ended.code, ended.obj["blast"][0]) == (3, told)
