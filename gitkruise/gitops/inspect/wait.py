@@ -126,29 +126,36 @@ class WaitCondition:
         applied = news.applied.id if news.applied else ""
         read = news.attempted.id if news.attempted else applied
         known = bool(read) and self._covers(read, news)
-        refused = news.state is State.REJECTED and bool(applied)
-        if not known and not (refused and self._within(applied)):
-            at = f"at {applied[:7]}" if applied else "nothing applied yet"
+        live = self._live(news)
+        refused = news.state is State.REJECTED and bool(live)
+        if not known and not (refused and self._within(live)):
+            sent = news.sent or news.applied
+            at = f"at {sent.short}" if sent else "nothing applied yet"
             return WaitResult(news=news, met=None, why=f"not read yet, {at}: {news.message}")
         if news.waits or news.state is State.REJECTED:
-            return self._behind(news, now, read, applied)
+            return self._behind(news, now, read, live)
         return WaitResult(
             news=news, met=self._reached(news, news.state, now), why=self._told(news, read)
         )
 
-    def _behind(self, news: UnitNews, now: datetime, read: str, applied: str) -> WaitResult:
+    def _live(self, news: UnitNews) -> str:
+        """Return the last commit all of which was sent, if it contains ours; "" otherwise."""
+        there = (one.id for one in (news.sent, news.applied) if one is not None)
+        return next((id_ for id_ in there if self._covers(id_, news)), "")
+
+    def _behind(self, news: UnitNews, now: datetime, read: str, live: str) -> WaitResult:
         """Return the result while the newest commit that was read is not live.
 
         An older commit that is live is judged by its objects.
         """
-        if applied and applied != read and self._within(applied):
+        if live and live != read:
             state = worst(one.state for one in news.objects.values())
-            why = f"at {applied[:7]}: {state}; {news.message}"
+            why = f"at {live[:7]}: {state}; {news.message}"
             return WaitResult(news=news, met=self._reached(news, state, now), why=why)
         if news.state is not State.REJECTED:
             return WaitResult(news=news, met=None, why=news.message)
         problem = news.problems[0] if news.problems else news.message
-        if read == applied and not self._within(read):
+        if read == live and not self._within(read):
             return WaitResult(news=news, met=None, why=f"not read yet: {problem}")
         return WaitResult(news=news, met=False, why=f"rejected: {problem}")
 

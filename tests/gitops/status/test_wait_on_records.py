@@ -95,6 +95,29 @@ def test_a_wait_for_rewritten_history_ends_and_the_live_commit_is_met(staged: Ma
     stage.play(script)
 
 
+def test_a_rejected_successor_does_not_decide_about_a_commit_that_rolls_out(
+    staged: MakeStage,
+) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), message="good")
+            await stage.rest()
+            mine = await stage.push(web("app:bad"), message="mine")
+            await stage.rest(5)
+            unrelated = stage.origin.commit({"README": "x"}, "unrelated")
+            await stage.follower.check()
+            theirs = await stage.push(web("app:bad", partitoin=0), message="theirs")
+            await stage.rest(5)
+            assert stage.record.state is State.REJECTED
+            for live in (mine, unrelated):
+                assert [met(stage, live, goal) for goal in ("applied", "held")] == [True, None]
+            assert [met(stage, theirs, goal) for goal in ("applied", "held")] == [False, False]
+
+    stage.play(script)
+
+
 def commit(stage: Stage, image: str, message: str) -> str:
     """Push without a look of the follower."""
     return stage.origin.commit({"app.yaml": documents(web(image))}, message)
