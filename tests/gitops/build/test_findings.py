@@ -155,10 +155,11 @@ def test_a_webhook_whose_certificate_is_refused(
     stage.play(script)
 
 
-def test_what_is_no_file_is_not_to_be_validated() -> None:
-    place = (SourcePlace(file="web/link.yaml"),)
-    found = [Finding(code=code, message="", places=place) for code in ("GK3011", "GK1001")]
+def test_a_file_is_validated_only_where_that_finds_the_error() -> None:
+    place, codes = (SourcePlace(file="web/link.yaml"),), ("GK2102", "GK3011", "GK1001")
+    found = [Finding(code=code, message="", places=place) for code in codes]
     assert [*map(next_step, found)] == [
+        "correct web/link.yaml, or change the rule of the cluster that the message names",
         "commit plain files in its place, or list web/link.yaml in .gitkruiseignore",
         "gitkruise validate web/link.yaml",
     ]
