@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -25,6 +25,7 @@ from gitkruise.model.planning.plan import (
     Action,
     Applied,
     Create,
+    Event,
     Outcome,
     Patch,
     PatchStep,
@@ -43,6 +44,8 @@ WRITES_MAX: Final = 16
 
 # Answers after which what we hold of the object may be outdated.
 _OPEN: Final = (Conflict, NotFound, AlreadyExists, GatewayTimeout, InternalError)
+
+_STATUS_FAILED: Final = Event("Warning", "FailedUpdateStatus", "could not write the status: ")
 
 
 class Executor:
@@ -88,12 +91,17 @@ class Executor:
                 isinstance(o.action, Create) and not isinstance(o, Applied) for o in done
             )
         results = [outcomes[at] for at in range(len(plan.actions))]
-        for event in (*plan.events, *filter(None, map(event_for, results))):
-            self._recorder.record(subject, event, component)
+        self._record((*plan.events, *map(event_for, results)), subject, component)
         status = plan.status_after(results)
-        if status is not None:
-            results += await self._write_status(status, subject, later)
-        return results
+        if status is None:
+            return results
+        written = await self._write_status(status, subject, later)
+        self._record(map(event_for, written), subject, component)
+        return results + written
+
+    def _record(self, events: Iterable[Event | None], subject: Subject, component: str) -> None:
+        for event in filter(None, events):
+            self._recorder.record(subject, event, component)
 
     async def settle(self, owner: ObjectKey) -> None:
         """Read live whatever is in doubt for `owner`. Raises ApiError when that fails."""
@@ -194,6 +202,7 @@ class Executor:
             uid=seen.uid,
             resource_version=str(seen.version),
             steps=(PatchStep(body={"status": change}, subresource="status"),),
+            failed=_STATUS_FAILED,
         )
         if later(known, status):
             return [Skipped(action=action, why="another status was written a moment ago")]

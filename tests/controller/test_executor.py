@@ -116,7 +116,9 @@ def test_a_claim_that_outlived_its_pod_is_used_again() -> None:
 
 def test_waves_stop_at_the_first_failure() -> None:
     bench = Bench()
-    bench.toy.faults = [Fault("create", Forbidden("quota exceeded"))]
+    bench.toy.faults = [
+        Fault("create", Forbidden("quota exceeded")), Fault("patch", Forbidden("by policy"))
+    ]  # fmt: skip
     creates = [Create(obj=pod(f"c{n}"), wave=n // 2) for n in range(4)]
     outcomes = bench.run(*creates, bench.delete("a"))
     assert kinds(outcomes) == ["Refused", "Applied", "Skipped", "Skipped", "Applied"]
@@ -245,17 +247,21 @@ def test_writes_begin_in_the_order_of_the_plan_whatever_they_take() -> None:
 
 def test_events_say_what_was_done_and_quote_the_server() -> None:
     bench = Bench()
-    bench.toy.faults = [Fault("create", Forbidden("quota exceeded"))]
+    bench.toy.faults = [
+        Fault("create", Forbidden("quota exceeded")), Fault("patch", Forbidden("by policy"))
+    ]  # fmt: skip
     failed = Event("Warning", "FailedCreate", "could not create pod c: ")
     done = Event("Normal", "SuccessfulDelete", "deleted pod a")
     plan_event = Event("Warning", "ScaleUpLimited", "2")
     bench.run(
-        Create(obj=pod("c"), failed=failed), bench.delete("a", done=done), events=(plan_event,)
-    )
+        Create(obj=pod("c"), failed=failed), bench.delete("a", done=done), events=(plan_event,),
+        status={"pods": 1},
+    )  # fmt: skip
     assert [(s.reason, s.message) for s in bench.recorder._pending.values()] == [
         ("ScaleUpLimited", "2"),
         ("FailedCreate", "could not create pod c: quota exceeded"),
         ("SuccessfulDelete", "deleted pod a"),
+        ("FailedUpdateStatus", "could not write the status: by policy"),
     ]
 
 

@@ -122,7 +122,7 @@ ROWS: dict[str, tuple[Rollout, Plan, list[str], str]] = {
     "not-seen": (
         rollout(State.WAITING, generation_seen=False), Plan(),
         ["the controller has not seen the newest spec yet"],
-        "nothing: it goes on by itself when pods become available",
+        "its controller, when it has seen the newest spec; Events say what keeps it from that",
     ),
 }  # fmt: skip
 
