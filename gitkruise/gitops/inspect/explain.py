@@ -299,7 +299,8 @@ def _moves(m: Managed, state: State, unit: UnitNews | None, shared: Sharing) -> 
     elif state in _MOVING and m.rollout is not None and m.rollout.refused:
         yield "a change of what refuses its pods; their controller tries again by itself"
     elif state in _MOVING and m.rollout is not None and not m.rollout.generation_seen:
-        yield "its controller, when it has seen the newest spec; Events say what keeps it from that"
+        yield "its controller, when it has seen the newest spec; what keeps it from that may be in"
+        yield "gitkruise doctor"
         yield f"gitkruise get events{f' -n {m.key.namespace}' if m.key.namespace else ' -A'}"
     elif state in _MOVING:
         yield "nothing: it goes on by itself when pods become available"

@@ -122,7 +122,7 @@ ROWS: dict[str, tuple[Rollout, Plan, list[str], str]] = {
     "not-seen": (
         rollout(State.WAITING, generation_seen=False), Plan(),
         ["the controller has not seen the newest spec yet"],
-        "its controller, when it has seen the newest spec; Events say what keeps it from that",
+        "its controller, when it has seen the newest spec; what keeps it from that may be in",
     ),
 }  # fmt: skip
 
@@ -144,9 +144,19 @@ def test_an_object_that_is_being_deleted_waits_for_finalizers() -> None:
 
 def test_a_step_without_a_change_of_its_own_shows_its_subject() -> None:
     plain = replace(step(1, "checkout-aaa"), change="")
-    answer = explain(managed(rollout(State.DONE)), Plan(), None, plain)
-    lines = list(why_lines(answer, Records(), PLAIN, START, wide=False))
-    assert any(line.startswith("asked ") and line.endswith(" · c1") for line in lines)
+    assert _asked(plain, plain.commit.id).endswith(" · c1")
+
+
+def test_a_step_of_an_earlier_commit_is_named_with_it() -> None:
+    one = step(1, "checkout-aaa")
+    assert _asked(one, COMMIT).endswith(f" · {one.title} (commit {one.commit.short})")
+
+
+def _asked(step: RolloutStep, live: str) -> str:
+    """The line about the step of an object that `live` changed last."""
+    answer = explain(managed(rollout(State.DONE), commit=live), Plan(), None, step)
+    lines = why_lines(answer, Records(), PLAIN, START, wide=False)
+    return next(line for line in lines if line.startswith("asked "))
 
 
 def test_every_way_to_be_held_has_its_words() -> None:

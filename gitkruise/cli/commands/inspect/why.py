@@ -285,7 +285,8 @@ def _git_lines(answer: Why, m: Managed, records: Records, now: datetime) -> Iter
     if answer.step is not None:
         asked, step = answer.step.asked, answer.step
         amount = "all" if asked == step.replicas else f"{asked} of {step.replicas}"
-        yield f"asked    {amount} · {step.title}"
+        by = f" (commit {step.commit.short})" if m.commit not in {"", step.commit.id} else ""
+        yield f"asked    {amount} · {step.title}{by}"
     if not m.commit:
         yield "git      not applied by a unit: it has no annotation of gitkruise"
 
