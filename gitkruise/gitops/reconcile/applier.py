@@ -58,7 +58,9 @@ _SYSTEM: Final = SystemClock()
 _SIZE, _SIZER = ".spec.replicas", "kube-controller-manager"  # which runs the autoscaler
 _REGISTERED: Final = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
 # What kube-apiserver answers with 500 when a webhook that must agree cannot be asked.
-_BY_ADMISSION: Final = "admission webhook "  # its 403 is a word against the object, not our rights
+# Their 403 is a word against the object, not our rights.
+_BY_ADMISSION: Final = re.compile("^admission webhook |: ValidatingAdmissionPolicy '")
+_QUOTA: Final = ": exceeded quota: "
 _CALLED: Final = re.compile(r'failed calling webhook "([^"]+)": (.+)', re.DOTALL)
 _NAMESPACE: Final = (
     "add the Namespace to git; target.createNamespace: true creates that of target.namespace alone"
@@ -414,19 +416,12 @@ def refusal(d: Desired, error: ApiError, account: str = "") -> Finding:
     error = unquoted(error, d)
     if error.retry is not Retry.NEVER:  # Conflict among them: no word against the object
         return Finding(code="GK4102", message=f"{d.key}: {error.message}", object=str(d.key))
-    if isinstance(error, Forbidden) and not error.message.startswith(_BY_ADMISSION):
-        next_ = "gitkruise doctor rbac --print-fix   prints what is missing"
-        if account:
-            next_ = f"give service account {account} that right, by a Role and a RoleBinding"
+    if isinstance(error, Forbidden) and not _BY_ADMISSION.search(error.message):
         return Finding(
             code="GK4301",
             message=f"not allowed: {error.message}",
             places=(d.document.place(("kind",)),),
-            notes=(
-                ("needed", f"verb patch on {d.key.group_kind}{_inside(d.key)}, to apply {d.key}"),
-                ("unchanged", f"the live {d.key}; other units go on"),
-                ("next", next_),
-            ),
+            notes=_of_forbidden(d, error, account),
             object=str(d.key),
         )
     if isinstance(error, NotFound):
@@ -451,6 +446,23 @@ def refusal(d: Desired, error: ApiError, account: str = "") -> Finding:
         ),
         object=str(d.key),
     )
+
+
+def _of_forbidden(d: Desired, error: Forbidden, account: str) -> tuple[tuple[str, str], ...]:
+    """Return the notes on a rejection of any such write by this account, or by all accounts."""
+    unchanged = ("unchanged", f"the live {d.key}; other units go on")
+    space = d.key.namespace
+    if any(cause.reason == "NamespaceTerminating" for cause in error.details.causes):
+        next_ = f"kubectl describe namespace {space}   shows what its deletion waits for"
+        return unchanged, ("next", next_)
+    if _QUOTA in error.message:
+        next_ = f"kubectl describe resourcequota -n {space}   shows what is used"
+        return unchanged, ("next", next_)
+    next_ = "gitkruise doctor rbac --print-fix   prints what is missing"
+    if account:
+        next_ = f"give service account {account} that right, by a Role and a RoleBinding"
+    needed = f"verb patch on {d.key.group_kind}{_inside(d.key)}, to apply {d.key}"
+    return ("needed", needed), unchanged, ("next", next_)
 
 
 def _inside(key: ObjectKey) -> str:

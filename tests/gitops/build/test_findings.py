@@ -6,7 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from gitkruise.errors import Finding, Forbidden, InternalError, SourcePlace
+from gitkruise.errors import (
+    Cause,
+    Finding,
+    Forbidden,
+    InternalError,
+    SourcePlace,
+    StatusDetails,
+)
 from gitkruise.git.plumbing.errors import remote_failure
 from gitkruise.git.plumbing.process import Result
 from gitkruise.gitops.build.builder import next_step
@@ -129,6 +136,42 @@ def test_a_missing_right(staged: MakeStage, golden: Callable[[str, str], None]) 
 
     stage.play(script)
     golden("gitops/GK4301-forbidden.txt", said(stage, "GK4301"))
+
+
+FORBIDDEN: list[tuple[str, tuple[Cause, ...], str, str]] = [
+    (
+        'configmaps "a" is forbidden: unable to create new content in namespace default',
+        (Cause(field="metadata.namespace", reason="NamespaceTerminating", message=""),),
+        "GK4301", "kubectl describe namespace shop   shows what its deletion waits for",
+    ),
+    (
+        'configmaps "a" is forbidden: exceeded quota: small, requested: configmaps=1', (),
+        "GK4301", "kubectl describe resourcequota -n shop   shows what is used",
+    ),
+    (
+        "configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied", (),
+        "GK2102", "correct app.yaml, or change the rule of the cluster that the message names",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("message", "causes", "code", "next_"), FORBIDDEN)
+def test_no_right_helps_where_none_is_missing(
+    staged: MakeStage, message: str, causes: tuple[Cause, ...], code: str, next_: str
+) -> None:
+    stage = staged()
+    error = Forbidden(message, StatusDetails(causes=causes))
+
+    async def script() -> None:
+        stage.wire.refuse = lambda r: error if r.verb == "patch" else None
+        async with stage.running():
+            await stage.push(config_map("a", b="c"), message="first")
+            await stage.rest(5)
+
+    stage.play(script)
+    text = said(stage, code)
+    assert f"= next: {next_}\n" in f"{text}\n"
+    assert "needed" not in text
 
 
 def test_a_webhook_whose_certificate_is_refused(
