@@ -32,6 +32,18 @@ FLAGS = "--sandbox --cluster prod"
             "{} {flags}, without a name, compares all",
         ),
         ("gitkruise get rollouts -A lists them", "{} {flags} lists them"),
+        ("gitkruise get events -n shop", "{} {flags}"),
+        ("gitkruise doctor", "{} {flags}"),
+        ("next: gitkruise doctor cluster: does it run?", "next: {} {flags}: does it run?"),
+        (
+            "gitkruise doctor rbac --print-fix   prints what is missing",
+            "{} {flags} --print-fix   prints what is missing",
+        ),
+        (
+            "gitkruise doctor cluster --context c   looks",
+            "gitkruise doctor cluster --context c   looks",
+        ),
+        ("gitkruise doctor git", "gitkruise doctor git"),
         ("gitkruise rollback brings them back", "gitkruise rollback brings them back"),
         ("gitkruise validate a.yaml", "gitkruise validate a.yaml"),
     ],
