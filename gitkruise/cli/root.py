@@ -150,7 +150,7 @@ class Cli(click.Group):
         except Exception as error:
             if ctx.meta.get(DEBUG_KEY):
                 raise
-            ctx.exit(_report(error, ctx))
+            ctx.exit(_report(_lost_output(error), ctx))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
@@ -230,6 +230,8 @@ def run(words: Sequence[str]) -> int:
         return 2
     except click.Abort:
         return INTERRUPTED
+    except OSError as error:  # of --help, which prints before a command is invoked
+        return _report(_lost_output(error), click.Context(cli))
     return code if isinstance(code, int) else 0
 
 
@@ -247,9 +249,25 @@ def _show(error: click.ClickException) -> None:
 
 
 def _forget_output() -> None:
-    """Redirect standard output, so that flushing a broken pipe at exit prints no error."""
-
+    """Redirect standard output, so that flushing it at exit prints no error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _lost_output(error: Exception) -> Exception:
+    """Return GK7094 for a failed write of output, which is then given up; otherwise the error."""
+    cause = next(leaves(error))
+    trace = cause.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    written = trace is not None and trace.tb_frame.f_code is click.echo.__code__
+    if not isinstance(cause, OSError) or not written:
+        return error
+    _forget_output()
+    done = "what the command did before; the rest of its output is lost"
+    next_ = "make room there, or redirect the output elsewhere"
+    message = f"cannot write to standard output: {cause.strerror}"
+    notes = (("unchanged", done), ("next", next_))
+    return UsageProblem(Finding(code="GK7094", message=message, notes=notes))
 
 
 def _report(error: Exception, ctx: click.Context) -> int:

@@ -11,6 +11,7 @@ import gitkruise.errors
 from gitkruise.errors import DiagnosticError, GitkruiseError
 from tests.cli.calls import ROOT, Caller, Terminal, environment
 from tests.cli.shop import Checkout, cloneset
+from tests.conftest import need
 
 pytestmark = pytest.mark.slow
 
@@ -154,3 +155,26 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.stdout.strip() in {"141", "0", "1"}  # 0 or 1 when all was written before
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", ["explain GK1203", "explain GK1203 -o json", "plan --help"])
+def test_a_full_disk_below_the_output_is_named(
+    tmp_path: Path, command: str, unbuffered: str
+) -> None:
+    import subprocess  # noqa: PLC0415
+    import sys  # noqa: PLC0415
+
+    full = Path("/dev/full")
+    need("a device that is full", present=full.exists(), how="run it on Linux")
+    words = [sys.executable, "-m", "gitkruise", *command.split()]
+    with full.open("w") as out:
+        done = subprocess.run(
+            words, env=environment(PYTHONUNBUFFERED=unbuffered), stdout=out,
+            stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        "error[GK7094]: cannot write to standard output: No space left on device\n"
+    )
+    assert "Traceback" not in done.stderr
