@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from gitkruise.cli.views.history import COMMIT_ID, Journal
+from gitkruise.cli.views.history import Journal
 from gitkruise.cli.views.resources import events, rollout_obj
 from gitkruise.cli.views.status import build_view, status_obj
 from gitkruise.dashboard.gate import Viewer
@@ -64,7 +64,7 @@ class ClusterSource:
         if not rest:
             read = _TOPICS.get(first)
             return read(self) if read is not None else {}
-        if first == "commit" and len(rest) == 1 and COMMIT_ID.fullmatch(rest[0]):
+        if first == "commit" and len(rest) == 1:
             return self.journal.commit(rest[0], self.clock.now(), self.stale)
         return self._pods(*_place(rest)) if first == "pods" and len(rest) in {2, 3} else {}
 

@@ -149,9 +149,10 @@ class Journal:
         """Return the record of one commit, named by its id or the beginning of it.
 
         Its rows are the units that name it, its steps, and the interventions on its objects while
-        it was the newest one to move them.
+        it was the newest one to move them. A shorter beginning names none.
         """
-        full = next((id_ for id_ in sorted(self._lanes) if id_.startswith(prefix)), "")
+        ids = sorted(self._lanes) if COMMIT_ID.fullmatch(prefix) else ()
+        full = next((id_ for id_ in ids if id_.startswith(prefix)), "")
         lanes = self._lanes.get(full, {})
         about = _commit_obj(_commit(full, lanes)) if full else {"id": prefix}
         head = {"recorded": bool(full), "written": self._written(), "stale": list(stale)}

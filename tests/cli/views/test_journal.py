@@ -6,9 +6,13 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from gitkruise.cli.context.local_repository import cluster_records
+from gitkruise.cli.views.dashboard import ClusterSource
 from gitkruise.cli.views.history import Journal
 from gitkruise.dashboard.source import HEAD
+from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.record import DriftRecord, Intervention
 from gitkruise.model.gitops.unit_state import State
 from tests.cli.shop import CHECKOUT, REJECTED, START, Checkout, unit_record
@@ -78,10 +82,17 @@ def test_the_record_of_one_commit(checkout: Checkout) -> None:
     ]
 
 
-def test_a_commit_without_a_record_has_none(checkout: Checkout) -> None:
-    rows = journal(checkout).commit("9999999", NOW, [])
+@pytest.mark.parametrize("id_", ["9999999", "main", "2"])
+def test_a_commit_without_a_record_has_none(checkout: Checkout, id_: str) -> None:
+    rows = journal(checkout).commit(id_, NOW, [])
     assert list(rows) == [HEAD]
-    assert (rows[HEAD]["id"], rows[HEAD]["recorded"]) == ("9999999", False)
+    assert (rows[HEAD]["id"], rows[HEAD]["recorded"]) == (id_, False)
+
+
+def test_the_page_of_what_is_no_commit_ends_to_wait_for_a_record() -> None:
+    unread: Any = None  # nothing but the records is asked
+    source = ClusterSource(unread, ManualClock(NOW), "prod", "", unread, unread)
+    assert source.rows("commit/main")[HEAD]["recorded"] is False
 
 
 def test_recorded_drift_and_interventions(checkout: Checkout) -> None:
