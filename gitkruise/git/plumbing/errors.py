@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from urllib.parse import urlsplit
 
 from gitkruise.errors import Finding, RefMissing, SourceFailed
 from gitkruise.git.plumbing.process import Result
 from gitkruise.printable import shown
 
+HOST_KEY_ADVICE: Final = (
+    "{keyscan} prints the host key; compare it with the server's, then put that line into "
+    "known_hosts of the Secret that secretRef names"
+)
 _KINDS: Final[tuple[tuple[str, str, str, str], ...]] = (
     # what git or ssh prints, in any case · code · our sentence · next step
     ((r"host key verification failed|remote host identification has changed|"
       r"no matching host key"),
      "GK3020", "the host key of {url} is not one we trust",
-     "compare the fingerprint with the server's, then put its line into known_hosts"),
+     HOST_KEY_ADVICE),
     ((r"certificate verification failed|ssl certificate problem|"
       r"no alternative certificate|certificate subject name|"
       r"does not match target host name"),
@@ -27,7 +32,7 @@ _KINDS: Final[tuple[tuple[str, str, str, str], ...]] = (
      "GK3107", "the git remote {url} says that we ask too often",
      "give this source a longer interval, and a Receiver for its web hooks"),
     ((r"authentication failed|could not read (username|password)|permission denied|"
-      r"terminal prompts disabled|invalid credentials|error: 40[13]"),
+      r"permission to \S+ denied|terminal prompts disabled|invalid credentials|error: 40[13]"),
      "GK3102", "the git remote {url} does not accept our credentials",
      "check the Secret that secretRef names: username and password, bearerToken, or identity"),
     (r"unable to update url base from redirection|redirect|returned error: 30[1-8]",
@@ -41,7 +46,14 @@ _KINDS: Final[tuple[tuple[str, str, str, str], ...]] = (
      "GK3105", "what the git remote {url} sends is damaged, malicious or too large",
      "run git fsck in that repository"),
 )  # fmt: skip
-_TELLING: Final = r"(fatal|error|ssh|remote|.*denied|.*failed)\b"
+_OUR_FOLDER: Final = re.compile(r"/[^\s\"']*/gitkruise-\w+/")  # of credentials; gone by then
+_TELLING: Final = r"(fatal|error|ssh(?=:)|remote|load key|.*denied|.*failed)\b"
+# Servers that let a key read only say so before git can report a ref.
+_FORBIDDEN: Final = re.compile(
+    r"^(remote: )?ERROR: |returned error: 403|^fatal: .* denied to ", re.MULTILINE
+)
+NOT_SEEN: Final = "what runs stays as it is; new commits are not seen"
+NOT_PUSHED: Final = "the repository there"
 _MOVED: Final = (
     r"fetch first|non-fast-forward|stale info|cannot lock ref|already exists|"
     r"incorrect old value|failed to update ref|reference already|but expected|is at [0-9a-f]{40}"
@@ -52,7 +64,9 @@ class RefMoved(Exception):
     """The result of a failed compare-and-swap: another push was faster; nothing was changed."""
 
 
-def remote_failure(url: str, result: Result, *, tries: int, timeout_s: float) -> SourceFailed:
+def remote_failure(
+    url: str, result: Result, *, tries: int, timeout_s: float, unchanged: str = NOT_SEEN
+) -> SourceFailed:
     """The error for a git command that talked to `url` and failed. `tries` counts in a row."""
     said = _said(result, timeout_s)
     code, message, next_step = (
@@ -71,11 +85,29 @@ def remote_failure(url: str, result: Result, *, tries: int, timeout_s: float) ->
             message=message.format(url=url),
             notes=(
                 ("git said", said + again),
-                ("unchanged", "what runs stays as it is; new commits are not seen"),
-                ("next", next_step),
+                ("unchanged", unchanged),
+                ("next", next_step.format(keyscan=keyscan(url))),
             ),
         )
     )
+
+
+def no_known_hosts(url: str) -> SourceFailed:
+    """GK3020 for an ssh remote that is read without `known_hosts`."""
+    notes = (
+        ("unchanged", NOT_SEEN),
+        ("next", HOST_KEY_ADVICE.format(keyscan=keyscan(url))),
+    )
+    message = f"no known_hosts for {url}; an unknown host is never trusted"
+    return SourceFailed(Finding(code="GK3020", message=message, notes=notes))
+
+
+def keyscan(url: str) -> str:
+    """Return the command that prints the lines of an ssh remote for `known_hosts`."""
+    if "://" not in url:  # USER@HOST:PATH
+        return f"ssh-keyscan {url.partition(':')[0].rpartition('@')[2]}"
+    parts = urlsplit(url)
+    return f"ssh-keyscan {f'-p {parts.port} ' if parts.port else ''}{parts.hostname}"
 
 
 def _said(result: Result, timeout_s: float) -> str:
@@ -86,7 +118,7 @@ def _said(result: Result, timeout_s: float) -> str:
     lines = [line.strip() for line in result.errors.splitlines() if line.strip()]
     telling = [line for line in lines if re.match(_TELLING, line, re.IGNORECASE)]
     last = (telling or lines or [f"nothing (exit status {result.status})"])[0]
-    return shown(re.sub(r"^(fatal|error): ", "", last))
+    return shown(_OUR_FOLDER.sub("", re.sub(r"^(fatal|error): ", "", last)))
 
 
 def ref_missing(url: str, ref: str, known: list[str]) -> SourceFailed:
@@ -101,6 +133,15 @@ def ref_missing(url: str, ref: str, known: list[str]) -> SourceFailed:
     return RefMissing(Finding(code="GK3201", message=message, notes=tuple(notes)))
 
 
+def refusal(url: str, result: Result) -> Exception | None:
+    """Return the error of a push that the server answered with a refusal; None for another."""
+    lines = result.output.decode("utf-8", "replace").splitlines()
+    refused = next((line for line in lines if line.startswith("!\t")), "")
+    if refused or _FORBIDDEN.search(result.errors):
+        return push_refused(url, refused + result.errors, result)
+    return None
+
+
 def push_refused(url: str, text: str, result: Result) -> Exception:
     """Return RefMoved when another push was faster, else GK3106. `text` is git's output."""
     if re.search(_MOVED, text, re.IGNORECASE):
@@ -109,7 +150,7 @@ def push_refused(url: str, text: str, result: Result) -> Exception:
     said = ("git said", shown(" ".join((text or str(result.status)).split())))
     notes = (
         said,
-        ("unchanged", "the repository there"),
+        ("unchanged", NOT_PUSHED),
         ("next", "check the write credentials and the branch rules of the repository"),
     )
     return SourceFailed(Finding(code="GK3106", message=message, notes=notes))

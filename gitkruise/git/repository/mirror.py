@@ -120,9 +120,3 @@ def not_here(url: str) -> SourceFailed:
 def no_git(why: str) -> UsageProblem:
     notes = (("why", shown(why)), ("next", "install git, for instance: apt-get install git"))
     return UsageProblem(Finding(code="GK3003", message="git cannot be run", notes=notes))
-
-
-def no_known_hosts(url: str) -> SourceFailed:
-    message = f"no known_hosts for {url}; an unknown host is never trusted"
-    next_step = "put the server's line into known_hosts of the Secret that secretRef names"
-    return SourceFailed(Finding(code="GK3020", message=message, notes=(("next", next_step),)))

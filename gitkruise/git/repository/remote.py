@@ -6,11 +6,12 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from gitkruise.git.plumbing import process
-from gitkruise.git.plumbing.errors import push_refused, remote_failure
+from gitkruise.git.plumbing.errors import NOT_PUSHED, NOT_SEEN, refusal, remote_failure
 from gitkruise.git.plumbing.process import (
     GitCredentials,
     Launch,
@@ -151,12 +152,8 @@ class RemoteEnd:
     def push(self, new: str, ref: str) -> None:
         """Move `ref` to `new` as a fast-forward. Raises RefMoved, or SourceFailed GK3106."""
         words = ["push", "--porcelain", "--no-verify", "--no-signed", "--end-of-options"]
-        self.talk([*words, self._remote.url, f"{new}:{ref}"], judge=self._refusal)
-
-    def _refusal(self, result: Result) -> Exception | None:
-        lines = result.output.decode("utf-8", "replace").splitlines()
-        refused = next((line for line in lines if line.startswith("!\t")), None)
-        return None if refused is None else push_refused(self.url, refused + result.errors, result)
+        words += [self._remote.url, f"{new}:{ref}"]
+        self.talk(words, judge=partial(refusal, self.url), unchanged=NOT_PUSHED)
 
     def _bring(self, words: Sequence[str], *, judge: ErrorOf, data: bytes = b"") -> None:
         """Run a fetch of commits without the files that may stay at the server."""
@@ -187,6 +184,7 @@ class RemoteEnd:
         judge: ErrorOf = lambda _: None,
         settings: Sequence[str] = (),
         data: bytes = b"",
+        unchanged: str = NOT_SEEN,
     ) -> Result:
         """Run a command that speaks to the remote; `judge` may know a failure better."""
         options = [word for line in settings for word in ("-c", line)]
@@ -213,7 +211,10 @@ class RemoteEnd:
             if known is not None:
                 raise known
             self._failures += 1
-            raise remote_failure(self.url, result, tries=self._failures, timeout_s=self._timeout_s)
+            raise remote_failure(
+                self.url, result, tries=self._failures, timeout_s=self._timeout_s,
+                unchanged=unchanged,
+            )  # fmt: skip
 
 
 def _kept_as(refs: Mapping[str, str]) -> list[str]:

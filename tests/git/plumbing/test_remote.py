@@ -165,7 +165,13 @@ def test_ssh_wants_known_hosts(tmp_path: Path) -> None:
     """B-G22"""
     with pytest.raises(SourceFailed) as caught:
         Repository.open("ssh://git@127.0.0.1:9/x.git", mirrors=tmp_path)
-    assert caught.value.findings[0].code == "GK3020"
+    (finding,) = caught.value.findings
+    assert finding.code == "GK3020"
+    assert dict(finding.notes)["next"].startswith("ssh-keyscan -p 9 127.0.0.1 prints ")
+    with pytest.raises(SourceFailed) as caught:
+        Repository.open("git@git.example.com:shop/fleet.git", mirrors=tmp_path)
+    (finding,) = caught.value.findings
+    assert dict(finding.notes)["next"].startswith("ssh-keyscan git.example.com prints ")
 
 
 def test_a_planted_git_tree_is_refused_on_receipt(origin: Origin, remote: Repository) -> None:

@@ -127,7 +127,13 @@ def test_a_host_that_is_not_known_is_not_spoken_to(
         repository.tip("main")
     (finding,) = caught.value.findings
     assert finding.code == "GK3020"
-    assert "known_hosts" in dict(finding.notes)["next"]
+    notes = dict(finding.notes)
+    assert notes["git said"] == "Host key verification failed."
+    assert notes["next"].startswith(f"ssh-keyscan -p {host.port} 127.0.0.1 prints ")
+    command = notes["next"].partition(" prints ")[0].split()
+    assert (
+        host.known() in subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    )
 
 
 def test_a_strange_key_is_refused(host: Host, origin: Origin, tmp_path: Path) -> None:
@@ -141,6 +147,21 @@ def test_a_strange_key_is_refused(host: Host, origin: Origin, tmp_path: Path) ->
         repository.tip("main")
     assert caught.value.findings[0].code == "GK3102"
     assert "PRIVATE KEY" not in str(caught.value)
+
+
+def test_a_key_that_ssh_cannot_read_is_named_as_the_cause(
+    host: Host, origin: Origin, tmp_path: Path
+) -> None:
+    origin.commit({"a": "1"})
+    crlf = host.identity.replace("\n", "\r\n")
+    with (
+        opened(host, tmp_path, host.known(), crlf) as repository,
+        pytest.raises(SourceFailed) as caught,
+    ):
+        repository.tip("main")
+    (finding,) = caught.value.findings
+    assert finding.code == "GK3102"
+    assert dict(finding.notes)["git said"].startswith('Load key "identity": ')
 
 
 def test_the_users_own_keys_and_hosts_do_not_count(
@@ -159,3 +180,27 @@ def test_the_users_own_keys_and_hosts_do_not_count(
     ):
         repository.tip("main")
     assert caught.value.findings[0].code == "GK3020"
+
+
+def test_a_key_that_may_only_read_is_a_refused_push(
+    host: Host, origin: Origin, tmp_path: Path
+) -> None:
+    """Forges say so in a line of their own, before git hears of any ref."""
+    commit = origin.commit({"a": "1"})
+    script = tmp_path / "read-only"
+    script.write_text(
+        '#!/bin/sh\ncase "$SSH_ORIGINAL_COMMAND" in git-upload-pack*)'
+        ' eval "exec $SSH_ORIGINAL_COMMAND" ;; esac\n'
+        "echo 'ERROR: The key you are authenticating with has been marked as read only.' >&2\n"
+        "exit 1\n"
+    )
+    script.chmod(0o755)
+    allowed = host.folder / "authorized_keys"
+    allowed.write_text(f'command="{script}" {allowed.read_text()}')
+    with opened(host, tmp_path, host.known()) as repository:
+        assert repository.fetch("main") == commit
+        with pytest.raises(SourceFailed) as caught:
+            repository.push_ref("refs/heads/status", commit, old=None)
+    (finding,) = caught.value.findings
+    assert (finding.code, dict(finding.notes)["unchanged"]) == ("GK3106", "the repository there")
+    assert "marked as read only" in dict(finding.notes)["git said"]
