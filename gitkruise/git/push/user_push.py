@@ -5,12 +5,18 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from gitkruise.errors import BranchNotReady, Finding, RefMissing, SourceFailed
-from gitkruise.git.plumbing.errors import RefMoved, push_refused, ref_missing, remote_failure
+from gitkruise.git.plumbing.errors import (
+    RefMoved,
+    push_refused,
+    ref_missing,
+    refusal,
+    remote_failure,
+)
 from gitkruise.git.plumbing.process import Result
 from gitkruise.git.plumbing.refs import full_ref
 from gitkruise.git.plumbing.safe_config import LIST, inert, settings
@@ -281,11 +287,7 @@ class Publisher:
         ]
         result = self._git([*words, f"{commit}:{ref}"])
         if result.status:
-            lines = result.output.decode("utf-8", "replace").splitlines()
-            refused = next((line for line in lines if line.startswith("!\t")), None)
-            if refused is None:
-                raise _remote_failed(remote, result)
-            raise push_refused(remote, refused + result.errors, result)
+            raise refusal(remote, result) or _remote_failed(remote, result)
 
     def _move(self, ref: str, commit: str, old: str) -> None:
         result = self._git(["update-ref", "--end-of-options", ref, commit, old])
@@ -347,5 +349,11 @@ def _fetch(*options: str) -> list[str]:
 
 
 def _remote_failed(remote: str, result: Result, limit_s: float = _TIME_S) -> SourceFailed:
-
-    return remote_failure(remote, result, tries=1, timeout_s=limit_s)
+    """Return the error of a remote that git reads with the settings and credentials of a user."""
+    (finding,) = remote_failure(remote, result, tries=1, timeout_s=limit_s).findings
+    notes = (
+        *(note for note in finding.notes if note[0] == "git said"),
+        ("unchanged", "nothing was pushed"),
+        ("next", f"git ls-remote {remote}; repeat the command when that succeeds"),
+    )
+    return SourceFailed(replace(finding, notes=notes))

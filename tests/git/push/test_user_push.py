@@ -72,3 +72,22 @@ def test_a_status_branch_that_the_remote_has_no_more_is_not_read_again(origin: O
     names = {name.removeprefix("refs/remotes/origin/") for name in kept.split()}
     assert names >= {"gitkruise/status/prod", "topic"}
     assert "gitkruise/status/old" not in names
+
+
+@pytest.mark.parametrize("said", ["Authentication failed", "Host key verification failed."])
+def test_the_error_of_a_users_remote_names_no_secret_of_a_cluster(
+    origin: Origin, tmp_path: Path, said: str
+) -> None:
+    script = tmp_path / "ssh"
+    script.write_text(f"#!/bin/sh\necho 'fatal: {said}' >&2\nexit 128\n")
+    script.chmod(0o755)
+    run_git(origin.work, "remote", "set-url", "origin", "ssh://git@127.0.0.1:9/x.git")
+    publisher = Publisher(origin.work, {**ENV, "GIT_SSH_COMMAND": str(script)})
+    with pytest.raises(SourceFailed) as failed:
+        publisher.branch("main")
+    (finding,) = failed.value.findings
+    assert finding.notes == (
+        ("git said", said),
+        ("unchanged", "nothing was pushed"),
+        ("next", "git ls-remote origin; repeat the command when that succeeds"),
+    )
