@@ -94,7 +94,7 @@ class GitCredentials:
         return cls(
             username=data.get("username", ""),
             password=data.get("password", ""),
-            bearer_token=data.get("bearerToken", ""),
+            bearer_token=data.get("bearerToken", "").strip(),
             identity=data.get("identity", ""),
             known_hosts=data.get("known_hosts", ""),
             ca=data.get("ca.crt", ""),
@@ -164,10 +164,15 @@ case "$1" in Username*) exec cat "${0%/*}/username" ;; *) exec cat "${0%/*}/pass
 """
 
 
+# A value between quotes in a configuration of git, which could otherwise hold further settings.
+_IN_QUOTES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": None, "\0": None})
+
+
 def _http_config(credentials: GitCredentials, folder: Path) -> str:
     lines = ["[http]"]
     if credentials.bearer_token:
-        lines.append(f'\textraHeader = "Authorization: Bearer {credentials.bearer_token}"')
+        token = credentials.bearer_token.translate(_IN_QUOTES)
+        lines.append(f'\textraHeader = "Authorization: Bearer {token}"')
     if credentials.ca:
         _write(folder / "ca.crt", credentials.ca)
         lines.append(f"\tsslCAInfo = {folder / 'ca.crt'}")

@@ -76,6 +76,44 @@ def test_a_token_goes_over_tls(origin: Origin, tmp_path: Path, office: Office) -
         assert found == commit
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_end_of_the_line_is_no_part_of_a_token(
+    origin: Origin, tmp_path: Path, office: Office, end: str
+) -> None:
+    commit = origin.commit({"a": "1"})
+    with serve(tmp_path, "Bearer canary", tls=context(tmp_path, office.server)) as base:
+        authority = office.ca.certificate
+        assert fetch(base, tmp_path, ca_crt=authority, bearerToken=f"canary{end}") == commit
+
+
+@pytest.mark.parametrize("token", ['a"\n[trace2]\n\teventTarget = {file}\n#', "a\\", 'a"b'])
+def test_a_token_sets_nothing_in_the_configuration_of_git(
+    origin: Origin, tmp_path: Path, office: Office, token: str
+) -> None:
+    origin.commit({"a": "1"})
+    file = tmp_path / "written"
+    secret = token.format(file=file)
+    with (
+        serve(tmp_path, "Bearer canary", tls=context(tmp_path, office.server)) as base,
+        pytest.raises(SourceFailed) as caught,
+    ):
+        fetch(base, tmp_path, ca_crt=office.ca.certificate, bearerToken=secret)
+    assert caught.value.findings[0].code == "GK3102"
+    assert not file.exists()
+
+
+def test_an_unreadable_certificate_of_ours_is_named_as_the_cause(
+    origin: Origin, tmp_path: Path, office: Office
+) -> None:
+    origin.commit({"a": "1"})
+    with (
+        serve(tmp_path, tls=context(tmp_path, office.server)) as base,
+        pytest.raises(SourceFailed) as caught,
+    ):
+        fetch(base, tmp_path, ca_crt=office.ca.certificate, tls_crt="x", tls_key="y")
+    assert caught.value.findings[0].code == "GK3022"
+
+
 @pytest.mark.slow
 def test_a_client_shows_its_certificate(origin: Origin, tmp_path: Path, office: Office) -> None:
     commit = origin.commit({"a": "1"})
@@ -109,7 +147,9 @@ def test_a_server_that_cannot_prove_itself_is_not_spoken_to(
             base, tmp_path, username="dana", password="canary-pass",
             ca_crt=ca.get(which, office.ca.certificate),
         )  # fmt: skip
-    assert caught.value.findings[0].code == "GK3021"
+    (finding,) = caught.value.findings
+    assert finding.code == "GK3021"
+    assert ("ca.crt" in dict(finding.notes)["next"]) == (which != "other name")
     assert asked == []  # no word of the credentials left this machine
     assert "canary" not in str(caught.value)
 
