@@ -20,11 +20,18 @@ _KINDS: Final[tuple[tuple[str, str, str, str], ...]] = (
       r"no matching host key"),
      "GK3020", "the host key of {url} is not one we trust",
      HOST_KEY_ADVICE),
-    ((r"certificate verification failed|ssl certificate problem|"
-      r"no alternative certificate|certificate subject name|"
-      r"does not match target host name"),
+    (r"no alternative certificate|certificate subject name|does not match target host name",
      "GK3021", "the certificate of the git remote {url} is not one we trust",
-     "put the authority that signed it into ca.crt of the Secret that secretRef names"),
+     "use a host name that the certificate is for, or a certificate for this host"),
+    (r"certificate verification failed|ssl certificate problem",
+     "GK3021", "the certificate of the git remote {url} is not one we trust",
+     ("renew it if it has expired; otherwise put the authority that signed it into ca.crt of the "
+      "Secret that secretRef names")),
+    ((r"certificate file|client certificate|private key file|private key from|"
+      r"unable to (set|load) .*(certificate|key)"),
+     "GK3022", "the certificate of ours for the git remote {url} cannot be used",
+     ("put a certificate and its key, both PEM, into tls.crt and tls.key of the Secret that "
+      "secretRef names")),
     (r"certificate required|bad certificate|unknown ca\b|handshake failure",
      "GK3022", "the git remote {url} wants a certificate of ours that it trusts",
      "put tls.crt and tls.key into the Secret that secretRef names"),

@@ -22,6 +22,7 @@ _SCP: Final = re.compile(
 _HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
 _USER: Final = re.compile(r"[A-Za-z0-9_][\w.+-]*")
 _UNSAFE: Final = re.compile(r"[\x00-\x20\x7f]|[^\x00-\x7f]|%0[0-9aAdD]|[\\^{}|`\"<>]")
+_QUERY: Final = re.compile(r"\?.*", re.DOTALL)  # no part of an address; may be a token
 _OBJECT_ID: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _BAD_REF: Final = re.compile(
     r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|\Z)|\.\Z|/\Z|\A[/.-]|/-"
@@ -121,7 +122,7 @@ def bad_url(url: str, why: str) -> SourceFailed:
             code="GK3001",
             message=f"this git URL cannot be used: {why}",
             notes=(
-                ("url", shown(hide_password(url))),
+                ("url", shown(_QUERY.sub("?***", hide_password(url)))),
                 ("next", "write https://host/path, ssh://user@host/path or a local path"),
             ),
         )

@@ -89,6 +89,12 @@ def test_untrusted_text_is_escaped_and_cut() -> None:
     assert hide_password("https://u:p@h/x") == "https://***@h/x"
 
 
+def test_a_token_in_the_query_of_a_url_is_not_shown() -> None:
+    with pytest.raises(SourceFailed) as caught:
+        parse_url("https://git.example.com/x.git?access_token=canary")
+    assert "canary" not in repr(caught.value.findings)
+
+
 def test_the_whole_command_is_ours() -> None:
     """B-G15, B-G32"""
     command = git_command(Path("/m"), ["fetch", "--end-of-options", "-x"], protocols=["https"])
