@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding, Forbidden, NotFound
+from gitkruise.errors import (
+    ApiError,
+    ClusterFailed,
+    Crashed,
+    DiagnosticError,
+    Finding,
+    Forbidden,
+    NotFound,
+)
 
 Name = tuple[str, str]  # (kind, namespace/name)
 
@@ -39,17 +47,21 @@ class ComponentErrors(Mapping[Name, Finding]):
         return name in self._found
 
     def failed(self, name: Name, error: DiagnosticError | ApiError, *, raised: bool) -> None:
-        """Something could not be made. Raises `error` when it is to be; a crash never is, for it
-        concerns this part alone."""
+        """Something could not be made. When it is to be `raised`, raises `error`, or ClusterFailed
+        that names the part; a crash never is, for it concerns this part alone."""
+        found = error.findings[0] if isinstance(error, DiagnosticError) else _finding(error)
+        if raised and isinstance(error, ApiError):
+            raise ClusterFailed(replace(found, message=f"{' '.join(name)}: {found.message}"))
         if raised and not isinstance(error, Crashed):
             raise error
-        self._found[name] = _finding(error)
+        self._found[name] = found
 
 
-def _finding(error: DiagnosticError | ApiError) -> Finding:
-    if isinstance(error, DiagnosticError):
-        return error.findings[0]
-    code = "GK4301" if isinstance(error, Forbidden) else "GK4102"
-    if isinstance(error, NotFound):
-        code = "GK4203"
-    return Finding(code=code, message=error.message)
+def _finding(error: ApiError) -> Finding:
+    code, following = "GK4102", "gitkruise doctor cluster"
+    if isinstance(error, Forbidden):
+        code, following = "GK4301", "gitkruise doctor rbac --print-fix | kubectl apply -f -"
+    elif isinstance(error, NotFound):
+        code, following = "GK4203", "create it, or correct the reference"
+    notes = (("unchanged", "what runs stays as it is"), ("next", following))
+    return Finding(code=code, message=error.message, notes=notes)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gitkruise.app import RunningController, RunOptions, controller
-from gitkruise.errors import UsageProblem
+from gitkruise.errors import ClusterFailed, UsageProblem
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.config.loader import load_config
 from gitkruise.gitops.source.repositories import open_sources, trust_sources
@@ -197,6 +197,28 @@ def test_a_program_follows_a_range_and_takes_only_what_is_signed(
             assert [f.code for f in news.records["shop/web"].findings] == ["GK3302"]
             release("1.2.0", "-s", "-m", "x")
             assert await look(running) == ("Done", "1.2.0")
+
+    stage.play(script)
+
+
+def test_a_start_without_a_secret_names_the_source_and_the_next_step(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    stage = staged()
+    config = configured(
+        tmp_path,
+        source("src", url="https://127.0.0.1:9/x.git", secretRef={"name": "lost"}),
+        unit("web", "src"),
+    )
+    options = RunOptions(config=config, cluster="test", state_dir=tmp_path / "state", identity="me")
+
+    async def script() -> None:
+        with pytest.raises(ClusterFailed) as caught:
+            await AsyncExitStack().enter_async_context(controller(options, stage.wire, stage.clock))
+        (finding,) = caught.value.findings
+        assert finding.code == "GK4203"
+        assert finding.message == 'GitSource shop/src: secrets "lost" not found'
+        assert dict(finding.notes)["next"] == "create it, or correct the reference"
 
     stage.play(script)
 
