@@ -40,6 +40,23 @@ def test_an_encrypted_or_nested_list_is_refused_as_in_a_unit(gk: Caller, tmp_pat
     assert "GK2010" in gk("validate", "list.yaml", cwd=tmp_path).out
 
 
+def test_what_a_unit_does_not_follow_is_an_error(gk: Caller, tmp_path: Path) -> None:
+    one = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+    for folder in ("app", "app/module/deep", "kept"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "a.yaml").write_text(one)
+    (tmp_path / "app" / "link").symlink_to("../kept")
+    (tmp_path / "app" / "module" / ".git").write_text("gitdir: ../../.git/modules/module\n")
+    (tmp_path / ".git").mkdir()
+    ended = gk("validate", "app", cwd=tmp_path)
+    assert ended.code == 1
+    assert "error[GK3011]: app/link: a symbolic link; commit the file itself" in ended.out
+    assert "error[GK3012]: app/module: a submodule, which is not followed" in ended.out
+    assert "1 object: 2 errors" in ended.out + ended.err
+    (tmp_path / ".gitkruiseignore").write_text("module\nlink\n")
+    assert "1 object: no problem" in gk("validate", "app", cwd=tmp_path).err
+
+
 KINDS: Final = {
     "an old version": ("extensions/v1beta1", "Ingress", "networking.k8s.io/v1, kind: Ingress"),
     "no version": ("v2", "ConfigMap", "v1, kind: ConfigMap"),

@@ -97,7 +97,7 @@ def _read(paths: Sequence[Path]) -> tuple[list[Document], int, list[Finding]]:
     files = sorted(set(_files(paths)))
     inputs = _kustomize_inputs(files)
     read = {
-        file: _link(file) if file.is_symlink() and file not in paths else _parsed(file)
+        file: _refused(file) if _is_refused(file) and file not in paths else _parsed(file)
         for file in files
         if file.resolve() not in inputs and not _in_chart(file.resolve().parent)
     }
@@ -124,12 +124,23 @@ def _read(paths: Sequence[Path]) -> tuple[list[Document], int, list[Finding]]:
 # All of the modules below import git and subprocesses, which most manifests do not need.
 
 
-def _link(file: Path) -> Parsed:
-    """Return the finding that a plan has on a link; one that the user names is followed."""
-    from gitkruise.git.parsing.documents import Parsed  # noqa: PLC0415  start-up budget
-    from gitkruise.git.plumbing.trees import SYMLINK, TreeEntry, entry_trouble  # noqa: PLC0415
+def _is_refused(file: Path) -> bool:
+    """Return whether a path is a link, or a repository in a repository."""
+    return file.is_symlink() or file.is_dir()
 
-    trouble = entry_trouble(TreeEntry(file.as_posix(), SYMLINK, ""))
+
+def _refused(file: Path) -> Parsed:
+    """Return the finding that a plan has on a link or submodule that the user does not name."""
+    from gitkruise.git.parsing.documents import Parsed  # noqa: PLC0415  start-up budget
+    from gitkruise.git.plumbing.trees import (  # noqa: PLC0415  as above
+        SUBMODULE,
+        SYMLINK,
+        TreeEntry,
+        entry_trouble,
+    )
+
+    mode = SYMLINK if file.is_symlink() else SUBMODULE
+    trouble = entry_trouble(TreeEntry(file.as_posix(), mode, ""))
     assert trouble is not None
     code, why = trouble
     places = (SourcePlace(file=str(file)),)
@@ -255,16 +266,21 @@ def _own(document: Document) -> list[Finding]:
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
     """Yield manifest files, except hidden ones, those in hidden folders and those that ignore
-    files leave out."""
+    files leave out; and the links to folders and the submodules among them."""
     for path in paths:
         if not path.is_dir():
             yield path
             continue
-        ignored = _ignored(path)
+        ignored, modules = _ignored(path), set[Path]()
+        checkout = (_top(path.resolve()) / ".git").exists()
         for file in sorted(path.rglob("*")):
             hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
+            if hidden or ignored(file) or not modules.isdisjoint(file.parents):
+                continue
+            if checkout and file.is_dir() and (file / ".git").exists():
+                modules.add(file)
             manifest = file.is_file() and file.suffix.lower() in SUFFIXES
-            if manifest and not hidden and not ignored(file):
+            if manifest or file in modules or (file.is_dir() and file.is_symlink()):
                 yield file
 
 
