@@ -24,6 +24,7 @@ from gitkruise.gitops.config.loader import load_config
 from gitkruise.gitops.preview.inputs import (
     base_of,
     config_at,
+    config_here,
     name_in_config,
     read_side,
     units_by_branch,
@@ -165,11 +166,10 @@ async def drafted(
 
 async def given_config(repository: Repository, options: CommitOptions) -> Config | None:
     """The configuration that is not in the repository: a file, or objects of the cluster."""
+    head = repository.named("HEAD")
     if options.config_path is None:
-        head = repository.named("HEAD")
         return await units_of_cluster(options.cluster, repository, head)
-
-    return load_config(options.config_path)
+    return config_here(repository, head, load_config(options.config_path))
 
 
 def config_of(repository: Repository, given: Config | None, revision: str) -> Config:

@@ -12,7 +12,7 @@ from gitkruise.errors import DiagnosticError, Finding, SourcePlace, UsageProblem
 from gitkruise.git.manifests.reader import PLAIN, content_at
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.preview.inputs import (
-    config_at,
+    config_here,
     name_in_config,
     not_here,
     read_side,
@@ -120,7 +120,8 @@ class WaitCondition:
         return found if any(map(name_in_config, found.units.values())) else Config()
 
     def _config(self, commit: str) -> Config:
-        return self.config or config_at(self.repository, commit)
+        config = self.config or whole_config_at(self.repository, commit)
+        return config_here(self.repository, commit, config)
 
     def _judge(self, news: UnitNews, now: datetime) -> WaitResult:
         applied = news.applied.id if news.applied else ""

@@ -116,7 +116,11 @@ def config_at(repository: Repository, commit: str) -> Config:
 
     Raises UsageProblem for a broken one, and for Units that are declared more than once.
     """
-    config = whole_config_at(repository, commit)
+    return config_here(repository, commit, whole_config_at(repository, commit))
+
+
+def config_here(repository: Repository, commit: str, config: Config) -> Config:
+    """Return a configuration without its units that follow another repository."""
     there = units_elsewhere(repository, config)
     if there == config.units.keys():
         return config  # artifacts are built from a repository that may have their units

@@ -46,6 +46,42 @@ def test_a_plan_of_the_files_of_an_artifact_needs_no_registry(gk: Caller, tmp_pa
     assert "CloneSet shop/checkout" in ended.out
 
 
+GIT = """\
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: GitSource
+metadata: {name: fleet, namespace: shop}
+spec: {url: "%s"}
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Unit
+metadata: {name: fleet, namespace: shop}
+spec: {sourceRef: {name: fleet}, path: apps}
+"""
+
+
+@pytest.mark.parametrize("kept", ["in the repository", "in a file"])
+def test_a_plan_leaves_out_the_units_of_an_artifact_that_is_built_elsewhere(
+    gk: Caller, tmp_path: Path, kept: str
+) -> None:
+    origin = make_origin(tmp_path)
+    text = CONFIG.replace("path: apps", "path: .") + GIT % origin.bare
+    words: tuple[str, ...] = ()
+    files = {"apps/checkout.yaml": cloneset("v1")}
+    if kept == "in a file":
+        (tmp_path / "config.yaml").write_text(text)
+        words = ("--config", str(tmp_path / "config.yaml"))
+    else:
+        files["gitkruise.yaml"] = text
+    origin.commit(files, "release")
+    changed = {"apps/checkout.yaml": cloneset("v2"), "b.yaml": cloneset("v2", name="other")}
+    commit = origin.commit(changed, "next")
+    ended = gk("plan", commit, *words, cwd=origin.work, **WHO)
+    assert ended.code == 0, ended.err
+    assert "CloneSet shop/checkout" in ended.out
+    assert "CloneSet shop/other" not in ended.out
+
+
 def test_doctor_reads_the_configuration_of_a_directory_without_git(
     gk: Caller, tmp_path: Path
 ) -> None:

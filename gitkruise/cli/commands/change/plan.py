@@ -212,14 +212,17 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
         from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
         from gitkruise.gitops.preview.inputs import (  # noqa: PLC0415  imports jsonschema
             config_at,
+            config_here,
             default_range,
             followers,
         )
         from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
         catalog = load_catalog()
-        given = load_config(options.config_path) if options.config_path else None
-        if given is None and options.cluster is not None:
+        given = None
+        if options.config_path:
+            given = config_here(repository, snapshot or new, load_config(options.config_path))
+        elif options.cluster is not None:
             import asyncio  # noqa: PLC0415  slow to import, and not needed offline
 
             given = asyncio.run(units_of_cluster(options.cluster, repository, snapshot or new))

@@ -160,11 +160,12 @@ class LocalRepository:
         from gitkruise.cli.context.cluster import units_following  # noqa: PLC0415
         from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
         from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
+        from gitkruise.gitops.preview.inputs import config_here  # noqa: PLC0415  imports jsonschema
         from gitkruise.model.gitops.config import CONFIG_FILE  # noqa: PLC0415  start-up budget
 
-        if self.config_path is not None:
-            return load_config(self.config_path)
         with Repository.open(self.path) as repository:
+            if self.config_path is not None:
+                return config_here(repository, commit, load_config(self.config_path))
             if repository.find(commit, CONFIG_FILE) is not None:
                 return None
             return await units_following(self.chosen, repository)
