@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.context.cluster import ClusterChoice, connected
+from gitkruise.errors import DiagnosticError, Finding
 from gitkruise.gitops.build.base_mirrors import BASES, BaseMirrors, listed_bases
 from gitkruise.gitops.build.release import KnownData
 from gitkruise.gitops.charts.cache import CHARTS, ChartCache, wanted_of
 
 if TYPE_CHECKING:
-    from gitkruise.errors import Finding
     from gitkruise.gitops.charts.fetcher import ChartFetcher
     from gitkruise.kube.client.transport import Transport
     from gitkruise.kube.system.clock import Clock
@@ -108,7 +110,22 @@ async def _fetched(
 
     if transport is not None:
         for unit in units:
-            await read_base_secrets(unit, transport)
-            await read_ahead(unit, transport)
-    answers = [await chart_of(unit, transport, fetcher) for unit in units]
-    return tuple(one.stale for one in answers if one is not None and one.stale is not None)
+            with _errors_of(unit):
+                await read_base_secrets(unit, transport)
+                await read_ahead(unit, transport)
+    stale: list[Finding] = []
+    for unit in units:
+        with _errors_of(unit):
+            chart = await chart_of(unit, transport, fetcher)
+        stale += [chart.stale] if chart is not None and chart.stale is not None else []
+    return tuple(stale)
+
+
+@contextmanager
+def _errors_of(unit: Unit) -> Iterator[None]:
+    """Name the unit in errors about what its document refers to."""
+    try:
+        yield
+    except DiagnosticError as error:
+        named = (replace(f, message=f"unit {unit.id}: {f.message}") for f in error.findings)
+        raise type(error)(*named) from error

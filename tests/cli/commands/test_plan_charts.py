@@ -74,7 +74,7 @@ def test_a_plan_fetches_charts_and_offline_uses_them(
         wants("3.x")
         ended = gk("plan", cwd=checkout.folder)
         assert ended.code == 3
-        assert "error[GK3414]" in ended.err
+        assert "error[GK3414]: unit default/web: chart web of " in ended.err
         assert "newest: 1.0.0" in ended.err
         wants("1.0.0", ", secretRef: {name: charts}")
         ended = gk("plan", cwd=checkout.folder)
