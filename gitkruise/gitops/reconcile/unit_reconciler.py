@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding
+from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding, HistoryMissing
 from gitkruise.gitops.build.builder import Builder, BuiltCommit, with_unchanged
 from gitkruise.gitops.cluster.impersonation import account_of, acting_as
 from gitkruise.gitops.config.fingerprints import source_of
@@ -444,10 +445,16 @@ class UnitReconciler:
         self._reporter.rejected(replace(built, findings=with_unchanged(built, self.built)))
 
     async def _go_back(self, commit: str) -> None:
-        """Keep what was live before, after a start on a commit that cannot be read."""
+        """Keep what was live before, after a start on a commit that cannot be read.
+
+        A mirror that is new, or a history without that commit, does not have it: then what is live
+        is left alone until another commit is read.
+        """
         await self.confirm()
         good = await self.cluster.complete(self._reporter.recorded)
-        if good and good != commit:
+        if not good or good == commit:
+            return
+        with suppress(HistoryMissing):
             built = await self._validator.read(good, LastTaken(), known=True)
             if built.desired is not None:
                 self._take(built)

@@ -262,6 +262,43 @@ def test_credentials_rotate_while_they_are_in_use(staged: MakeStage, tmp_path: P
 
 
 @pytest.mark.slow
+def test_a_start_without_mirror_and_remote_reports_the_remote_alone(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """A commit that was never fetched is no damage of the repository."""
+    stage, news = staged(), News()
+    stage.origin.commit({"app.yaml": documents(config_map("settings", version="1"))}, "first")
+
+    def options(name: str) -> RunOptions:
+        ref = {"secretRef": {"name": "git"}}
+        config = configured(
+            tmp_path, source("src", url=f"{served}/origin.git", **ref), unit("web", "src")
+        )
+        return RunOptions(
+            config=config, cluster="test", state_dir=tmp_path / name, identity="me",
+            listeners=(news,),
+        )  # fmt: skip
+
+    async def look(state: str, password: str) -> list[str]:
+        put_secret(stage, "git", ca__crt=authority.certificate, username="dana", password=password)
+        async with controller(options(state), stage.wire, stage.clock) as running:
+            await running.pollings["shop/src"].check()
+            await stage.rest(30)
+            return [f.code for f in news.records["shop/web"].findings]
+
+    async def script() -> None:
+        assert await look("first", "canary-pass") == []
+        assert await look("second", "forgotten") == ["GK3102"]
+        assert stage.get("ConfigMap", "settings")["data"]["version"] == "1"
+        assert await look("second", "canary-pass") == []
+
+    authority = issue("authority")
+    tls = context(tmp_path, issue("server", authority))
+    with serve(tmp_path, BASIC, tls=tls) as served:
+        stage.play(script)
+
+
+@pytest.mark.slow
 def test_keys_to_trust_rotate_and_nobody_is_trusted_without_any(
     staged: MakeStage, tmp_path: Path
 ) -> None:
