@@ -110,7 +110,9 @@ class Publisher:
         tip = self._fetched(remote, name) if remote else here
         if not tip:
             message = f"there is no branch {shown(name)} in {remote or self.folder}"
-            raise RefMissing(Finding(code="GK3201", message=message))
+            push = f"git push {remote} {shown(name)}" if here else "name a branch that is there"
+            notes = (("unchanged", "nothing was pushed"), ("next", push))
+            raise RefMissing(Finding(code="GK3201", message=message, notes=notes))
         unready = self._unready(name, remote, here, tip) if checked_out else None
         return Branch(name=name, tip=tip, remote=remote, checked_out=checked_out, unready=unready)
 

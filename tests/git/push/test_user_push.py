@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitkruise.errors import SourceFailed
+from gitkruise.errors import RefMissing, SourceFailed
 from gitkruise.git.push.user_push import Branch, Publisher
 from tests.git.repos import ENV, Origin, make_origin, run_git
 
@@ -72,6 +72,16 @@ def test_a_status_branch_that_the_remote_has_no_more_is_not_read_again(origin: O
     names = {name.removeprefix("refs/remotes/origin/") for name in kept.split()}
     assert names >= {"gitkruise/status/prod", "topic"}
     assert "gitkruise/status/old" not in names
+
+
+def test_a_branch_that_the_remote_lacks_is_to_be_pushed_or_another_named(origin: Origin) -> None:
+    run_git(origin.work, "branch", "here")
+    following = {}
+    for name in ("here", "nowhere"):
+        with pytest.raises(RefMissing) as failed:
+            Publisher(origin.work, ENV).branch(name)
+        following[name] = dict(failed.value.findings[0].notes)["next"]
+    assert following == {"here": "git push origin here", "nowhere": "name a branch that is there"}
 
 
 @pytest.mark.parametrize("said", ["Authentication failed", "Host key verification failed."])
