@@ -152,7 +152,7 @@ class Access:
         return {form for form in shown if form}
 
     def _basic(self) -> str:
-        pair = f"{self.data.get('username', '')}:{self.data['password'].strip()}"
+        pair = f"{self.data.get('username', '').strip()}:{self.data['password'].strip()}"
         return base64.b64encode(pair.encode()).decode()
 
 

@@ -221,3 +221,8 @@ def test_a_selected_value_is_bounded() -> None:
     body = b'{"a":[' + b",".join([b"1"] * 20_000) + b"]}"
     with pytest.raises(Unavailable, match="more than 10000 values"):
         selected(".a[*]", HttpReply(200, body))
+
+
+def test_the_end_of_a_line_is_no_part_of_a_user_or_password() -> None:
+    plain = Access({"username": "me", "password": "pw"})
+    assert Access({"username": "me\n", "password": "pw\n"}).headers() == plain.headers()
