@@ -102,7 +102,7 @@ def local_folder(named: str) -> Path:
 
 def _no_repository(url: str, why: str) -> SourceFailed:
     message = f"there is no git repository at {shown(url)}: {why}"
-    notes = (("next", "check the path, or make one with git init --bare"),)
+    notes = (("next", "name a repository or checkout: --repo of a command, url of a GitSource"),)
     return SourceFailed(Finding(code="GK3103", message=message, notes=notes))
 
 
