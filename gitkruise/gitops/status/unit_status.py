@@ -122,7 +122,7 @@ class Reporter:
         objects in the cluster."""
         now = self.record
         if record is not None:
-            now = replace(record, path=now.path, removal=now.removal)
+            now = replace(record, source=now.source, path=now.path, removal=now.removal)
         self.record, self._steps, self.had = now, dict(steps), had
 
     @property

@@ -21,6 +21,9 @@ from gitkruise.gitops.status.serializer import (
     record_files,
     shared_files,
 )
+from gitkruise.gitops.status.unit_status import Reporter
+from gitkruise.kube.system.clock import ManualClock
+from gitkruise.model.gitops.config import Reference, Unit, UnitSpec
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import (
     DriftRecord,
@@ -200,3 +203,13 @@ def test_a_planted_secret_reaches_no_sink(
     told += [data.decode() for data in stage.branch.files().values()]
     for word in (PLANTED, coded, PLANTED[:12], coded[:16]):
         assert not any(word in text for text in told)
+
+
+def test_a_record_that_is_continued_names_the_ref_and_path_that_are_followed_now() -> None:
+    """Another branch or path in the configuration is no news of the unit."""
+    spec = UnitSpec(source_ref=Reference(name="src"), path="deploy")
+    clock = ManualClock(RECORD.since)
+    reporter = Reporter(Unit("shop", "web", spec), "prod-eu", "release", clock, sinks=[])
+    reporter.resume(replace(RECORD, source="main", path="apps"), {})
+    assert (reporter.record.source, reporter.record.path) == ("release", "deploy")
+    assert reporter.record.causal == RECORD.causal
