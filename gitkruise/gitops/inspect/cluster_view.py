@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from gitkruise.errors import ApiError, Forbidden, NotFound
 from gitkruise.gitops.status.observer import STATE_OF
 from gitkruise.gitops.status.reader import PodsToGo, UnitNews
+from gitkruise.gitops.status.rollout_annotation import rollout_text
 from gitkruise.kube.cache.layered import OverlaidCache
 from gitkruise.kube.cache.list_watch import (
     Empty,
@@ -57,6 +58,7 @@ from gitkruise.planner.sync.annotations import (
     COMMIT,
     PATH,
     PLAN,
+    ROLLOUT,
     UNIT,
     UNIT_REF,
     annotation,
@@ -265,7 +267,7 @@ class Survey:
         kind = ROLLOUTS.get(key.group_kind)
         if kind is not None:
             pods = kind.pods(self._store, obj)
-            rollout = kind.judge(obj, pods, kind.revisions(self._store, obj), now)
+            rollout = _overdue(obj, kind.judge(obj, pods, kind.revisions(self._store, obj), now))
             state, message = rollout.state, rollout.message
         else:
             state, message = self._judged(key, obj)
@@ -316,6 +318,17 @@ def _runs(pod: PodFacts, images: Mapping[str, str]) -> bool:
     """Return whether a pod is of the template with these images: an older one is replaced."""
     found = {c.name: c.image for c in pod.containers if c.name in images}
     return found == images
+
+
+def _overdue(obj: Obj, rollout: Rollout) -> Rollout:
+    """Return a rollout as Stuck while its annotation says so: only the process that observes it
+    knows for how long no pod has moved."""
+    overdue = replace(rollout, state=State.STUCK)
+    marked = annotation(obj, ROLLOUT) == rollout_text(overdue, annotation(obj, COMMIT))
+    if rollout.state is not State.ROLLING or not rollout.generation_seen or not marked:
+        return rollout
+    text = f"no pod has moved for longer than health.noProgressTimeout: {rollout.message}"
+    return replace(overdue, message=text)
 
 
 def as_recorded(m: Managed, unit: UnitNews | None) -> Managed:

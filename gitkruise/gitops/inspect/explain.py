@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +18,7 @@ from gitkruise.model.planning.plan import HeldPod, Hold, Plan
 from gitkruise.model.planning.workload_spread import Division
 from gitkruise.model.workloads.labels import DAEMONSET, DEPLOYMENT, STATEFULSET
 from gitkruise.model.workloads.rollout_kinds import STATEFUL
+from gitkruise.planner.progress.failing_pods import unready
 from gitkruise.planner.report.stops import is_template, next_move
 from gitkruise.planner.report.summary import keeps
 from gitkruise.printable import many
@@ -113,6 +114,7 @@ def explain(
         *_of_leaving(managed, unit),
         *_of_failing(managed),
         *_of_rollout(managed.rollout),
+        *_of_unready(managed),
         *_of_pods(held, managed.rollout),
         *(_of_old_pods(managed.rollout) if managed.key.group_kind in _UNPLANNED else ()),
     ]
@@ -208,9 +210,21 @@ def _of_rollout(r: Rollout | None) -> Iterator[str]:
         yield r.refused
     if r.state is State.STUCK and not r.failing and not r.hindered:
         yield r.message
-    down = r.replicas - r.available
-    if r.state is State.ROLLING and down > 0 and not r.failing and not r.hindered:
-        yield f"{many(down)} {'is' if down == 1 else 'are'} not available yet"
+
+
+def _of_unready(m: Managed) -> Iterator[str]:
+    """Yield how many pods are not available, by what they wait for; the failing ones are named."""
+    r = m.rollout
+    if r is None or not r.generation_seen or r.failing or r.hindered:
+        return
+    if r.state not in {State.ROLLING, State.STUCK}:
+        return
+    causes = Counter(why for pod in m.pods if pod.active and (why := unready(pod)))
+    silent = r.replicas - r.available - causes.total()
+    if r.state is State.ROLLING and silent > 0:
+        yield f"{many(silent)} {'is' if silent == 1 else 'are'} not available yet"
+    for why, count in causes.items():
+        yield f"{many(count)} {'is' if count == 1 else 'are'} not available yet: {why}"
 
 
 def _of_pods(held: Sequence[HeldPod], r: Rollout | None) -> Iterator[str]:

@@ -19,7 +19,7 @@ from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.health.health import Health, Phase, health
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.progress.builtin import min_ready_s
-from gitkruise.planner.progress.failing_pods import stuck_job
+from gitkruise.planner.progress.failing_pods import stuck_job, unready
 from gitkruise.planner.report.redaction import covered
 from gitkruise.planner.report.summary import shown
 from gitkruise.planner.sync.annotations import COMMIT, ROLLOUT, UNIT_REF, annotation
@@ -63,8 +63,8 @@ class Patience:
         self._limit = limit
         self._seen: dict[ObjectKey, tuple[tuple[object, ...], datetime]] = {}
 
-    def judge(self, rollout: Rollout, now: datetime) -> Rollout:
-        """Return the rollout, Stuck when it has not changed for longer than the limit."""
+    def judge(self, rollout: Rollout, pods: Sequence[PodFacts], now: datetime) -> Rollout:
+        """Return the rollout of `pods`, Stuck when it has not changed for longer than the limit."""
         mark = (
             rollout.update_revision,
             rollout.updated,
@@ -80,6 +80,9 @@ class Patience:
         if now - since < self._limit:
             return rollout
         text = f"no pod has moved since {format_time(since)}: {rollout.message}"
+        waiting = ((pod.name, unready(pod)) for pod in pods if pod.active)
+        name, why = next(((name, why) for name, why in waiting if why), ("", ""))
+        text += f"; {name}: {why}" if why else ""
         return replace(rollout, state=State.STUCK, message=text)
 
     def wake_at(self, rollouts: Sequence[Rollout]) -> datetime | None:
@@ -120,7 +123,7 @@ class Observer:
             live[key], states[key] = verdict.live, (verdict.state, verdict.live.why)
             if key.group_kind in ROLLOUTS:
                 told = self._rollout(seen, now)
-                rollout = self._patience.judge(told.rollout, now)
+                rollout = self._patience.judge(told.rollout, told.evidence.pods, now)
                 rollouts.append(rollout)
                 owners |= told.owners
                 states[key] = (rollout.state, rollout.message)

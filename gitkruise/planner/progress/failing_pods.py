@@ -60,6 +60,22 @@ def cannot_start(down: Sequence[tuple[str, str]], serving: str) -> str:
     return f"{pod}{more} cannot start: {why}; {serving}"
 
 
+def unready(pod: PodFacts) -> str:
+    """Return what a pod that can start waits for before it is ready; "" where nothing says it."""
+    scheduled = pod.condition("PodScheduled")
+    if scheduled is not None and scheduled.status == "False":
+        return f"no node takes it: {scheduled.message or scheduled.reason}"
+    for status in pod.statuses:
+        if not status.ready:
+            waiting = f": {status.waiting.reason}" if status.waiting is not None else ""
+            return f"container {status.name} is not ready{waiting}"
+    for gate in pod.gates:
+        condition = pod.condition(gate)
+        if condition is None or not condition.true:
+            return f"readiness gate {gate} is not True"
+    return ""
+
+
 def stuck_job(job: Obj, pods: Iterable[PodFacts]) -> str:
     """Return what keeps each active pod of a Job from starting; "" if one may start or has."""
     own = {c["name"] for c in get(job, "spec", "template", "spec", "containers", default=())}

@@ -1,0 +1,89 @@
+"""Pods that stay unavailable: the cause is named, and a rollout that they stop is Stuck."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gitkruise.gitops.inspect.cluster_view import Survey
+from gitkruise.gitops.inspect.explain import Why, explain
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.sandbox.handlers.inprocess import WorldTransport
+from tests.gitops.stage import MakeStage, Stage, web
+
+pytestmark = pytest.mark.slow
+
+UNREADY = "container app is not ready"
+
+
+async def _why(stage: Stage) -> Why:
+    survey, now = Survey(WorldTransport(stage.cluster), load_catalog(), (CLONESET,)), stage.clock
+    await survey.look()
+    found = survey.managed(now.now())[0]
+    return explain(found, survey.plan(found.key, now.now(), Gates()))
+
+
+def test_a_rollout_without_progress_is_stuck_for_every_reader(staged: MakeStage) -> None:
+    stage = staged(health={"noProgressTimeout": "30s"})
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), message="first")
+            await stage.rest()
+            await stage.push(web("app:unready"), message="second")
+            await stage.rest(20)
+            assert (stage.state, str((await _why(stage)).state)) == ("Rolling", "Rolling")
+            await stage.rest(40)
+            assert stage.state == "Stuck"
+            assert stage.rollout.message.endswith(f": {UNREADY}")
+            answer = await _why(stage)
+            assert str(answer.state) == "Stuck"
+            assert "0 of 4 asked are updated and available" in answer.message
+            assert "gitkruise rollback cloneset/web -n shop" in answer.next
+            await stage.push(web("app:v3"), message="third")
+            await stage.rest(2)
+            assert str((await _why(stage)).state) == "Rolling"
+            await stage.rest()
+            assert str((await _why(stage)).state) == "Done"
+
+    stage.play(script)
+
+
+def _gated(spec: dict[str, Any]) -> None:
+    spec["readinessGates"] = [{"conditionType": "example.com/lb"}]
+
+
+def _huge(spec: dict[str, Any]) -> None:
+    spec["containers"][0]["resources"] = {"requests": {"cpu": "1000"}}
+
+
+def _unready(spec: dict[str, Any]) -> None:
+    spec["containers"][0]["image"] = "app:unready"
+
+
+CAUSES: list[tuple[Callable[[dict[str, Any]], None], str]] = [
+    (_gated, "4 pods are not available yet: readiness gate example.com/lb is not True"),
+    (_huge, "4 pods are not available yet: no node takes it: 0/3 nodes are available"),
+    (_unready, f"4 pods are not available yet: {UNREADY}"),
+]
+
+
+@pytest.mark.parametrize(("change", "reason"), CAUSES)
+def test_why_names_what_keeps_pods_from_being_available(
+    staged: MakeStage, change: Callable[[dict[str, Any]], None], reason: str
+) -> None:
+    stage, obj = staged(), web()
+    change(obj["spec"]["template"]["spec"])
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(obj, message="first")
+            await stage.rest(20)
+            (told,) = (await _why(stage)).reasons
+            assert told.startswith(reason)
+
+    stage.play(script)
