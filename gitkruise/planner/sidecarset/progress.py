@@ -89,7 +89,7 @@ def observe_sidecars(
         replicas=len(it.pods),
         partition=owner.update.partition.text,
         kept=it.kept,
-        asked=it.asked,
+        asked=len(it.updated) if owner.update.inject_only else it.asked,
         updated=len(it.updated),
         updated_ready=it.up,
         ready=sum(j.up for j in it.pods),

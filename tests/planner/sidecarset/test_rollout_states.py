@@ -116,6 +116,11 @@ def test_an_unreadable_partition_asks_for_no_pod() -> None:
     assert (found.kept, found.asked, found.budget, found.partition) == (2, 1, 0, "lots")
 
 
+def test_a_set_that_updates_no_running_pod_asks_for_none_of_them() -> None:
+    found = seen("n+ o+ o+", new({"type": "NotUpdate"}))
+    assert (found.kept, found.asked, found.updated) == (0, 1, 1)
+
+
 def test_every_kind_that_rolls_is_judged() -> None:
     assert set(ROLLOUTS) == ROLLING_KINDS | {STATEFULSET, DAEMONSET}
 
