@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gitkruise.model.gitops.health import Health, Phase
+from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.planning.amounts import resolve_amounts
 from gitkruise.model.planning.forecast import (
     CREATE,
@@ -20,6 +21,9 @@ from gitkruise.model.planning.plan import Hold
 from gitkruise.model.planning.trace import HELD, Line
 from gitkruise.model.workloads.cloneset import cloneset_facts
 from gitkruise.planner.health.health import health
+from gitkruise.planner.health.kinds import ROLLOUTS
+from gitkruise.planner.progress.failing_pods import unready
+from gitkruise.printable import many
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.world.simulation.run import SimulatedRollout, division_of, in_steps, moves_of
 
@@ -51,7 +55,7 @@ def predict_cloneset(played: SimulatedRollout) -> RolloutForecast:
         max_surge=amounts.surge,
         partition=amounts.partition,
         hold=hold_of(verdict),
-        message=verdict.message,
+        message=message_of(played, verdict),
         held=tuple(sorted(simulation.held(key).items())),
         budgets=budgets_waited_for(lines),
         division=division_of(played),
@@ -71,6 +75,26 @@ def hold_of(verdict: Health) -> str:
     if verdict.phase in {Phase.HELD, Phase.PAUSED}:
         return verdict.reason
     return "" if verdict.phase is Phase.CURRENT else STUCK
+
+
+def message_of(played: SimulatedRollout, verdict: Health) -> str:
+    """Return the message of a rollout's health; of one that gets stuck also the cause.
+
+    Pods are counted: without a cluster they have other names.
+    """
+    if hold_of(verdict) != STUCK:
+        return verdict.message
+    kind, world = ROLLOUTS[played.key.group_kind], played.simulation.world
+    pods = kind.pods(world, played.after)
+    end = kind.judge(played.after, pods, kind.revisions(world, played.after), played.trace.end)
+    down = (*end.failing, *end.hindered)
+    if end.state is State.STUCK and down:
+        serving = f"{end.available} of {end.replicas} keep serving"
+        return f"{many(len(down), 'updated pod')} cannot start: {down[0][1]}; {serving}"
+    if end.state is State.STUCK:
+        return end.message
+    why = next((why for pod in pods if pod.active and (why := unready(pod))), "")
+    return f"{verdict.message}; {why}" if why else verdict.message
 
 
 def previous_revision(before: Obj | None) -> str:

@@ -14,6 +14,7 @@ from gitkruise.planner.statefulset.facts import stateful_set_facts
 from gitkruise.world.simulation.forecast_cloneset import (
     budgets_waited_for,
     hold_of,
+    message_of,
     on_revision,
     previous_revision,
 )
@@ -42,7 +43,7 @@ def predict_stateful_set(played: SimulatedRollout) -> RolloutForecast:
         max_surge=0,
         partition=facts.kept,
         hold=hold_of(verdict),
-        message=verdict.message,
+        message=message_of(played, verdict),
         held=tuple(sorted(simulation.held(key).items())),
         budgets=budgets_waited_for(lines),
         lasts=steps[-1].starts + steps[-1].lasts if steps else timedelta(0),

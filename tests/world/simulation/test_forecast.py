@@ -89,6 +89,9 @@ def test_a_change_beyond_images_recreates_pods_and_says_so() -> None:
     assert found.hold == ""
 
 
+HUGE = {"requests": {"cpu": "1000"}}
+
+
 def test_scaling_is_creation_or_removal() -> None:
     lab = running(cloneset(replicas=3))
     (out,) = forecast(lab, change(replicas=5)).rollouts
@@ -103,6 +106,16 @@ def test_a_bad_image_is_seen_to_get_stuck_within_its_budget() -> None:
     assert found.hold == "Stuck"
     assert [len(step.moves) for step in found.steps] == [2]
     assert {why for _, why in found.held if "Budget" in why or "Ready" in why} != set()
+    assert found.message == (
+        "2 updated pods cannot start: image app:bad cannot be pulled; 3 of 5 keep serving"
+    )
+
+
+def test_pods_that_no_node_takes_are_named_as_the_cause() -> None:
+    lab = running(cloneset(replicas=2))
+    (found,) = forecast(lab, change(**image("app:v1", resources=HUGE))).rollouts
+    assert found.hold == "Stuck"
+    assert found.message.startswith("1/2 updated, 2 asked; no node takes it: 0/3 nodes")
 
 
 def test_a_paused_cloneset_moves_nothing() -> None:

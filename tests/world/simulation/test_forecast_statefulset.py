@@ -83,6 +83,7 @@ def test_a_bad_image_gets_stuck_at_the_first_pod() -> None:
     found = forecast(StatefulLab(), **image("app:bad"))
     assert (found.hold, found.updated_after) == ("Stuck", 1)
     assert moves(found) == [[("db-2", "recreate")]]
+    assert found.message.startswith("1 updated pod cannot start: image app:bad cannot be pulled")
 
 
 def test_a_pause_and_on_delete_hold_everything() -> None:
