@@ -18,6 +18,7 @@ from gitkruise.model.planning.plan import HeldPod, Hold, Plan
 from gitkruise.model.planning.workload_spread import Division
 from gitkruise.model.workloads.labels import DAEMONSET, DEPLOYMENT, STATEFULSET
 from gitkruise.model.workloads.rollout_kinds import STATEFUL
+from gitkruise.planner.progress.builtin import unreplaced
 from gitkruise.planner.progress.failing_pods import unready
 from gitkruise.planner.report.stops import is_template, next_move
 from gitkruise.planner.report.summary import keeps
@@ -340,6 +341,9 @@ def _repairs(m: Managed) -> Iterator[str]:
         if m.failing:
             yield f"a commit that mends it{where}"
         yield f"kubectl describe {noun(m.key.group_kind)} {m.key.name} -n {m.key.namespace}"
+        return
+    if left := unreplaced(m.obj, m.pods, m.rollout.update_revision):
+        yield f"kubectl delete pod {left[0]} -n {m.key.namespace}: it is not replaced before"
         return
     if not m.message.startswith("AbandonedRevisionRunning"):
         yield f"a commit that mends it{where}"

@@ -17,7 +17,7 @@ from gitkruise.model.workloads.conditions import STALLED
 from gitkruise.model.workloads.labels import DAEMONSET
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.progress.cloneset import commits
-from gitkruise.planner.progress.failing_pods import cannot_start, failure
+from gitkruise.planner.progress.failing_pods import broken, cannot_start, failure
 from gitkruise.wire.primitives.names import Obj, key_of
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.intstr import UnreadableAmount, resolve
@@ -181,11 +181,36 @@ def _judge(c: _Counted, down: tuple[tuple[str, str], ...], partition: str) -> tu
 
 
 def _stuck(c: _Counted, down: tuple[tuple[str, str], ...], waiting: int) -> str:
-    """Return what keeps every pod that is updated and not available from becoming so."""
+    """Return what keeps every pod that is updated and not available from becoming so, or other
+    pods from being updated."""
     if down and len(down) >= waiting:
         serving = sum(map(c.available, c.active))
         return cannot_start(down, f"{serving} of {c.wanted} keep serving")
+    if left := unreplaced(c.raw, c.active, c.update):
+        name, why = left
+        cause = f"{name} has an earlier template and cannot start: {why}"
+        return f"{cause}; it is not replaced before it is deleted"
     return c.broken
+
+
+def unreplaced(raw: Obj, pods: Sequence[PodFacts], update: str) -> tuple[str, str] | None:
+    """Return (pod, why) of a pod that its StatefulSet waits for instead of replacing it.
+
+    In order (OrderedReady) a pod of an earlier template that cannot start is never replaced, also
+    by a template that mends it: the next pod is looked at only when all before it are ready.
+    """
+    policy = get(raw, "spec", "podManagementPolicy", default="OrderedReady")
+    strategy = get(raw, "spec", "updateStrategy", "type", default="RollingUpdate")
+    if raw.get("kind") != "StatefulSet" or (policy, strategy) != ("OrderedReady", "RollingUpdate"):
+        return None
+    first = int(get(raw, *_ROLLING, "partition", default=0))
+    first += int(get(raw, "spec", "ordinals", "start", default=0))
+    for pod in pods:
+        if pod.active and not pod.on_revision(update) and int(pod.name.rpartition("-")[2]) >= first:
+            why = next(iter(broken(pod).values()), "")
+            if why:
+                return pod.name, why
+    return None
 
 
 def _budget(c: _Counted) -> int:

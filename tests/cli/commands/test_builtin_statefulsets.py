@@ -166,6 +166,22 @@ def test_why_names_the_pod_that_holds_the_rest_back(gk: Caller, cluster: Path) -
     assert "then kubectl delete pod queue-4 -n shop" in why
 
 
+@pytest.mark.slow
+def test_why_names_the_pod_that_a_mended_template_does_not_replace(
+    gk: Caller, cluster: Path
+) -> None:
+    env = {"KUBECONFIG": str(cluster)}
+    with applied(cluster, queue("v1"), **MARKS):
+        assert waited(gk, cluster).code == 0
+        apply(cluster, queue("bad"), **MARKS)
+        assert waited(gk, cluster).code == 1
+        apply(cluster, queue("v2"), **MARKS)
+        assert waited(gk, cluster).code == 1
+        why = gk("why", "sts/queue", "-n", "shop", "-o", "json", **env).obj
+    assert why["state"] == "Stuck"
+    assert why["next"] == ["kubectl delete pod queue-4 -n shop: it is not replaced before"]
+
+
 def agent(image: str, type_: str = "RollingUpdate") -> str:
     """A pod on each node."""
     return dedent(f"""\

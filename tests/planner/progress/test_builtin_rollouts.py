@@ -38,6 +38,12 @@ def advanced(*, conditions: Any = (), **rolling: Any) -> Any:
             "status": {**raw["status"], "conditions": list(conditions)}}  # fmt: skip
 
 
+def parallel() -> Any:
+    """The same three pods, which are not waited for in order."""
+    raw = stateful()
+    return {**raw, "spec": {**raw["spec"], "podManagementPolicy": "Parallel"}}
+
+
 FAILED = {"type": "FailedUpdatePod", "status": "True", "message": "no"}
 
 
@@ -64,12 +70,13 @@ def pods(*revisions: str, ready: bool = True) -> list[PodFacts]:
     ]
 
 
-def broken() -> PodFacts:
+def broken(revision: str = "web-new") -> PodFacts:
     waiting = {"reason": "ImagePullBackOff", "message": ""}
     status = {"name": "main", "image": "web:bad", "ready": False, "state": {"waiting": waiting}}
     asked = [{"name": "main", "image": "web:bad"}]
     return pod_facts(
-        raw_pod("web-2", ready=False, containers=asked, containerStatuses=[status])
+        raw_pod("web-2", revision=revision, ready=False, containers=asked,
+                containerStatuses=[status])
     )  # fmt: skip
 
 
@@ -78,6 +85,7 @@ def judged(raw: Any, found: list[PodFacts]) -> Rollout:
     return ROLLOUTS[kind].judge(raw, found, REVISIONS, NOW)
 
 
+CANNOT = "cannot start: image web:bad cannot be pulled"
 HELD_BACK = "the others are updated when they are deleted"
 # raw, pods, state, message, (updated, asked, kept)
 STATES: dict[str, tuple[Any, list[PodFacts], str, str, tuple[int, int, int]]] = {
@@ -95,6 +103,19 @@ STATES: dict[str, tuple[Any, list[PodFacts], str, str, tuple[int, int, int]]] = 
     "stuck": (stateful(), [*pods("old", "old"), broken()], "Stuck",
               "web-2 cannot start: image web:bad cannot be pulled; 2 of 3 keep serving",
               (1, 3, 0)),
+    "an earlier template in order": (
+        stateful(), [*pods("old", "old"), broken("web-bad")], "Stuck",
+        f"web-2 has an earlier template and {CANNOT}; it is not replaced before it is deleted",
+        (0, 3, 0),
+    ),
+    "an earlier template that stays": (
+        stateful(partition=3), [*pods("new", "new"), broken("web-bad")], "Held",
+        "2 of 3 on new, held by partition 3", (2, 2, 1),
+    ),
+    "an earlier template, all at once": (
+        parallel(), [*pods("old", "old"), broken("web-bad")], "Rolling",
+        "0 of 3 asked are updated and available", (0, 3, 0),
+    ),
     "not seen": (stateful(generation=3), pods("old", "old", "old"), "Rolling",
                  "the controller has not seen the newest spec yet", (0, 3, 0)),
     "on delete": (stateful(type_="OnDelete"), pods("old", "old", "new"), "Held",
