@@ -273,7 +273,7 @@ def _rollback(repository: Repository, target: ActionTarget, wish: ActionArgs) ->
         span = rollback_target(repository, now, target.key, file, folder)
         if span is None:
             why = "there is nothing to do: git contains no earlier template of it"
-            raise _refuse(target, "GK7041", why)
+            raise _refuse(target, "GK7041", why, next_="a commit that mends its template")
         back = span.until
         newest = next(templates(repository, now, target.key, file, folder))
         trailers = (("Gitkruise-Rollback-Of", newest.since.id),)

@@ -139,10 +139,15 @@ def check_outcome(edit: FileEdit, target: ActionTarget, preview: Preview) -> Non
         why = wrong[0].message
     if not why:
         return
+    # A rollback is what `why` advises: to lead back there would lead nowhere.
+    back = (
+        f"gitkruise rollback {named(target.key)} --to COMMIT, with one that gitkruise history lists"
+    )
+    next_ = back if edit.verb is ActionVerb.ROLLBACK else f"gitkruise why {named(target.key)}"
     notes = (
         ("played ahead", why),
         ("unchanged", "nothing was committed or pushed"),
-        ("next", f"gitkruise why {named(target.key)}; --force commits it all the same"),
+        ("next", f"{next_}; --force commits it all the same"),
     )
     message = f"{target.key}: {edit.words} would not end as asked"
     raise UsageProblem(Finding(code="GK7043", message=message, notes=notes))

@@ -283,6 +283,7 @@ def test_a_rollback_needs_something_to_go_back_to(gk: Caller, checkout: Checkout
     checkout.commit("one", {FILE: cloneset("v1")})
     ended = gk("rollback", "checkout", cwd=checkout.folder, **WHO)
     assert (ended.code, "no earlier template" in ended.err) == (2, True)
+    assert "next: a commit that mends its template" in ended.err
 
 
 @pytest.mark.slow

@@ -206,7 +206,11 @@ def test_a_rollback_that_gets_stuck_is_refused(origin: Origin) -> None:
     origin.commit({"web.yaml": web("v2")})
     with pytest.raises(UsageProblem) as error:
         played(origin, ActionVerb.ROLLBACK, ActionArgs(), DEPLOYMENT)
-    assert error.value.findings[0].code == "GK7043"
+    (found,) = error.value.findings
+    next_ = dict(found.notes)["next"]
+    assert (found.code, next_.partition(",")[0]) == (
+        "GK7043", "gitkruise rollback deployment/web -n shop --to COMMIT",
+    )  # fmt: skip
 
 
 @pytest.mark.slow

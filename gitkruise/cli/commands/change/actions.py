@@ -264,7 +264,7 @@ def resume(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **fl
     "--to",
     default="",
     metavar="COMMIT",
-    help="Commit to roll back to [default: the last fully rolled-out template].",
+    help="Commit to roll back to [default: the last template that git requested for all pods].",
 )
 @_options
 @cluster_options
