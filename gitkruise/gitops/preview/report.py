@@ -14,6 +14,8 @@ from gitkruise.gitops.preview.ownership import moves
 from gitkruise.gitops.reconcile.pruner import prune_rules
 from gitkruise.kube.system.wall_clock import wall_time
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
+from gitkruise.model.gitops.config import Reference, resolve_reference
+from gitkruise.model.planning.forecast import STUCK
 from gitkruise.planner.report.report import Heading, plan_report
 from gitkruise.planner.sync.hooks import POST, PRE
 from gitkruise.planner.sync.prune import guard
@@ -63,7 +65,7 @@ def report_of(
         asks=(*asks, *_moved(base, target, live=preview.live)),
         notes=(
             *preview.notes,
-            *_gates(changes, target),
+            *_gates(preview, changes, target),
             *_charts(base, target),
             *_bases(base, target),
             *_hooks(preview, base, target),
@@ -85,8 +87,10 @@ def report_of(
     )
 
 
-def _gates(changes: Iterable[ObjectChange], target: PlanSide) -> Iterator[str]:
+def _gates(preview: Preview, changes: Iterable[ObjectChange], target: PlanSide) -> Iterator[str]:
     """Say for each unit that changes what lets it take a commit, or keeps it from that."""
+    forecasts = preview.forecast.rollouts if preview.forecast else ()
+    stuck = {target.units[p.key].id for p in forecasts if p.hold == STUCK and p.key in target.units}
     moved = {c.key for c in changes if c.kind is not ChangeKind.UNCHANGED}
     units = {unit.id: unit for key, unit in target.units.items() if key in moved}
     for name, unit in sorted(units.items()):
@@ -100,6 +104,10 @@ def _gates(changes: Iterable[ObjectChange], target: PlanSide) -> Iterator[str]:
             yield f"unit {name} takes commits as its {allow}"
         if spec.approval != "never":
             yield f"unit {name} {_APPROVED[spec.approval]}"
+        for other in spec.depends_on:
+            before = resolve_reference(Reference(other.name, other.namespace), unit.namespace)
+            why = ": the plan sees it get stuck" if before in stuck else ""
+            yield f"unit {name} takes commits when unit {before} is ready{why}"
 
 
 def _guarded(

@@ -67,3 +67,41 @@ def test_a_plan_names_what_the_commit_waits_for(
         assert line in " ".join(ended.out.split())
     assert ("unit shop/" in ended.out) is bool(told)
     assert "shop/other" not in ended.out
+
+
+CLONESET: Final = """\
+apiVersion: apps.kruise.io/v1alpha1
+kind: CloneSet
+metadata: {name: %s}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: %s}}
+  template:
+    metadata: {labels: {app: %s}}
+    spec: {containers: [{name: app, image: "%s"}]}
+"""
+OLD, NEW, LOST = (
+    "registry.example.com/app:v1",
+    "registry.example.com/app:v2",
+    "registry.invalid/app",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("image", "why"), [(NEW, ""), (LOST, ": the plan sees it get stuck")])
+def test_a_plan_names_the_unit_that_another_one_waits_for(
+    gk: Caller, tmp_path: Path, image: str, why: str
+) -> None:
+    config = (UNIT % ", dependsOn: [{name: other}]").replace(
+        ", suspend: true, approval: always", ""
+    )
+    (tmp_path / "gitkruise.yaml").write_text(config)
+    run_git(tmp_path, "init", "-q", "-b", "main")
+    for images in ((OLD, OLD), (NEW, image)):
+        for name, one in zip(("web", "other"), images, strict=True):
+            (tmp_path / name).mkdir(exist_ok=True)
+            (tmp_path / name / "a.yaml").write_text(CLONESET % (name, name, name, one))
+        run_git(tmp_path, "add", "-A")
+        run_git(tmp_path, "commit", "-qm", "change")
+    told = " ".join(gk("plan", "--offline", cwd=tmp_path).out.split())
+    assert f"unit shop/web takes commits when unit shop/other is ready{why} · " in told
