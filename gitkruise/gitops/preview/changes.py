@@ -28,7 +28,13 @@ from gitkruise.planner.sync.annotations import DIGEST, annotation, bare
 from gitkruise.planner.sync.autoscale import sized_as
 from gitkruise.planner.sync.canary_pause import paused_fields
 from gitkruise.planner.sync.diff import all_differences, owned_differences, sorted_fields
-from gitkruise.planner.sync.drift import differences, drop_fields, ignored_paths, leaves_fields
+from gitkruise.planner.sync.drift import (
+    consumed_fields,
+    differences,
+    drop_fields,
+    ignored_paths,
+    leaves_fields,
+)
 from gitkruise.planner.sync.field_owners import given_up, marks_are_ours, read_managed
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj, ObjectKey, split_api_version
@@ -154,6 +160,7 @@ def _held_against(
     steered = paused_fields(there)  # their live values are a canary's: git alone says what changes
     passed = ignored_paths(d, seen, found, ignore.get(d.key, ())) | steered
     passed |= lost_fields(d.obj, catalog)
+    passed |= consumed_fields(d, there, found) if applied else frozenset()
     passed |= _encrypted(d, found) - {field.path for field in change.fields}
     fields = tuple(field for field in found if field.path not in passed)
     if not applied:

@@ -164,7 +164,7 @@ def _housekeeping(context: RoundContext, snapshot: CloneSetSnapshot) -> list[Act
     names = {p.name for p in context.fleet.pods} if named else ()
     kept = [name for name in named if name in names]
     if len(kept) < len(named):
-        body: dict[str, Any] = {"spec": {"scaleStrategy": {"podsToDelete": kept}}}
+        body: dict[str, Any] = {"spec": {"scaleStrategy": {"podsToDelete": kept or None}}}
         actions.append(
             Patch(
                 key=context.owner.key,

@@ -18,6 +18,7 @@ from gitkruise.model.gitops.change import (
     Path,
     SyncSnapshot,
 )
+from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.planner.sync.annotations import annotation
 from gitkruise.planner.sync.autoscale import REPLICAS
 from gitkruise.planner.sync.canary_pause import paused_fields
@@ -25,9 +26,11 @@ from gitkruise.planner.sync.diff import owned_differences
 from gitkruise.planner.sync.field_owners import field_owners, read_managed
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.secret_names import concealed
 from gitkruise.wire.primitives.times import format_time
 
+_TO_DELETE: Final = ("spec", "scaleStrategy", "podsToDelete")
 IGNORE: Final = "gitkruise.io/ignore"  # JSON pointers, apart by spaces or commas
 # Differences found before: of which wanted and which live object, and which.
 Memo: TypeAlias = MutableMapping[ObjectKey, tuple[Desired, Obj, tuple[FieldChange, ...]]]
@@ -42,7 +45,7 @@ def drift_of(
         return None
     passed = s.settled.get(d.key, frozenset()) | ignored_paths(d, live, found, s.ignore)
     passed |= {REPLICAS} if d.key in s.autoscaled else set()
-    passed |= paused_fields(live.obj)
+    passed |= paused_fields(live.obj) | consumed_fields(d, live.obj, found)
     fields = tuple(change for change in found if change.path not in passed)
     if not fields:
         return None
@@ -87,6 +90,16 @@ def ignored_paths(
     if noted:
         mine.append(IgnoreRule(paths=tuple(pointer(p) for p in noted.replace(",", " ").split())))
     return frozenset(c.path for c in found if any(_matches(rule, c) for rule in mine))
+
+
+def consumed_fields(d: Desired, live: Obj, found: Iterable[FieldChange]) -> frozenset[Path]:
+    """Return the fields of an applied CloneSet that its controller took names of deleted pods out
+    of: what git asked for is done."""
+    if d.key.group_kind != CLONESET:
+        return frozenset()
+    asked, left = (set(get(obj, *_TO_DELETE, default=())) for obj in (d.obj, live))
+    paths = frozenset(c.path for c in found if c.path[: len(_TO_DELETE)] == _TO_DELETE)
+    return paths if left < asked else frozenset()
 
 
 def leaves_fields(d: Desired, live: Obj, rules: Sequence[IgnoreRule]) -> bool:

@@ -16,7 +16,16 @@ from gitkruise.model.gitops.change import (
 )
 from gitkruise.planner.sync.annotations import create_only, untouched
 from gitkruise.planner.sync.apply_order import FIRST, place_of
-from gitkruise.planner.sync.drift import Memo, drift_of, drop_fields, fights, ignored, split_change
+from gitkruise.planner.sync.drift import (
+    Memo,
+    consumed_fields,
+    differences,
+    drift_of,
+    drop_fields,
+    fights,
+    ignored,
+    split_change,
+)
 from gitkruise.planner.sync.hooks import (
     FAILURE,
     POST,
@@ -88,7 +97,10 @@ def _healing(
         back, stay = split_change(change, s.resting.get(d.key, ())) if heals else (None, change)
         if back is not None:
             healing.append(back)
-            kept = ignored(d, s.live[d.key], s, catalog, memo)
+            live = s.live[d.key]
+            found = differences(d, live, catalog, memo)
+            used = consumed_fields(d, live.obj, found)
+            kept = (*ignored(d, live, s, catalog, memo), *(c for c in found if c.path in used))
             heal.append(drop_fields(d, (*kept, *(stay.fields if stay else ()))))
         lasting = _fought(stay, s) if heals else stay
         if lasting is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gitkruise.errors import ApiError, Forbidden
+from gitkruise.model.workloads.pod import POD
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.gitops.stage import MakeStage, Stage, config_map, web
 
@@ -241,5 +242,25 @@ def test_a_change_that_is_put_back_makes_no_rollout_longer(staged: MakeStage) ->
             await stage.rest()
             assert len(stage.images()) == 4
             assert dict(stage.record.steps)[stage.rollout.key] == (before,)
+
+    stage.play(script)
+
+
+def test_names_of_pods_that_are_deleted_leave_pods_to_delete(staged: MakeStage) -> None:
+    """The CloneSet's controller takes them out: git has asked for it, and may ask again."""
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web())
+            await stage.rest()
+            for _ in range(2):
+                pod = min(p["metadata"]["name"] for p in stage.world.objects(POD, "shop"))
+                obj = web()
+                obj["spec"]["scaleStrategy"] = {"podsToDelete": [pod]}
+                await stage.push(obj)
+                await stage.rest()
+                assert stage.get("Pod", pod) is None
+                assert (stage.state, stage.record.drift, stage.record.findings) == ("Done", (), ())
 
     stage.play(script)
