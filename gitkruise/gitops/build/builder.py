@@ -30,10 +30,13 @@ from gitkruise.wire.primitives.names import ObjectKey
 
 _VALIDATE: Final = "gitkruise validate {file}"
 _RENDER: Final = "correct {file}, and try: gitkruise plan --include-dirty"  # validate skips it
+_SERVER: Final = (
+    "correct {file}, or the rule of the cluster that the message names, and try: "
+    "gitkruise plan --server --include-dirty"
+)
 _PLAIN: Final = "commit plain files in its place, or list {file} in .gitkruiseignore"
-_ALLOWED: Final = "correct {file}, or change the rule of the cluster that the message names"
 # What validates a file helps with none of these.
-_NEXT: Final = {"GK2102": _ALLOWED, "GK3011": _PLAIN, "GK3012": _PLAIN}
+_NEXT: Final = {"GK2102": _SERVER, "GK3011": _PLAIN, "GK3012": _PLAIN}
 _Read = TypeVar("_Read")
 _NUMBERS = itertools.count(1)  # of readers in this process
 

@@ -178,6 +178,9 @@ STEPS = {
         "GK3404", "kustomization.yaml",
         "correct a/kustomization.yaml, and try: gitkruise plan --include-dirty",
     ),
+    "what only the cluster rejects": (
+        "GK2102", "b.yaml", "correct a/b.yaml, and try: gitkruise plan --server --include-dirty",
+    ),
 }  # fmt: skip
 
 
