@@ -298,7 +298,9 @@ def _moved_by_others(m: Managed, held: Sequence[HeldPod]) -> list[str]:
 
 def _moves(m: Managed, state: State, unit: UnitNews | None, shared: Sharing) -> Iterator[str]:
     """Yield the next steps for a user, or that none is needed."""
-    if m.rollout is not None and m.rollout.innocent and state in _MOVING:
+    if left_git(m, unit):
+        yield "the end of what keeps it: then it is deleted"
+    elif m.rollout is not None and m.rollout.innocent and state in _MOVING:
         yield from _culprits(m.rollout, shared)
     elif state is State.STUCK or (m.failing and state in _MOVING):
         yield from _repairs(m)
