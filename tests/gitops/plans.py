@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from gitkruise.errors import Finding
@@ -28,12 +28,15 @@ def report(
     subject: str = "after",
     key: bytes = KEY,
     findings: Sequence[Finding] = (),
+    rejected: Mapping[ObjectKey, str] | None = None,
 ) -> PlanReport:
     """The way from `before` to `after`, offline."""
     target = [desired(obj) for obj in after]
     changes = changes_between([desired(obj) for obj in before], target, CATALOG)
     heading = Heading(base=OLD, target=GitCommit(id=NEW.id, subject=subject))
-    return plan_report(changes, rollouts, target, heading, key=key, findings=findings)
+    return plan_report(
+        changes, rollouts, target, heading, key=key, findings=findings, rejected=rejected
+    )
 
 
 def prediction(key: ObjectKey, how: str = "in-place", pods: int = 4) -> RolloutForecast:

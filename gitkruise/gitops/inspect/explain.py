@@ -313,13 +313,19 @@ def _moves(m: Managed, state: State, unit: UnitNews | None, shared: Sharing) -> 
         yield "gitkruise drift shows what differs; drift.mode: correct puts it back"
     elif state is State.WAITING and unit is not None and (unit.waits or unit.pending):
         yield f"what unit {unit.unit} waits for"
-    elif state in _MOVING and m.rollout is not None and m.rollout.refused:
+    elif state in _MOVING:
+        yield from _awaited(m)
+
+
+def _awaited(m: Managed) -> Iterator[str]:
+    """Yield what a rollout that moves goes on with."""
+    if m.rollout is not None and m.rollout.refused:
         yield "a change of what refuses its pods; their controller tries again by itself"
-    elif state in _MOVING and m.rollout is not None and not m.rollout.generation_seen:
+    elif m.rollout is not None and not m.rollout.generation_seen:
         yield "its controller, when it has seen the newest spec; what keeps it from that may be in"
         yield "gitkruise doctor"
         yield f"gitkruise get events{f' -n {m.key.namespace}' if m.key.namespace else ' -A'}"
-    elif state in _MOVING:
+    else:
         yield "nothing: it goes on by itself when pods become available"
 
 

@@ -67,20 +67,28 @@ def taken_by_some(before: PlanSide | None, after: PlanSide) -> PlanSide:
     """
     taken = as_taken(before, after)
     if taken.rejected and taken.rejected.keys() == taken.everyone.keys():
-        raise InvalidManifests(*(_kept(f, "") for own in taken.rejected.values() for f in own))
-    errors = [_kept(f, name) for name in rejecting(before, taken) for f in taken.rejected[name]]
+        nothing = "nothing was planned, and a plan applies nothing"
+        raise InvalidManifests(*(_kept(f, nothing) for own in taken.rejected.values() for f in own))
+    errors = [
+        _kept(f, f"unit {name} would keep what is live; the plan is of the other units")
+        for name in rejecting(before, taken)
+        for f in taken.rejected[name]
+    ]
     return replace(taken, findings=(*taken.findings, *errors))
 
 
-def _kept(finding: Finding, unit: str) -> Finding:
-    """Add the notes `unchanged` and `next` where the finding of a unit lacks them; "" is all."""
-    nothing = "nothing was planned, and a plan applies nothing"
-    others = f"unit {unit} would keep what is live; the plan is of the other units"
+def rejected_as_whole(finding: Finding) -> Finding:
+    """Return the error of an object for which its unit would reject all of a commit."""
+    return _kept(finding, "the unit of this object would reject the commit and keep what is live")
+
+
+def _kept(finding: Finding, unchanged: str) -> Finding:
+    """Add the notes `unchanged` and `next` where a finding lacks them."""
     labels = dict(finding.notes)
     notes = list(finding.notes)
     if "unchanged" not in labels:
         end = next((i for i, (label, _) in enumerate(notes) if label == "next"), len(notes))
-        notes.insert(end, ("unchanged", others if unit else nothing))
+        notes.insert(end, ("unchanged", unchanged))
     if "next" not in labels and finding.places:
         from gitkruise.gitops.build.builder import next_step  # noqa: PLC0415  imports asyncio
 

@@ -66,6 +66,7 @@ def _changes(fold: int, entry: ReportEntry) -> list[dict[str, Any]]:
             "stays": entry.stays,
             "replaced": entry.replaced,
             "unknown": entry.unknown,
+            "rejected": entry.rejected,
             "fold": fold,
             "fields": fields,
             "notes": list(entry.notes),

@@ -11,6 +11,7 @@ from gitkruise.gitops.charts.cache import kept_chart
 from gitkruise.gitops.config.dependencies import suspension_details
 from gitkruise.gitops.config.fingerprints import source_of
 from gitkruise.gitops.preview.ownership import moves
+from gitkruise.gitops.preview.rejection import rejected_as_whole
 from gitkruise.gitops.reconcile.pruner import prune_rules
 from gitkruise.kube.system.wall_clock import wall_time
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
@@ -73,7 +74,9 @@ def report_of(
         staged=preview.staged,
         unknown=preview.unknown,
     )
-    findings = (*(base.warnings if base else ()), *target.findings, *preview.unplayed)
+    rejected = _rejected(preview, base, target)
+    unplayed = (rejected_as_whole(f) if f.is_error else f for f in preview.unplayed)
+    findings = (*(base.warnings if base else ()), *target.findings, *unplayed)
     if shown is not None:
         changes, findings = [change for change in changes if change.key in shown], ()
         heading = replace(heading, asks=(_ASKS,) if heading.asks else (), notes=())
@@ -84,7 +87,17 @@ def report_of(
         heading,
         key=key,
         findings=findings,
+        rejected=rejected,
     )
+
+
+def _rejected(preview: Preview, base: PlanSide | None, target: PlanSide) -> Mapping[ObjectKey, str]:
+    """Return the code of the error by each object of a unit that rejects the commit: it applies
+    nothing of it."""
+    units = {**(base.units if base else {}), **target.units}
+    errors = {f.object: f.code for f in preview.unplayed if f.is_error}
+    codes = {units[key].id: code for key in units if (code := errors.get(str(key)))}
+    return {key: codes[unit.id] for key, unit in units.items() if unit.id in codes}
 
 
 def _gates(preview: Preview, changes: Iterable[ObjectChange], target: PlanSide) -> Iterator[str]:

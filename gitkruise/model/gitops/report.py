@@ -125,6 +125,7 @@ class ReportEntry:
     stays: bool = False  # left git, and is not deleted for it
     replaced: bool = False  # deleted and created again
     unknown: str = ""  # why nothing is said of pods: only the cluster knows
+    rejected: str = ""  # code of the error for which nothing of it is applied
 
     @property
     def folded(self) -> bool:

@@ -56,6 +56,7 @@ def plan_report(
     *,
     key: bytes,
     findings: Sequence[Finding] = (),
+    rejected: Mapping[ObjectKey, str] | None = None,
 ) -> PlanReport:
     """Report on `changes`. `key` makes the fingerprints of secrets, at least 16 bytes.
 
@@ -64,10 +65,10 @@ def plan_report(
     """
     documents = {d.key: d for d in desired}
     by_key = {p.key: p for p in rollouts}
-    rejected = {found.object: found.code for found in findings if found.is_error}
+    refused = rejected or {}
     entries = [
         _entry(change, documents.get(change.key), by_key.get(change.key), heading, key)
-        if (code := rejected.get(str(change.key))) is None
+        if (code := refused.get(change.key)) is None
         else _rejected(change, documents.get(change.key), code, key)
         for change in changes
         if change.kind is not ChangeKind.UNCHANGED
@@ -120,13 +121,16 @@ def _entry(
 
 
 def _rejected(change: ObjectChange, d: Desired | None, code: str, key: bytes) -> ReportEntry:
-    """Return the entry of a change that admission, or the kind of its update, forbids."""
+    """Return the entry of a change that admission, or the kind of its update, forbids, or that of
+    another object in the same unit."""
     return ReportEntry(
         kind=change.kind,
         keys=(change.key,),
         sources=(change.source,),
         rows=field_rows(change, d, key) if change.kind is ChangeKind.CONFIGURE else (),
         effect=(Span(f"none: the change is rejected ({code})", Tone.ALARM),),
+        stays=change.kind is ChangeKind.PRUNE,
+        rejected=code,
     )
 
 

@@ -51,6 +51,23 @@ def test_units_that_take_a_commit_are_planned_when_another_one_rejects_it(
     assert (ended.code, [c["change"] for c in ended.obj["changes"]]) == (0, ["configure"])
 
 
+def test_a_unit_whose_object_is_refused_applies_nothing_of_the_commit(
+    gk: Caller, checkout: Checkout
+) -> None:
+    config_map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\ndata: {x: '1'}\n"
+    files = {f"{name}/c.yaml": cloneset(name=name, policy="InPlaceOnly") for name in ("one", "two")}
+    more = {"one/m.yaml": config_map, "two/m.yaml": config_map.replace("more", "other")}
+    checkout.commit("both", {"gitkruise.yaml": TWO_UNITS, **files, **more})
+    changed = {name: text.replace("'1'", "'2'") for name, text in more.items()}
+    bad = cloneset(name="one", policy="InPlaceOnly", level="debug")
+    checkout.commit("bad", {"one/c.yaml": bad, **changed})
+    ended = gk("plan", "--offline", "-o", "json", cwd=checkout.folder)
+    codes = {change["name"]: change["rejected"] for change in ended.obj["changes"]}
+    assert (ended.code, codes) == (3, {"one": "GK2104", "more": "GK2104", "other": ""})
+    (error,) = [f for f in ended.obj["findings"] if f["severity"] == "error"]
+    assert {note["label"] for note in error["notes"]} >= {"unchanged", "next"}
+
+
 def test_what_leaves_a_unit_waits_for_units_that_reject_the_commit(
     gk: Caller, checkout: Checkout
 ) -> None:

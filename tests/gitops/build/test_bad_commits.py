@@ -179,7 +179,9 @@ STEPS = {
         "correct a/kustomization.yaml, and try: gitkruise plan --include-dirty",
     ),
     "what only the cluster rejects": (
-        "GK2102", "b.yaml", "correct a/b.yaml, and try: gitkruise plan --server --include-dirty",
+        "GK2102", "b.yaml",
+        ("correct a/b.yaml, or the rule of the cluster that the message names, and try: "
+         "gitkruise plan --server --include-dirty"),
     ),
 }  # fmt: skip
 

@@ -150,7 +150,9 @@ FORBIDDEN: list[tuple[str, tuple[Cause, ...], str, str]] = [
     ),
     (
         "configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied", (),
-        "GK2102", "correct app.yaml, or change the rule of the cluster that the message names",
+        "GK2102",
+        ("correct app.yaml, or the rule of the cluster that the message names, and try: "
+         "gitkruise plan --server --include-dirty"),
     ),
 ]  # fmt: skip
 
@@ -170,7 +172,7 @@ def test_no_right_helps_where_none_is_missing(
 
     stage.play(script)
     text = said(stage, code)
-    assert f"= next: {next_}\n" in f"{text}\n"
+    assert f" {next_}\n" in f"{text}\n"
     assert "needed" not in text
 
 
@@ -202,7 +204,10 @@ def test_a_file_is_validated_only_where_that_finds_the_error() -> None:
     place, codes = (SourcePlace(file="web/link.yaml"),), ("GK2102", "GK3011", "GK1001")
     found = [Finding(code=code, message="", places=place) for code in codes]
     assert [*map(next_step, found)] == [
-        "correct web/link.yaml, or change the rule of the cluster that the message names",
+        (
+            "correct web/link.yaml, or the rule of the cluster that the message names, and try: "
+            "gitkruise plan --server --include-dirty"
+        ),
         "commit plain files in its place, or list web/link.yaml in .gitkruiseignore",
         "gitkruise validate web/link.yaml",
     ]

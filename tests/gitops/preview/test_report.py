@@ -12,7 +12,6 @@ import pytest
 
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.views.plan import plan_lines
-from gitkruise.errors import Finding
 from gitkruise.gitops.preview.render_html import plan_html
 from gitkruise.gitops.preview.render_json import plan_obj
 from gitkruise.gitops.preview.render_markdown import plan_markdown
@@ -236,8 +235,8 @@ def clones(image: str) -> Obj:
 
 
 def test_a_rejected_change_has_no_effect() -> None:
-    wrong = Finding(code="GK2104", message="InPlaceOnly forbids this", object=str(CLONES))
-    (entry,) = report([clones("a:v1")], [clones("a:v2")], findings=(wrong,)).entries
+    wrong = {CLONES: "GK2104"}
+    (entry,) = report([clones("a:v1")], [clones("a:v2")], rejected=wrong).entries
     assert entry.rows
     assert "none: the change is rejected (GK2104)" in str(entry.effect)
 
