@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random  # noqa: TID251  histories are drawn from the seed of a test
@@ -66,10 +66,9 @@ class Copy:
 
     @property
     def web(self) -> dict[str, Any]:
-        """The spec of the one CloneSet, {} after it was removed."""
-        name = Named("CloneSet", "web")
-        found = (objects[name] for objects in self.objects.values() if name in objects)
-        return next((one["spec"] for one in found), {})
+        """The spec of the one workload, {} after it was removed."""
+        every = (obj for objects in self.objects.values() for obj in objects.values())
+        return next((obj["spec"] for obj in every if obj["metadata"]["name"] == "web"), {})
 
     def movable(self) -> list[tuple[str, Named]]:
         """Return (unit, name) of the objects that may leave a unit: it never becomes empty."""
@@ -92,6 +91,7 @@ def first_copy(random: Random) -> Copy:
 
 
 Edit = Callable[[Copy, Random], str]
+Put = Callable[[dict[str, Any], Any], None]  # (spec of the workload, value)
 # Edits of a working copy: each returns the change in words, "" when there is nothing to change.
 
 
@@ -183,6 +183,18 @@ def _mended(made: Copy, random: Random) -> str:
     return "mended"
 
 
+def drawn(word: str, values: Sequence[Any], put: Put) -> Edit:
+    """Return the edit that puts one of `values` into the spec of the workload, if there is one."""
+
+    def edit(made: Copy, random: Random) -> str:
+        value = random.choice(values)
+        if made.web:
+            put(made.web, value)
+        return f"{word} {value}" if made.web else ""
+
+    return edit
+
+
 WHOLE: Final = (
     _image, _image, _image, _partition, _partition, _replicas, _value, _new, _new, _removed,
     _renamed, _moved, _moved,
@@ -204,7 +216,7 @@ class Player:
         self.program = self._program(folder)
         self.checkout = Checkout(self.program.origin)
         self.git = Git(self.program.origin.bare)
-        self.copy = first_copy(self.random)
+        self.copy = self._first_copy()
         self.copies = [self.copy.duplicate()]
         self.good: dict[str, Mapping[Named, Obj]] = {}
         self.spared: frozenset[Named] = frozenset()  # what stays until the next commit
@@ -226,6 +238,9 @@ class Player:
 
     def _program(self, folder: Path) -> Program:
         return Program(folder, self.config)
+
+    def _first_copy(self) -> Copy:
+        return first_copy(self.random)
 
     def _first(self) -> dict[str, str | bytes | None]:
         """Return the files of the first commit."""

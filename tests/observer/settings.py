@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from random import Random  # noqa: TID251  histories are drawn from the seed of a test
 from typing import Any, Final
 
-from tests.observer.histories import EDITS, POLICIES, WHOLE, Copy, Edit, Player
-
-Put = Callable[[dict[str, Any], Any], None]  # (spec of the CloneSet, value)
+from tests.observer.histories import EDITS, POLICIES, WHOLE, Edit, Player, drawn
 
 # (maxUnavailable, maxSurge)
 _BUDGETS: Final = ((0, 1), (1, 0), (1, 1), ("50%", 0), ("30%", "20%"), ("100%", 0), (2, "100%"))
@@ -19,18 +15,6 @@ _ORDERS: Final[tuple[dict[str, Any], ...]] = (
     {"priorityStrategy": {"orderPriority": [{"orderedKey": "app"}]}},
     {"priorityStrategy": {"weightPriority": [_WEIGHT]}},
 )
-
-
-def _drawn(word: str, values: Sequence[Any], put: Put) -> Edit:
-    """Return the edit that puts one of `values` into the spec of the CloneSet, if there is one."""
-
-    def edit(made: Copy, random: Random) -> str:
-        value = random.choice(values)
-        if made.web:
-            put(made.web, value)
-        return f"{word} {value}" if made.web else ""
-
-    return edit
 
 
 def _rolling(spec: dict[str, Any], **fields: Any) -> None:
@@ -52,19 +36,19 @@ def _env(spec: dict[str, Any], value: int) -> None:
     spec["template"]["spec"]["containers"][0]["env"] = [{"name": "V", "value": str(value)}]
 
 
-_ENV: Final = _drawn("env", (1, 2, 3), _env)
-_PERCENT: Final = _drawn(
+_ENV: Final = drawn("env", (1, 2, 3), _env)
+_PERCENT: Final = drawn(
     "partition", ("0%", "1%", "30%", "50%", "99%", "100%"),
     lambda spec, value: _rolling(spec, partition=value),
 )  # fmt: skip
 _SETTINGS: Final[tuple[Edit, ...]] = (
     _ENV, _ENV, _PERCENT, _PERCENT,
-    _drawn("maxUnavailable and maxSurge", _BUDGETS, _budget),
-    _drawn("policy", POLICIES, lambda spec, value: _rolling(spec, podUpdatePolicy=value)),
-    _drawn("order", _ORDERS, _order),
-    _drawn("minReadySeconds", (0, 2, 5), lambda spec, value: spec.update(minReadySeconds=value)),
-    _drawn("replicas", range(10), lambda spec, value: spec.update(replicas=value)),
-    _drawn("limit", (0, 1, 2), lambda spec, value: spec.update(revisionHistoryLimit=value)),
+    drawn("maxUnavailable and maxSurge", _BUDGETS, _budget),
+    drawn("policy", POLICIES, lambda spec, value: _rolling(spec, podUpdatePolicy=value)),
+    drawn("order", _ORDERS, _order),
+    drawn("minReadySeconds", (0, 2, 5), lambda spec, value: spec.update(minReadySeconds=value)),
+    drawn("replicas", range(10), lambda spec, value: spec.update(replicas=value)),
+    drawn("limit", (0, 1, 2), lambda spec, value: spec.update(revisionHistoryLimit=value)),
 )  # fmt: skip
 
 

@@ -14,13 +14,23 @@ from typing import Any
 
 import yaml
 
-from tests.observer.truth import Named, Obj, Seen, rollout_state, runs, same, unit_state
+from tests.observer.truth import (
+    ROLLED_OUT,
+    Named,
+    Obj,
+    Seen,
+    rollout_state,
+    runs,
+    same,
+    short,
+    unit_state,
+)
 
 Say = Callable[..., tuple[int, str, str]]
 Wanted = Mapping[Named, Obj] | None
 
 
-_ROLLOUTS = {"Done", "Held", "Rolling"}  # what gives way to the news that a commit waits
+_ROLLOUTS = {"Done", "Held", "Paused", "Rolling"}  # what gives way to the news that a commit waits
 
 
 class Expected:
@@ -42,9 +52,9 @@ class Expected:
         self.state = "Waiting" if waits and state in _ROLLOUTS else state
 
     def rollouts(self) -> Iterator[tuple[str, str, Obj]]:
-        """Yield (name, state, CloneSet) of the live CloneSets."""
+        """Yield (name, state, live object) of the live workloads."""
         for name in self.own:
-            if name.kind == "CloneSet":
+            if name.kind in ROLLED_OUT:
                 live = self.seen.objects[name]
                 yield name.name, rollout_state(live, self.seen.of[name.name]), live
 
@@ -98,12 +108,12 @@ def record_lies(units: Mapping[str, Expected], files: Mapping[str, str]) -> Iter
 
 def _recorded_rollouts(unit: Expected, files: Mapping[str, str]) -> Iterator[str]:
     for name, state, live in unit.rollouts():
-        rollout = files[f"units/{unit.name}/rollouts/CloneSet.{name}.yaml"]
+        rollout = files[f"units/{unit.name}/rollouts/{live['kind']}.{name}.yaml"]
         text = yaml.load(rollout, yaml.CSafeLoader)
         if text["state"] != state:
-            yield f"record: CloneSet {name} is {text['state']}, not {state}"
+            yield f"record: {name} is {text['state']}, not {state}"
         if text["desired"]["replicas"] != live["spec"]["replicas"]:
-            yield f"record: CloneSet {name} has {text['desired']['replicas']} replicas"
+            yield f"record: {name} has {text['desired']['replicas']} replicas"
         by_image: Counter[str] = Counter()
         for revision in text["revisions"]:
             for image in revision.get("images", {}).values():
@@ -120,9 +130,9 @@ def _listed(text: str) -> Named:
     return Named(rest.rpartition("_")[2], name)
 
 
-def _rollout_lies(where: str, rollout: Obj, state: str, name: str, seen: Seen) -> Iterator[str]:
+def _rollout_lies(where: str, rollout: Obj, state: str, live: Obj, seen: Seen) -> Iterator[str]:
+    name = live["metadata"]["name"]
     pods = seen.of[name]
-    live = seen.objects[Named("CloneSet", name)]
     image = runs(live["spec"]["template"]["spec"])
     facts = {
         "state": state,
@@ -173,12 +183,12 @@ def status_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
             yield f"status: {unit.name} waits: {not unit.waits}, and should be {unit.waits}"
         if states.get(unit.name) != unit.state:
             yield f"status: {unit.name} is {states.get(unit.name)}, not {unit.state}"
-        for name, state, _ in unit.rollouts():
+        for name, state, live in unit.rollouts():
             found = [i for i in told["items"] if i["object"]["name"] == name]
             if len(found) != 1 or found[0]["unit"] != unit.name:
                 yield f"status: {name} appears {len(found)} times, of {[i['unit'] for i in found]}"
             else:
-                yield from _rollout_lies("status", found[0]["rollout"], state, name, unit.seen)
+                yield from _rollout_lies("status", found[0]["rollout"], state, live, unit.seen)
 
 
 def get_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
@@ -193,18 +203,18 @@ def get_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
     for unit in units.values():
         if states.get(unit.name) != unit.state:
             yield f"get units: {unit.name} is {states.get(unit.name)}, not {unit.state}"
-        for name, state, _ in unit.rollouts():
+        for name, state, live in unit.rollouts():
             if name not in rollouts:
                 yield f"get rollouts: {name} is not listed"
             else:
-                yield from _rollout_lies("get", rollouts[name], state, name, unit.seen)
+                yield from _rollout_lies("get", rollouts[name], state, live, unit.seen)
 
 
 def why_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
-    """`why` of each CloneSet."""
+    """`why` of each workload."""
     for unit in units.values():
-        for name, state, _ in unit.rollouts():
-            code, out, err = say("why", f"cloneset/{name}", "-o", "json")
+        for name, state, live in unit.rollouts():
+            code, out, err = say("why", f"{short(live)}/{name}", "-o", "json")
             if not out.startswith("{"):
                 yield f"why {name}: exit {code}: {err}"
                 continue
@@ -217,11 +227,11 @@ def why_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
 
 
 def wait_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
-    """`wait` ends with the verdict: 0 for Done and Held, 1 for Stuck and Rejected; it goes on (6)
-    while a commit waits."""
+    """`wait` ends with the verdict: 0 for Done, Held and Paused, 1 for Stuck and Rejected; it goes
+    on (6) while a commit waits."""
     for unit in units.values():
         code, _, err = say("wait", unit.name, "--timeout", "1ms")
-        right = {"Done": 0, "Held": 0, "Stuck": 1, "Rejected": 1}.get(unit.state, 6)
+        right = {"Done": 0, "Held": 0, "Paused": 0, "Stuck": 1, "Rejected": 1}.get(unit.state, 6)
         if code != right:
             yield f"wait {unit.name}: exit {code} while it is {unit.state}: {err}"
 
@@ -282,8 +292,8 @@ def text_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
             pods, replicas = unit.seen.of[name], live["spec"]["replicas"]
             right = (state, f"{pods.images[image]}/{replicas}", f"{pods.ready.total()}/{replicas}")
             for where, row in (
-                ("get rollouts", rolled.get(name)),
-                ("status", shown.get(f"cloneset/{name}")),
+                ("get rollouts", rolled.get(name) or rolled.get(f"{short(live)}/{name}")),
+                ("status", shown.get(f"{short(live)}/{name}")),
             ):
                 told = row and (row["STATE"], row["NEW"], row["READY"])
                 if told != right:

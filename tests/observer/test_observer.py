@@ -19,6 +19,7 @@ from tests.observer.histories import Player
 from tests.observer.meddling import MeddledPlayer
 from tests.observer.pulls import PulledPlayer
 from tests.observer.settings import SettingsPlayer
+from tests.observer.workloads import WorkloadsPlayer
 
 HERE: Final = Path(__file__).parent
 BLOCK: Final = 10  # histories of one test
@@ -45,13 +46,15 @@ def test_what_is_said_is_so(block: range, tmp_path: Path) -> None:
         shutil.rmtree(folder)
 
 
-OTHERS: Final = (GatedPlayer, DeclaredPlayer, PulledPlayer, SettingsPlayer, MeddledPlayer)
+OTHERS: Final = (
+    GatedPlayer, DeclaredPlayer, PulledPlayer, SettingsPlayer, MeddledPlayer, WorkloadsPlayer,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("player", OTHERS)
 @pytest.mark.parametrize("block", seeds(), ids=lambda block: f"{block.start}")
 def test_what_is_said_of_others_is_so(block: range, player: type[Player], tmp_path: Path) -> None:
-    """Units behind gates, units that are objects, pull requests, and changes beside git."""
+    """Gates, units that are objects, pull requests, changes beside git, and other workloads."""
     for seed in (seed for seed in block if seed % ONE_MORE == 0):
         playing = player(tmp_path, seed // ONE_MORE)
         lies = playing.play(STEPS)

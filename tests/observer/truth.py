@@ -1,7 +1,7 @@
 """The observer: it reads git and the cluster's API, and derives by itself what is so.
 
 It imports nothing of gitkruise and nothing of its tests. Units are folders of a repository; the
-manifests that histories write are CloneSets and ConfigMaps, so few rules are needed here.
+manifests that histories write are workloads and ConfigMaps, so few rules are needed here.
 """
 
 from __future__ import annotations
@@ -17,11 +17,19 @@ import yaml
 
 Obj = Mapping[str, Any]
 Read = Callable[[str, str], list[Any]]  # (group, kind) -> all objects of the kind
-CLONESET: Final = ("apps.kruise.io", "CloneSet")
+WORKLOADS: Final = (
+    ("apps.kruise.io", "CloneSet"),
+    ("apps.kruise.io", "StatefulSet"),
+    ("apps", "StatefulSet"),
+    ("apps", "Deployment"),
+)
+ROLLED_OUT: Final = frozenset(kind for _, kind in WORKLOADS)
 CONFIG_MAP: Final = ("", "ConfigMap")
+_ADVANCED: Final = ("apps.kruise.io/v1beta1", "statefulset")
+REPLICASET: Final = ("apps", "ReplicaSet")
 OWNER: Final = "gitkruise.io/unit-ref"  # annotation: the unit that an object belongs to
 _PULLS: Final = {"ErrImagePull", "ImagePullBackOff"}
-_WORST: Final = ("Rejected", "Stuck", "Rolling", "Held", "Done")
+_WORST: Final = ("Rejected", "Stuck", "Rolling", "Paused", "Held", "Done")
 
 
 class Named(NamedTuple):
@@ -99,14 +107,14 @@ def wanted(contents: Iterable[bytes]) -> dict[Named, Obj] | None:
         except yaml.YAMLError:
             return None
         for obj in documents:
-            if obj["kind"] == "CloneSet" and obj["spec"]["replicas"] < 0:
+            if obj["kind"] in ROLLED_OUT and obj["spec"]["replicas"] < 0:
                 return None
             found[Named(obj["kind"], obj["metadata"]["name"])] = obj
     return found
 
 
 class Pods(NamedTuple):
-    """The pods of one CloneSet, by what their containers run and whether they serve."""
+    """The pods of one workload, by what their containers run and whether they serve."""
 
     images: Counter[str]
     ready: Counter[str]
@@ -122,8 +130,8 @@ class Seen:
     """The cluster at one instant."""
 
     objects: Mapping[Named, Obj]  # those that belong to a unit
-    pods: Mapping[str, tuple[str, str, str]]  # uid -> (name, CloneSet, image)
-    of: Mapping[str, Pods] = field(default_factory=dict)  # by CloneSet
+    pods: Mapping[str, tuple[str, str, str]]  # uid -> (name, workload, image)
+    of: Mapping[str, Pods] = field(default_factory=dict)  # by workload
 
     def owner(self, name: Named) -> str:
         return str((self.objects[name]["metadata"].get("annotations") or {}).get(OWNER, ""))
@@ -133,12 +141,14 @@ def look(read: Read) -> Seen:
     """Return what the API server shows now."""
     objects = {
         Named(obj["kind"], obj["metadata"]["name"]): obj
-        for kind in (CLONESET, CONFIG_MAP)
+        for kind in (*WORKLOADS, CONFIG_MAP)
         for obj in read(*kind)
         if OWNER in (obj["metadata"].get("annotations") or {})
     }
     pods = [pod for pod in read("", "Pod") if not pod["metadata"].get("deletionTimestamp")]
     names = {obj["metadata"]["uid"]: name.name for name, obj in objects.items()}
+    replicasets = [(obj["metadata"]["uid"], _controller(obj)) for obj in read(*REPLICASET)]
+    names |= {uid: names[above] for uid, above in replicasets if above in names}
     rows = {
         pod["metadata"]["uid"]: (
             pod["metadata"]["name"],
@@ -147,7 +157,7 @@ def look(read: Read) -> Seen:
         )
         for pod in pods
     }
-    sets = {name.name for name in objects if name.kind == "CloneSet"}
+    sets = {name.name for name in objects if name.kind in ROLLED_OUT}
     return Seen(
         objects=objects,
         pods=rows,
@@ -184,6 +194,12 @@ def _pods(pods: Iterable[Obj]) -> Pods:
     return Pods(images, ready, frozenset(unpullable))
 
 
+def short(workload: Obj) -> str:
+    """Return the word for a workload's kind, as in `asts/web`."""
+    kind = str(workload["kind"]).lower()
+    return "asts" if (workload["apiVersion"], kind) == _ADVANCED else kind
+
+
 # What is so ------------------------------------------------------------------------------------
 
 
@@ -204,20 +220,21 @@ def _within(asked: Any, there: Any) -> bool:
     return asked is None or bool(asked == there) or (asked == 0 and there is None)
 
 
-def rollout_state(cloneset: Obj, pods: Pods) -> str:
-    """Return the state of a CloneSet at rest."""
-    spec, status = cloneset["spec"], cloneset.get("status") or {}
+def rollout_state(workload: Obj, pods: Pods) -> str:
+    """Return the state of a workload at rest."""
+    spec, status = workload["spec"], workload.get("status") or {}
     image = runs(spec["template"]["spec"])
     new, replicas = pods.images[image], spec["replicas"]
     if image in pods.unpullable:
         return "Stuck"
     if new == pods.total == replicas and pods.ready[image] == replicas:
         return "Done"
-    kept = _kept(spec["updateStrategy"]["rollingUpdate"].get("partition") or 0, replicas)
+    rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
+    kept = _kept(rolling.get("partition") or 0, replicas)
     if pods.total == replicas and new >= replicas - kept and pods.ready[image] == new:
         returned = status.get("currentRevision") == status.get("updateRevision")
         return "Stuck" if returned else "Held"  # pods of a revision that git took back
-    return "Rolling"
+    return "Paused" if spec.get("paused") or rolling.get("paused") else "Rolling"
 
 
 def _kept(partition: int | str, replicas: int) -> int:
@@ -236,6 +253,6 @@ def unit_state(objects: Mapping[Named, Obj] | None, seen: Seen) -> str:
     states = [
         rollout_state(seen.objects[name], seen.of[name.name])
         for name in objects
-        if name.kind == "CloneSet"
+        if name.kind in ROLLED_OUT
     ]
     return min(states, key=_WORST.index, default="Done")
