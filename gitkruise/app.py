@@ -91,7 +91,7 @@ if TYPE_CHECKING:  # imports prometheus_client
     from gitkruise.gitops.telemetry.server import Meter
 
 log = logging.getLogger(__name__)
-MEND_S: Final = 30.0  # before something that crashed at its start is started again
+MEND_S: Final = 30.0  # before something that could not be started is tried again
 _SECRETS = ResourceRef("", "v1", "secrets")
 
 
@@ -474,8 +474,13 @@ _NOTHING_TO_FOLLOW: Final = Finding(
 
 
 async def _mend(fleet: Supervisor, config: Config, clock: Clock) -> None:
-    """Try again, for ever, to start what crashed when it was started."""
+    """Try again, for ever, to start what crashed when it was started, or whose remote was away."""
+    told: Mapping[tuple[str, str], Finding] = {}
     while True:
+        away = {n: f for n, f in fleet.errors.items() if f.concern is Concern.REMOTE}
+        for (kind, name), finding in away.items() - told.items():
+            log.warning(log_line("not-started", kind=kind, name=name, error=finding))
+        told = away
         await clock.sleep(MEND_S)
-        if any(finding.concern is Concern.PROGRAM for finding in fleet.errors.values()):
+        if away or any(f.concern is Concern.PROGRAM for f in fleet.errors.values()):
             await fleet.reconcile(config)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from gitkruise.errors import (
     ApiError,
     ClusterFailed,
+    Concern,
     Crashed,
     DiagnosticError,
     Finding,
@@ -21,7 +22,9 @@ Name = tuple[str, str]  # (kind, namespace/name)
 class ComponentErrors(Mapping[Name, Finding]):
     """The finding for each part that cannot be made, until `clear`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, patient: bool = False) -> None:
+        """`patient`: the process tries again what a remote keeps from being made."""
+        self._patient = patient
         self._found: dict[Name, Finding] = {}
 
     def __getitem__(self, name: Name) -> Finding:
@@ -48,11 +51,13 @@ class ComponentErrors(Mapping[Name, Finding]):
 
     def failed(self, name: Name, error: DiagnosticError | ApiError, *, raised: bool) -> None:
         """Something could not be made. When it is to be `raised`, raises `error`, or ClusterFailed
-        that names the part; a crash never is, for it concerns this part alone."""
+        that names the part; never a crash, or the silence of a remote that only records need: both
+        concern this part alone."""
         found = error.findings[0] if isinstance(error, DiagnosticError) else _finding(error)
         if raised and isinstance(error, ApiError):
             raise ClusterFailed(replace(found, message=f"{' '.join(name)}: {found.message}"))
-        if raised and not isinstance(error, Crashed):
+        awaited = self._patient and name[0] == "Sink" and found.concern is Concern.REMOTE
+        if raised and not (awaited or isinstance(error, Crashed)):
             raise error
         self._found[name] = found
 

@@ -114,7 +114,7 @@ class Supervisor:
         self.reporters: dict[str, Reporter] = {}
         self.config = NOTHING
         self.cluster = around.cluster
-        self.errors = ComponentErrors()
+        self.errors = ComponentErrors(patient=deps.acts)
         self.crashes: dict[Name, Finding] = {}  # of sinks and receivers that run
 
     # What runs ------------------------------------------------------------------------------
