@@ -156,14 +156,16 @@ def shard_obj(shards: ShardHolders, unit: str) -> dict[str, str]:
 
 
 def _unit_state(mine: Sequence[Managed], news: UnitNews | None, lost: str) -> Item:
-    """Return the state of live workloads, or what only the record knows of a unit at rest."""
+    """Return the state of live workloads, or what only the record knows of a unit: a problem of its
+    commit, and what moves while they are at rest."""
     if lost:
         return {"state": str(State.UNKNOWN), "message": lost}
     state = worst(m.state for m in mine)
     message = next((m.message for m in mine if m.state is state and state not in SETTLED), "")
     if news is None:
         return {"state": str(state), "message": message or UNRECORDED}
-    if state in SETTLED or news.state is State.REJECTED:
+    by_git = news.state is State.REJECTED or (news.state is State.STUCK and news.problems)
+    if state in SETTLED or by_git:
         if news.waits or not mine or news.state in _KNOWN_BY_GIT:
             state, message = news.state, next(iter(news.problems), news.message)
             message = f"waits for {news.waits}" if news.waits else message

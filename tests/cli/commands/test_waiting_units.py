@@ -132,6 +132,10 @@ def test_a_unit_without_workloads_is_listed_from_its_record(checkout: Checkout) 
     checkout.record("sandbox", unit_record(state=State.REJECTED, findings=(REJECTED,)))
     with Repository.open(str(checkout.folder)) as repository:
         news = read_units(repository, "refs/heads/gitkruise/status/sandbox")
+    (stuck,) = (replace(unit, state=State.STUCK) for unit in news)  # by the same problem
+    moving = _workload(CHECKOUT, State.ROLLING)
+    assert [unit["state"] for unit in units([moving], [stuck], "")] == ["Stuck"]
+    assert [u["state"] for u in units([moving], [replace(stuck, problems=())], "")] == ["Rolling"]
     live = _workload(CHECKOUT, State.STUCK, "no image")
     for mine in ([], [live]):
         (unit,) = units(mine, news, "")
