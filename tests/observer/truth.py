@@ -119,6 +119,7 @@ class Pods(NamedTuple):
     images: Counter[str]
     ready: Counter[str]
     unpullable: frozenset[str]
+    unpulled: frozenset[str]  # names of pods
 
     @property
     def total(self) -> int:
@@ -180,7 +181,7 @@ def _controller(pod: Obj) -> str:
 def _pods(pods: Iterable[Obj]) -> Pods:
     images: Counter[str] = Counter()
     ready: Counter[str] = Counter()
-    unpullable = set()
+    unpullable, unpulled = set(), set()
     for pod in pods:
         image = runs(pod["spec"])
         status = pod.get("status") or {}
@@ -191,7 +192,8 @@ def _pods(pods: Iterable[Obj]) -> Pods:
             waiting = (entry.get("state") or {}).get("waiting") or {}
             if waiting.get("reason") in _PULLS:
                 unpullable.add(image)
-    return Pods(images, ready, frozenset(unpullable))
+                unpulled.add(pod["metadata"]["name"])
+    return Pods(images, ready, frozenset(unpullable), frozenset(unpulled))
 
 
 def short(workload: Obj) -> str:
@@ -225,7 +227,7 @@ def rollout_state(workload: Obj, pods: Pods) -> str:
     spec, status = workload["spec"], workload.get("status") or {}
     image = runs(spec["template"]["spec"])
     new, replicas = pods.images[image], spec["replicas"]
-    if image in pods.unpullable:
+    if image in pods.unpullable or _waits_in_order(workload, pods):
         return "Stuck"
     if new == pods.total == replicas and pods.ready[image] == replicas:
         return "Done"
@@ -235,6 +237,17 @@ def rollout_state(workload: Obj, pods: Pods) -> str:
         returned = status.get("currentRevision") == status.get("updateRevision")
         return "Stuck" if returned else "Held"  # pods of a revision that git took back
     return "Paused" if spec.get("paused") or rolling.get("paused") else "Rolling"
+
+
+def _waits_in_order(workload: Obj, pods: Pods) -> bool:
+    """Return whether a pod of a StatefulSet that cannot start is not replaced: the next pod is
+    looked at when all before it are ready."""
+    spec = workload["spec"]
+    if workload["kind"] != "StatefulSet" or spec["podManagementPolicy"] == "Parallel":
+        return False
+    rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
+    ordinals = (int(name.rpartition("-")[2]) for name in pods.unpulled)
+    return any(ordinal >= (rolling.get("partition") or 0) for ordinal in ordinals)
 
 
 def _kept(partition: int | str, replicas: int) -> int:
