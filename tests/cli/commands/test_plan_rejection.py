@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
 
 from tests.cli.calls import Caller
 from tests.cli.shop import Checkout, cloneset
+from tests.gitops.programs import SOURCE, unit
 
-TWO_UNITS = """\
-apiVersion: gitkruise.io/v1alpha1
-kind: GitSource
-metadata: {name: src}
-spec: {url: .}
----
-apiVersion: gitkruise.io/v1alpha1
-kind: Unit
-metadata: {name: one}
-spec: {sourceRef: {name: src}, path: one}
----
-apiVersion: gitkruise.io/v1alpha1
-kind: Unit
-metadata: {name: two}
-spec: {sourceRef: {name: src}, path: two}
-"""
+TWO_UNITS: Final = (SOURCE + unit("one") + unit("two")).format(url=".")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +28,7 @@ def test_units_that_take_a_commit_are_planned_when_another_one_rejects_it(
     assert (ended.code, change["name"]) == (3, "two")
     (error,) = [f for f in ended.obj["findings"] if f["severity"] == "error"]
     notes = {note["label"]: note["text"] for note in error["notes"]}
-    kept = "unit default/one would keep what is live; the plan is of the other units"
+    kept = "unit shop/one would keep what is live; the plan is of the other units"
     assert (error["code"], notes["unchanged"]) == (code, kept)
     checkout.commit("next", {"two/c.yaml": cloneset("v3", name="two")})
     ended = gk("plan", "--offline", "-o", "json", cwd=checkout.folder)
@@ -76,5 +64,5 @@ def test_what_leaves_a_unit_waits_for_units_that_reject_the_commit(
     checkout.commit("both", {"gitkruise.yaml": TWO_UNITS, **files, "two/d.yaml": cloneset()})
     checkout.commit("bad", {"one/c.yaml": "kind: [\n", "two/d.yaml": None})
     ended = gk("plan", "--offline", "-o", "json", cwd=checkout.folder)
-    told = "deletions of unit default/two WAIT until a commit suits default/one as well"
+    told = "deletions of unit shop/two WAIT until a commit suits shop/one as well"
     assert (ended.code, ended.obj["blast"][0]) == (3, told)
