@@ -309,9 +309,11 @@ def base_of(
     empty = (unit for name, unit in side.everyone.items() if name not in side.filled())
     if not (_errors(side.findings) or any(map(refuses_to_be_empty, empty))):
         return side
-    read = live_units(repository, side.commit.id, config, catalog, gates)
-    base = base_side(side.commit, config, read)
-    return replace(base, rejected=as_taken(base, side).rejected)
+    read = [*live_units(repository, side.commit.id, config, catalog, gates)]
+    rejected = as_taken(base_side(side.commit, config, read), side).rejected
+    # What a unit has that rejects the commit it keeps from others: the last word is its own.
+    read.sort(key=lambda one: one[0] in rejected)
+    return replace(base_side(side.commit, config, read), rejected=rejected)
 
 
 def live_units(

@@ -9,7 +9,7 @@ import pytest
 
 from gitkruise.app import controller
 from gitkruise.gitops.preview.changes import changes_between
-from gitkruise.gitops.preview.inputs import read_side
+from gitkruise.gitops.preview.inputs import read_base, read_side
 from gitkruise.gitops.preview.preview import Preview, live_preview, offline_preview
 from gitkruise.gitops.preview.rejection import as_taken
 from gitkruise.gitops.preview.report import report_of
@@ -129,6 +129,24 @@ def test_what_a_rejecting_unit_keeps_is_its_own_where_another_one_gave_it_up(
         c for c in changes_between(base.objects, taken.objects, stage.world.catalog)
         if c.kind is ChangeKind.PRUNE
     ]  # fmt: skip
+
+
+def test_a_plan_starts_from_what_a_rejecting_unit_keeps_from_others(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """A commit that mends the unit hands the object over: it changes as the new unit asks."""
+    stage = staged()
+    config = options(stage, tmp_path, SOURCE + unit("one") + unit("two")).config
+    newer = config_map("thing", a="c")
+    stage.origin.commit({**BASE, "two/a.yaml": documents(TWO)})
+    given = stage.origin.commit({"one/a.yaml": "{broken", "two/a.yaml": documents(TWO, newer)})
+    mended = stage.origin.commit({"one/a.yaml": documents(ONE)})
+    catalog = stage.world.catalog
+    base = read_base(stage.repository, given, config, config, catalog, GATES)
+    target = read_side(stage.repository, mended, config, catalog, GATES)
+    assert {key.name: unit.id for key, unit in base.units.items()}["thing"] == "shop/one"
+    changes = changes_between(base.objects, target.objects, catalog)
+    assert [c.key.name for c in changes if c.kind is ChangeKind.CONFIGURE] == ["thing"]
 
 
 def test_a_plan_names_the_hooks_that_run_again(staged: MakeStage, tmp_path: Path) -> None:
