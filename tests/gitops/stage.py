@@ -75,7 +75,7 @@ from tests.worlds import SPACE, START, cloneset, empty_world, parts_of
 WEB: Final = ObjectKey("apps.kruise.io", "CloneSet", SPACE, "web")
 STATUS: Final = "refs/heads/gitkruise/status/test"
 NOTES: Final = "refs/notes/gitkruise/test"
-BOT: Final = CommitAuthor(name="gitkruise", email="gitkruiselocalhost")
+BOT: Final = CommitAuthor(name="gitkruise", email="gitkruise@localhost")
 UNIT: Final = "shop/web"
 
 

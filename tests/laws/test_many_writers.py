@@ -20,7 +20,7 @@ CLUSTERS, RECORDS = 20, 50
 TRIES_MAX: Final = 20
 LATE_S: Final = 5.0
 NOW: Final = datetime(2026, 11, 21, 10, tzinfo=UTC)
-BOT: Final = CommitAuthor(name="gitkruise", email="gitkruiselocalhost")
+BOT: Final = CommitAuthor(name="gitkruise", email="gitkruise@localhost")
 SHARED, OWN = "gitkruise/status/all", "gitkruise/status/{cluster}"
 
 

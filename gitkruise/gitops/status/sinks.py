@@ -33,7 +33,7 @@ from gitkruise.model.gitops.config import (
 )
 from gitkruise.model.gitops.config import resolve_reference as resolve
 
-BOT: Final = CommitAuthor(name="gitkruise", email="gitkruiselocalhost")
+BOT: Final = CommitAuthor(name="gitkruise", email="gitkruise@localhost")
 
 
 class Writer(NamedTuple):
