@@ -127,7 +127,7 @@ class WaitCondition:
         applied = news.applied.id if news.applied else ""
         read = news.attempted.id if news.attempted else applied
         known = bool(read) and self._covers(read, news)
-        live = self._live(news)
+        live = self._live(news, read)
         refused = news.state is State.REJECTED and bool(live)
         if not known and not (refused and self._within(live)):
             sent = news.sent or news.applied
@@ -139,10 +139,17 @@ class WaitCondition:
             news=news, met=self._reached(news, news.state, now), why=self._told(news, read)
         )
 
-    def _live(self, news: UnitNews) -> str:
-        """Return the last commit all of which was sent, if it contains ours; "" otherwise."""
+    def _live(self, news: UnitNews, read: str) -> str:
+        """Return the last commit all of which was sent, if it contains ours; "" otherwise.
+
+        The same content counts where a later commit is the newest that was read: only then is what
+        a unit says of that one nothing about ours.
+        """
+        earlier = self.commit != read and self._within(read)
         there = (one.id for one in (news.sent, news.applied) if one is not None)
-        return next((id_ for id_ in there if self._covers(id_, news)), "")
+        return next(
+            (i for i in there if (self._covers(i, news) if earlier else self._within(i))), ""
+        )
 
     def _behind(self, news: UnitNews, now: datetime, read: str, live: str) -> WaitResult:
         """Return the result while the newest commit that was read is not live.

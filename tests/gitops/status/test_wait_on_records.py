@@ -95,6 +95,26 @@ def test_a_wait_for_rewritten_history_ends_and_the_live_commit_is_met(staged: Ma
     stage.play(script)
 
 
+def test_a_rewritten_commit_is_not_met_by_the_content_of_the_live_one(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), message="first")
+            await stage.rest()
+            stage.origin.commit({"README": "x"}, "unrelated")
+            await stage.follower.check()
+            await stage.rest()
+            run_git(stage.origin.work, "commit", "-q", "--amend", "-m", "rewritten")
+            run_git(stage.origin.work, "push", "-q", "--force", "origin", "HEAD:main")
+            await stage.follower.check()
+            await stage.rest()
+            tip = run_git(stage.origin.work, "rev-parse", "HEAD")
+            assert [met(stage, tip, goal) for goal in ("applied", "held")] == [False, False]
+
+    stage.play(script)
+
+
 def test_a_rejected_successor_does_not_decide_about_a_commit_that_rolls_out(
     staged: MakeStage,
 ) -> None:
