@@ -163,7 +163,8 @@ class WaitCondition:
         if news.state is not State.REJECTED:
             return WaitResult(news=news, met=None, why=news.message)
         problem = news.problems[0] if news.problems else news.message
-        if read == live and not self._within(read):
+        there = {one.id for one in (news.sent, news.applied) if one is not None}
+        if read in there and not self._within(read):
             return WaitResult(news=news, met=None, why=f"not read yet: {problem}")
         return WaitResult(news=news, met=False, why=f"rejected: {problem}")
 

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from gitkruise.app import RunningController, RunOptions, controller
-from gitkruise.errors import NotFound, UsageProblem
+from gitkruise.errors import ClusterFailed, UsageProblem
 from gitkruise.gitops.config.loader import load_config
 from gitkruise.gitops.forges.factory import open_forge, root_of
 from gitkruise.gitops.forges.github import DIALECTS, GitHubClient
@@ -189,7 +189,7 @@ def test_a_missing_secret_and_a_missing_address_keep_it_from_starting(
     stage = staged()
     github = {"type": "github", "repo": "shop/fleet", "secretRef": {"name": "forge"}}
     chat = {"notify": [{"type": "slack", "secretRef": {"name": "chat"}}]}
-    with pytest.raises(NotFound):
+    with pytest.raises(ClusterFailed, match="GK4203: Sink shop/out"):
         run(stage, tmp_path, {"forge": github})
     for address in ("http://chat.example/x", "chat.example", ""):
         put_secret(stage, "chat", address=address)

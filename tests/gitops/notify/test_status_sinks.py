@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gitkruise.app import RunOptions, controller
-from gitkruise.errors import NotFound, SourceFailed, UsageProblem
+from gitkruise.errors import ClusterFailed, SourceFailed, UsageProblem
 from gitkruise.git.plumbing.process import GitCredentials
 from gitkruise.git.repository.remote import Keyring
 from gitkruise.git.signing.sign import Signer
@@ -183,7 +183,7 @@ def test_a_key_that_was_changed_signs_from_then_on(staged: MakeStage, tmp_path: 
 @pytest.mark.parametrize(
     ("format_", "keys", "error"),
     [
-        ("ssh", None, NotFound),
+        ("ssh", None, ClusterFailed),
         ("ssh", {"git.asc": "x"}, UsageProblem),
         ("gpg", {"identity": "x"}, UsageProblem),
         ("ssh", {"identity": "no key"}, SourceFailed),
@@ -219,9 +219,15 @@ def test_another_key_writes_than_the_one_that_reads(staged: MakeStage, tmp_path:
         git = {"secretRef": {"name": name}}
         await run(stage, tmp_path, f"{url}/origin.git", git, secretRef={"name": "read"})
 
+    async def refused(url: str) -> None:
+        git = {"secretRef": {"name": "stranger"}}
+        chosen = options_for(tmp_path, f"{url}/origin.git", git, secretRef={"name": "read"})
+        async with controller(chosen, stage.wire, SystemClock()) as running:
+            codes = {finding.code for finding in running.fleet.errors.values()}
+            assert (codes, dict(running.reporters)) == ({"GK3102"}, {})
+
     with serve(tmp_path, word, tls=tls) as url:
-        with pytest.raises(SourceFailed):
-            asyncio.run(main(url, "stranger"))
+        asyncio.run(refused(url))
         asyncio.run(main(url, "write"))
     assert "Done" in run_git(stage.origin.bare, "show", f"{STATUS}:units/shop/web/status.yaml")
     mirrors = sorted(p.name for p in (tmp_path / "state" / "mirrors").iterdir())

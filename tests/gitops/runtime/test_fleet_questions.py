@@ -183,7 +183,7 @@ def test_places_of_other_forms_have_no_answer(
 def test_a_plan_of_an_invalid_commit_says_why(staged: MakeStage, tmp_path: Path) -> None:
     stage = staged()
     pushed(stage, one=documents(config_map("a", x="1")), two=documents(config_map("b", x="1")))
-    broken = pushed(stage, one="kind: [\n")
+    broken = pushed(stage, one="kind: [\n", two="kind: [\n")
 
     async def body(answers: Answers, _: RunningController) -> Any:
         with pytest.raises(DiagnosticError, match=r"one/app.yaml:\d+"):
