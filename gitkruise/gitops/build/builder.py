@@ -295,7 +295,7 @@ def with_unchanged(built: BuiltCommit, live: BuiltCommit | None) -> tuple[Findin
     if live and built.commit.id == live.commit.id:
         told = f"what was applied of commit {live.causal.short} before stays live"
     unchanged, findings = ("unchanged", told), built.findings
-    return tuple(_complete(f, unchanged) if f.is_error else f for f in findings)
+    return tuple(completed(f, unchanged) if f.is_error else f for f in findings)
 
 
 def next_step(finding: Finding) -> str:
@@ -305,7 +305,8 @@ def next_step(finding: Finding) -> str:
     return _NEXT.get(finding.code, usual).format(file=shown(file))
 
 
-def _complete(finding: Finding, unchanged: tuple[str, str]) -> Finding:
+def completed(finding: Finding, unchanged: tuple[str, str]) -> Finding:
+    """Return a finding with the notes `unchanged` and `next` where it lacks them."""
     notes = dict(finding.notes)
     file = finding.places[0].file if finding.places else ""
     following = [note for note in finding.notes if note[0] in {"next", "or"}]

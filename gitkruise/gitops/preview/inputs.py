@@ -28,7 +28,7 @@ from gitkruise.gitops.build.release import about_templates, known_values, releas
 from gitkruise.gitops.build.validate import check_documents
 from gitkruise.gitops.charts.cache import kept_chart, wanted_of
 from gitkruise.gitops.config.loader import make_config
-from gitkruise.gitops.preview.rejection import as_taken, refuses_to_be_empty
+from gitkruise.gitops.preview.rejection import rejected_after
 from gitkruise.gitops.reconcile.drift_correction import ignore_rules
 from gitkruise.model.gitops.change import Desired, IgnoreRule
 from gitkruise.model.gitops.config import (
@@ -306,11 +306,11 @@ def base_of(
     A unit at which the commit is invalid, or that it empties, rejects it: the unit's last valid
     commit stays live.
     """
-    empty = (unit for name, unit in side.everyone.items() if name not in side.filled())
-    if not (_errors(side.findings) or any(map(refuses_to_be_empty, empty))):
+    empty = side.everyone.keys() - side.filled()
+    if not (side.rejected or any(not side.everyone[n].spec.prune.allow_empty for n in empty)):
         return side
     read = [*live_units(repository, side.commit.id, config, catalog, gates)]
-    rejected = as_taken(base_side(side.commit, config, read), side).rejected
+    rejected = rejected_after({name for name, objects, *_ in read if objects}, side)
     # What a unit has that rejects the commit it keeps from others: the last word is its own.
     read.sort(key=lambda one: one[0] in rejected)
     return replace(base_side(side.commit, config, read), rejected=rejected)
@@ -324,16 +324,16 @@ def live_units(
     here = repository.commit(commit)
     for name, objects, wrong, bases in read_units(repository, commit, config, catalog, gates):
         unit = config.units[name]
-        emptied = not objects and refuses_to_be_empty(unit)
-        errors = _errors(wrong) or [leaves_nothing(name)] * emptied
-        if not errors:
+        errors = _errors(wrong)
+        if not errors and (objects or unit.spec.prune.allow_empty):
             yield name, objects, (), bases
             continue
         alone = Config(config.sources, {name: unit}, {})
         valid = _last_valid(repository, here, alone, catalog, gates)
-        if valid is None and errors == [leaves_nothing(name)]:
+        if not (errors or valid):
             yield name, objects, (), bases  # it never had an object
             continue
+        errors = errors or [leaves_nothing(name)]
         start = f"{valid.commit.short}, the last valid one" if valid else "nothing"
         unknown = wanted_of(unit) is not None and kept_chart(unit) is None
         verb = "has a chart that was not fetched at" if unknown else "rejects"
@@ -359,7 +359,7 @@ def _last_valid(
         commit = repository.commit(commit.parents[0])
         if repository.find(commit.id, unit.spec.path) is not None:
             side = read_side(repository, commit.id, config, catalog, gates)
-            filled = bool(side.objects) or not refuses_to_be_empty(unit)
+            filled = side.objects or unit.spec.prune.allow_empty
             if filled and not _errors(side.findings):
                 return side
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,19 +14,21 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.config import Unit
 
 
-def refuses_to_be_empty(unit: Unit) -> bool:
-    """Return whether a unit rejects a commit that takes its last object away."""
-    return not unit.spec.prune.allow_empty
+def rejected_after(filled: Set[str], after: PlanSide) -> Mapping[str, tuple[Finding, ...]]:
+    """Return the errors of each unit that rejects `after`; `filled` are those with an object
+    before it, which they may not lose."""
+    rejected = dict(after.rejected)
+    for name in sorted((filled - after.filled()) & after.everyone.keys()):
+        if not after.everyone[name].spec.prune.allow_empty:
+            rejected.setdefault(name, (leaves_nothing(name),))
+    return rejected
 
 
 def as_taken(before: PlanSide | None, after: PlanSide) -> PlanSide:
     """Return `after` as a cluster takes it: units that reject the commit, or that it would empty,
     keep what `before` has of them. Those are its `rejected`; its findings are warnings."""
     before = before or replace(after, objects=(), ignore={}, units={}, shared={})
-    rejected = dict(after.rejected)
-    for name in sorted((before.filled() - after.filled()) & after.everyone.keys()):
-        if refuses_to_be_empty(after.everyone[name]):
-            rejected.setdefault(name, (leaves_nothing(name),))
+    rejected = rejected_after(before.filled(), after)
     taking = after.everyone.keys() - rejected.keys()
     taken, kept = after.of_units(taking), before.of_units(rejected)
     units = {d.key: before.unit_among(d.key, rejected) for d in kept}
@@ -83,14 +86,6 @@ def rejected_as_whole(finding: Finding) -> Finding:
 
 
 def _kept(finding: Finding, unchanged: str) -> Finding:
-    """Add the notes `unchanged` and `next` where a finding lacks them."""
-    labels = dict(finding.notes)
-    notes = list(finding.notes)
-    if "unchanged" not in labels:
-        end = next((i for i, (label, _) in enumerate(notes) if label == "next"), len(notes))
-        notes.insert(end, ("unchanged", unchanged))
-    if "next" not in labels and finding.places:
-        from gitkruise.gitops.build.builder import next_step  # noqa: PLC0415  imports asyncio
+    from gitkruise.gitops.build.builder import completed  # noqa: PLC0415  imports asyncio
 
-        notes.append(("next", next_step(finding)))
-    return replace(finding, notes=tuple(notes))
+    return completed(finding, ("unchanged", unchanged))
