@@ -146,9 +146,13 @@ class WaitCondition:
         a unit says of that one nothing about ours.
         """
         earlier = self.commit != read and self._within(read)
-        there = (one.id for one in (news.sent, news.applied) if one is not None)
         return next(
-            (i for i in there if (self._covers(i, news) if earlier else self._within(i))), ""
+            (
+                one
+                for one in _there(news)
+                if (self._covers(one, news) if earlier else self._within(one))
+            ),
+            "",
         )
 
     def _behind(self, news: UnitNews, now: datetime, read: str, live: str) -> WaitResult:
@@ -163,16 +167,12 @@ class WaitCondition:
         if news.state is not State.REJECTED:
             return WaitResult(news=news, met=None, why=news.message)
         problem = news.problems[0] if news.problems else news.message
-        there = {one.id for one in (news.sent, news.applied) if one is not None}
-        if read in there and not self._within(read):
+        if read in _there(news) and not self._within(read):
             return WaitResult(news=news, met=None, why=f"not read yet: {problem}")
         return WaitResult(news=news, met=False, why=f"rejected: {problem}")
 
     def _reached(self, news: UnitNews, state: State, now: datetime) -> bool | None:
-        if self.goal == "applied" and any(
-            there is not None and self._covers(there.id, news)
-            for there in (news.sent, news.applied)
-        ):
+        if self.goal == "applied" and any(self._covers(one, news) for one in _there(news)):
             return True
         if stuck_for_good(state, news.since, now):
             return False
@@ -264,6 +264,11 @@ def _may_be_recorded(unit: Unit, config: Config) -> bool:
     ref = unit.spec.sink_ref
     sink = config.sinks.get(resolve_reference(ref, unit.namespace)) if ref else None
     return ref is not None and (sink is None or sink.spec.git is not None)
+
+
+def _there(news: UnitNews) -> tuple[str, ...]:
+    """Return the commits of a unit all of which was sent, the last one first."""
+    return tuple(one.id for one in (news.sent, news.applied) if one is not None)
 
 
 def _no_news(unit: str) -> UnitNews:
