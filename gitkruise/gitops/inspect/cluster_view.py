@@ -323,9 +323,10 @@ def _runs(pod: PodFacts, images: Mapping[str, str]) -> bool:
 def _overdue(obj: Obj, rollout: Rollout) -> Rollout:
     """Return a rollout as Stuck while its annotation says so: only the process that observes it
     knows for how long no pod has moved."""
+    if rollout.state is not State.ROLLING or not rollout.generation_seen:
+        return rollout
     overdue = replace(rollout, state=State.STUCK)
-    marked = annotation(obj, ROLLOUT) == rollout_text(overdue, annotation(obj, COMMIT))
-    if rollout.state is not State.ROLLING or not rollout.generation_seen or not marked:
+    if annotation(obj, ROLLOUT) != rollout_text(overdue, annotation(obj, COMMIT)):
         return rollout
     text = f"no pod has moved for longer than health.noProgressTimeout: {rollout.message}"
     return replace(overdue, message=text)
