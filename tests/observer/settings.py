@@ -7,7 +7,7 @@ from typing import Any, Final
 from tests.observer.histories import EDITS, POLICIES, WHOLE, Edit, Player, drawn
 
 # (maxUnavailable, maxSurge)
-_BUDGETS: Final = ((0, 1), (1, 0), (1, 1), ("50%", 0), ("30%", "20%"), ("100%", 0), (2, "100%"))
+BUDGETS: Final = ((0, 1), (1, 0), (1, 1), ("50%", 0), ("30%", "20%"), ("100%", 0), (2, "100%"))
 _WEIGHT: Final = {"weight": 5, "matchSelector": {"matchLabels": {"app": "web"}}}
 _ORDERS: Final[tuple[dict[str, Any], ...]] = (
     {},
@@ -36,14 +36,14 @@ def _env(spec: dict[str, Any], value: int) -> None:
     spec["template"]["spec"]["containers"][0]["env"] = [{"name": "V", "value": str(value)}]
 
 
-_ENV: Final = drawn("env", (1, 2, 3), _env)
+ENV: Final = drawn("env", (1, 2, 3), _env)
 _PERCENT: Final = drawn(
     "partition", ("0%", "1%", "30%", "50%", "99%", "100%"),
     lambda spec, value: _rolling(spec, partition=value),
 )  # fmt: skip
 _SETTINGS: Final[tuple[Edit, ...]] = (
-    _ENV, _ENV, _PERCENT, _PERCENT,
-    drawn("maxUnavailable and maxSurge", _BUDGETS, _budget),
+    ENV, ENV, _PERCENT, _PERCENT,
+    drawn("maxUnavailable and maxSurge", BUDGETS, _budget),
     drawn("policy", POLICIES, lambda spec, value: _rolling(spec, podUpdatePolicy=value)),
     drawn("order", _ORDERS, _order),
     drawn("minReadySeconds", (0, 2, 5), lambda spec, value: spec.update(minReadySeconds=value)),

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from tests.gitops.stage import config_map
 from tests.observer.histories import EDITS, POLICIES, WHOLE, Copy, Edit, Player, drawn
+from tests.observer.settings import BUDGETS, ENV
 from tests.worlds import template
 
 Spec = dict[str, Any]
-_BUDGETS: Final = ((0, 1), (1, 0), (1, 1), ("50%", 0), ("30%", "20%"), ("100%", 0), (2, "100%"))
 
 
 def _roll(spec: Spec, budget: tuple[Any, Any]) -> None:
@@ -34,12 +34,8 @@ def _down_at_once(spec: Spec, value: int | str) -> None:
         _by_ordinal(spec, maxUnavailable=value)
 
 
-def _env(spec: Spec, value: int) -> None:
-    spec["template"]["spec"]["containers"][0]["env"] = [{"name": "V", "value": str(value)}]
-
-
 _SHARED: Final[tuple[Edit, ...]] = (
-    drawn("env", (1, 2, 3), _env),
+    ENV,
     drawn("replicas", range(6), lambda spec, value: spec.update(replicas=value)),
     drawn("limit", (0, 1, 2), lambda spec, value: spec.update(revisionHistoryLimit=value)),
 )
@@ -52,7 +48,7 @@ _STEPPED: Final = drawn(
 OWN: Final[dict[str, tuple[Edit, ...]]] = {
     "apps/v1 Deployment": (
         _BREATH,
-        drawn("strategy", _BUDGETS, _roll),
+        drawn("strategy", BUDGETS, _roll),
         drawn("strategy", ("Recreate",), _recreate),
         drawn("paused", (True, False, False), lambda spec, value: spec.update(paused=value)),
     ),
