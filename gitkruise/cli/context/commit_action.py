@@ -50,6 +50,7 @@ from gitkruise.model.workloads.labels import (
     SIDECARSET,
     STATEFULSET,
 )
+from gitkruise.planner.report.rollout_steps import failed_commits
 
 if TYPE_CHECKING:
     from gitkruise.gitops.status.reader import PodsToGo
@@ -165,8 +166,8 @@ def query_of(verb: str, object_name: str, namespace: str, unit: str = "") -> Obj
 async def _action_args(
     repository: Repository, target: ActionTarget, options: ActionOptions
 ) -> ActionArgs:
-    if options.verb == ActionVerb.ROLLBACK and options.to:
-        return ActionArgs(to=repository.named(options.to))
+    if options.verb == ActionVerb.ROLLBACK:
+        return _way_back(repository, target, options)
     said = ActionArgs(partition=options.partition, updated=options.updated)
     if options.verb in LIVE_SETTINGS and options.cluster.given:
         return said.over(await _now(target, options))
@@ -180,6 +181,16 @@ async def _action_args(
     else:
         left = await _now(target, options)
     return ActionArgs.keeping(left)
+
+
+def _way_back(repository: Repository, target: ActionTarget, options: ActionOptions) -> ActionArgs:
+    from gitkruise.gitops.status.reader import steps_of  # noqa: PLC0415
+
+    if options.to:
+        return ActionArgs(to=repository.named(options.to))
+    fetch_records(options.repo, options.cluster.name)
+    steps = steps_of(repository, options.cluster.name, target.key)
+    return ActionArgs(failed=failed_commits(steps))
 
 
 async def _now(target: ActionTarget, options: ActionOptions) -> PodsToGo | None:

@@ -125,14 +125,16 @@ class ActionTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionArgs:
-    """Arguments of a verb: `partition` or `updated` for promote and hold, `to`, a commit, for
-    rollback; `keep` is how many pods are not updated yet and `pods` how many there are, where
-    that is known. `paused` and `kept` are the live pause and the old pods that the live
-    partition keeps: a user may have set them with kubectl, and git has no such field."""
+    """Arguments of a verb: `partition` or `updated` for promote and hold; for rollback `to`, a
+    commit, or `failed`, the commits to which it does not go back. `keep` is how many pods are not
+    updated yet and `pods` how many there are, where that is known. `paused` and `kept` are the live
+    pause and the old pods that the live partition keeps: a user may have set them with kubectl, and
+    git has no such field."""
 
     partition: str = ""
     updated: str = ""
     to: str = ""
+    failed: tuple[str, ...] = ()
     keep: int | None = None
     pods: int | None = None
     paused: bool = False
@@ -270,7 +272,7 @@ def _rollback(repository: Repository, target: ActionTarget, wish: ActionArgs) ->
         back = repository.commit(wish.to)
         trailers: tuple[tuple[str, str], ...] = ()
     else:
-        span = rollback_target(repository, now, target.key, file, folder)
+        span = rollback_target(repository, now, target.key, file, folder, wish.failed)
         if span is None:
             why = "there is nothing to do: git contains no earlier template of it"
             raise _refuse(target, "GK7041", why, next_="a commit that mends its template")

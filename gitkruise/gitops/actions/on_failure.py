@@ -21,10 +21,11 @@ from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.document import GitCommit
-from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.gitops.record import RolloutStep, UnitRecord
 from gitkruise.model.gitops.unit_state import STUCK_FOR, State
 from gitkruise.planner.analysis.schedule import blocks
 from gitkruise.planner.notify.comment import plain
+from gitkruise.planner.report.rollout_steps import failed_commits
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey
 
@@ -113,7 +114,7 @@ class FailureHandler:
             act = ActionRequest(
                 verb=ActionVerb.ROLLBACK,
                 key=failure.key,
-                wish=ActionArgs(),
+                wish=ActionArgs(failed=failed_commits(self._steps(failure.key))),
                 trailers=failure.trailers,
             )
             proposal = await self._proposer.propose(act, live)
@@ -127,6 +128,9 @@ class FailureHandler:
         self._done = causal.id
         if pull_url:
             self._say(f"{causal.short} failed; the rollback is proposed: {pull_url}")
+
+    def _steps(self, key: ObjectKey) -> tuple[RolloutStep, ...]:
+        return dict(self._reporter.record.steps).get(key, ())
 
     async def _deliver(self, proposal: ActionProposal, branch: str, failure: Failure) -> str:
         """The address of its pull request; "" for a push."""

@@ -6,7 +6,7 @@ running (CloneSet moves only pods above the partition, and never back for a rais
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -320,11 +320,13 @@ def rollback_target(
     key: ObjectKey,
     file: str,
     folder: KustomizedFolder | None = None,
+    failed: Collection[str] = (),
 ) -> TemplateSpan | None:
     """Return the default template to go back to; None without an earlier one.
 
     It is the newest that git asked of all pods: going back to another canary would move pods
     forward that never had it. The first of all counts, as creation takes no notice of partitions.
+    A template whose rollout got stuck, at one of the commits `failed`, is stepped over.
     Where the newest template is itself a return to an older one, and its partition keeps pods from
     returning, it is that: going back was begun and is not done.
     """
@@ -336,13 +338,25 @@ def rollback_target(
     if older is not None and _same_template(newest, older, key) and not _asked_of_all(newest):
         return newest
     chosen = before
+    bad = [found for id_ in failed if (found := _template_at(repository, id_, key, file, folder))]
     for past in chain([before, older] if older else [before], pasts):
-        if _same_template(newest, past, key):
+        if _same_template(newest, past, key) or _template(past.document, key) in bad:
             continue
         chosen = past
         if _asked_of_all(past):
             break
     return chosen
+
+
+def _template_at(
+    repository: Repository, commit: str, key: ObjectKey, file: str, folder: KustomizedFolder | None
+) -> list[Any] | None:
+    """Return the template at a commit that was recorded; None where git has no such object now."""
+    try:
+        found = _state(repository, commit, key, file, folder) if repository.here(commit) else None
+    except InvalidManifests:
+        return None
+    return _template(found, key) if found is not None else None
 
 
 def _same_template(one: TemplateSpan, other: TemplateSpan, key: ObjectKey) -> bool:

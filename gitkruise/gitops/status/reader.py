@@ -266,18 +266,24 @@ class PodsToGo(NamedTuple):
     kept: int = 0
 
 
-def pods_to_go(repository: Repository, cluster: str, key: ObjectKey) -> PodsToGo | None:
-    """Return how many pods of a rollout are not updated yet, by its newest step; None if
-    unrecorded.
+def steps_of(repository: Repository, cluster: str, key: ObjectKey) -> tuple[RolloutStep, ...]:
+    """Return the recorded steps of an object, oldest first; () if unrecorded.
 
     `cluster` may be "" where only one cluster has written.
     """
     found = status_branches(repository)
     ref = found.get(cluster) if cluster or len(found) != 1 else next(iter(found.values()))
     steps = read_steps(repository, ref) if ref else []
-    newest = next((step for of, step in steps if of == key), None)
-    if newest is None:
+    return tuple(step for of, step in reversed(steps) if of == key)
+
+
+def pods_to_go(repository: Repository, cluster: str, key: ObjectKey) -> PodsToGo | None:
+    """Return how many pods of a rollout are not updated yet, by its newest step; None if
+    unrecorded."""
+    steps = steps_of(repository, cluster, key)
+    if not steps:
         return None
+    newest = steps[-1]
     return PodsToGo(max(newest.replicas - newest.updated, 0), newest.replicas)
 
 

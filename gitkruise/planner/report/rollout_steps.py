@@ -38,6 +38,15 @@ def begin_step(
     return (*closed, step)[-KEPT:]
 
 
+def failed_commits(steps: Steps) -> tuple[str, ...]:
+    """The commits at which a revision got stuck before all its pods were ready, and stayed so.
+
+    A revision that was rolled out by a later step has not failed.
+    """
+    last = {step.revision: step for step in steps}.values()
+    return tuple(s.commit.id for s in last if s.state is State.STUCK and s.done is None)
+
+
 def close_step(step: RolloutStep, by: GitCommit) -> RolloutStep:
     """A step that a newer commit overtakes keeps what it reached."""
     if step.state in SETTLED:

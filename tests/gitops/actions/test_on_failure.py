@@ -81,6 +81,28 @@ def test_only_older_rollbacks_of_the_same_object_give_way(staged: MakeStage) -> 
 
 
 @pytest.mark.slow
+def test_a_second_failure_in_a_row_goes_back_over_the_first(staged: MakeStage) -> None:
+    stage = staged(onFailure="revert-pr")
+    model = forge_of(stage)
+
+    async def script() -> None:
+        async with promoting(stage, client(model, stage.clock), FailureHandler):
+            good = await stage.push(web(), message="first")
+            await stage.rest()
+            await stage.push(web("app:bad"), message="bad")
+            await stage.rest(2 * 60)
+            await stage.push(web("app:broken"), message="worse")
+            await stage.rest(2 * 60)
+            assert [state for _, state in shown(model)] == ["closed", "open"]
+            model.end_pull(2, "merged", model.on_merge(2))
+            await stage.rest(2 * 60)
+            assert f"web: roll back to {good[:7]}" in written(stage)
+            assert (stage.state, stage.images()) == ("Done", ["app:v1"] * 4)
+
+    stage.play(script)
+
+
+@pytest.mark.slow
 def test_without_anything_to_go_back_to_people_are_told(staged: MakeStage) -> None:
     stage = staged(onFailure="revert-push")
 

@@ -152,6 +152,26 @@ CHOICES = {
 }
 
 
+# the same with the places whose rollouts got stuck
+PAST_FAILURES = {
+    "not-another-failure": ([("v1", 0), ("v2", 0), ("v3", 0)], [1, 2], 0),
+    "a-failure-that-a-later-commit-kept": ([("v1", 0), ("v2", 0), ("v2", 5), ("v3", 0)], [1], 0),
+    "nothing-but-failures": ([("v1", 0), ("v2", 0), ("v3", 0)], [0, 1, 2], 1),
+    "the-failure-is-now": ([("v1", 0), ("v2", 0)], [1], 0),
+}
+
+
+@pytest.mark.parametrize("name", PAST_FAILURES)
+def test_no_template_that_got_stuck_is_gone_back_to(origin: Origin, name: str) -> None:
+    versions, bad, place = PAST_FAILURES[name]
+    ids = [origin.commit({"web.yaml": documents(fleet(v, p))}) for v, p in versions]
+    failed = [*(ids[at] for at in bad), "0" * 40]  # one that git no longer has
+    with Repository.open(str(origin.bare)) as repository:
+        found = rollback_target(repository, ids[-1], WEB, "web.yaml", None, failed)
+    assert found is not None
+    assert found.until.id == ids[place]
+
+
 @pytest.mark.parametrize("name", CHOICES)
 def test_where_to_when_nobody_says(origin: Origin, name: str) -> None:
     versions, place = CHOICES[name]

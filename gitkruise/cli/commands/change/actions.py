@@ -264,7 +264,8 @@ def resume(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **fl
     "--to",
     default="",
     metavar="COMMIT",
-    help="Commit to roll back to [default: the last template that git requested for all pods].",
+    help="Commit to roll back to [default: the last template that git requested for all pods, and"
+    " whose rollout did not get stuck].",
 )
 @_options
 @cluster_options
