@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -13,7 +14,7 @@ from gitkruise.gitops.build.untrusted import PageRequest
 from gitkruise.gitops.workers import frames
 from gitkruise.kube.system.cel import BadCelExpression, TooCostly, holds, judged
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
-from gitkruise.model.gitops.config import Config
+from gitkruise.model.gitops.config import Config, Unit
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.notify.comment import PLAN_MAX
 from gitkruise.wire.catalog.catalog import Catalog
@@ -67,13 +68,15 @@ def plan_text(
     changed = [c for c in found.preview.changes if c.kind is not ChangeKind.UNCHANGED]
     units = found.units_of(change.key for change in changed)
     wrong = errors_of(found.preview.unplayed)
-    if wrong:
+    refused = found.refused()
+    if wrong and set(units) <= refused:
         return frames.PlanText(units=units, findings=wrong)
-    report = found.report(facts)
+    report = found.of_others(refused).report(facts)
     moved = any(not c.drift and not c.pending for c in changed)
     return frames.PlanText(
         plan=plan_markdown(report, limit=PLAN_MAX), moved=moved, units=units,
-        summary=summary(report), findings=tuple(errors), rejecting=rejecting(before, after),
+        summary=summary(report), findings=(*errors, *wrong),
+        rejecting=tuple(sorted({*rejecting(before, after), *refused})),
     )  # fmt: skip
 
 
@@ -128,11 +131,26 @@ class _Foreseen(NamedTuple):
         cluster = facts.cluster if facts else ""
         return report_of(self.preview, self.before, self.after, cluster=cluster, shown=shown)
 
+    def refused(self) -> Set[str]:
+        """Return the units with an object that the cluster would refuse."""
+        wrong = {f.object for f in self.preview.unplayed if f.is_error}
+        return {unit.id for key, unit in self._units().items() if str(key) in wrong}
+
+    def of_others(self, refused: Set[str]) -> _Foreseen:
+        """Return the plan without these units and the errors of their objects."""
+        left = {key for key, unit in self._units().items() if unit.id in refused}
+        changes = tuple(c for c in self.preview.changes if c.key not in left)
+        told = tuple(f for f in self.preview.unplayed if not f.is_error)
+        return self._replace(preview=replace(self.preview, changes=changes, unplayed=told))
+
     def units_of(self, keys: Iterable[ObjectKey]) -> tuple[str, ...]:
         """Return the units that have these objects before or after, in order."""
+        units = self._units()
+        return tuple(sorted({units[key].id for key in keys if key in units}))
+
+    def _units(self) -> Mapping[ObjectKey, Unit]:
         before = self.before.units if self.before is not None else {}
-        both = {**before, **self.after.units}
-        return tuple(sorted({both[key].id for key in keys if key in both}))
+        return {**before, **self.after.units}
 
 
 def _foreseen(

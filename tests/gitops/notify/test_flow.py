@@ -20,7 +20,7 @@ from tests.git.repos import run_git
 from tests.gitops.forges.forges import away, reply
 from tests.gitops.notify.desk import CHECK, Desk
 from tests.gitops.stage import MakeStage, config_map, documents, web
-from tests.worlds import SPACE
+from tests.worlds import SPACE, cloneset
 
 pytestmark = pytest.mark.slow
 
@@ -236,6 +236,34 @@ def test_a_unit_that_would_reject_a_pull_request_hides_no_plan_of_others(
             assert "map settings" not in desk.comment(1).casefold()
             told = desk.told(head, CHECK)
             assert told == ("failure", "rejected by shop/api: see the comment")
+
+    desk.stage.play(main)
+
+
+def test_a_unit_that_the_cluster_would_refuse_hides_no_plan_of_others(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    desk = two_units(staged, tmp_path)
+    db = cloneset("db", 2)
+    moved = msgspec.json.decode(msgspec.json.encode(db).replace(b'"app":"db"', b'"app":"moved"'))
+
+    async def main() -> None:
+        async with desk.open():
+            await desk.push(apps__web=documents(web()), api__db=documents(db))
+            await desk.stage.rest()
+            desk.stage.meddle(db)
+            files = {"api/db.yaml": documents(moved)}
+            head = desk.branch(1, files={"apps/web.yaml": documents(web("app:v2")), **files})
+            alone = desk.branch(2, files=dict(files))
+            await desk.stage.rest(5)
+            assert "· ✗ rejected by shop/api" in desk.comment(1)
+            assert desk.comment(1).count("GK2201") == 1
+            assert "CloneSet shop/db" not in desk.comment(1)
+            assert "4 in place" in desk.comment(1)
+            told = ("failure", "rejected by shop/api: see the comment")
+            assert desk.told(head, CHECK) == told
+            assert "· ✗ no plan" in desk.comment(2)
+            assert desk.told(alone, CHECK)[0] == "failure"
 
     desk.stage.play(main)
 
