@@ -59,6 +59,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], Iterator[Row]]]] = {
     "idle": idle.rows,
     "dashboard": dashboard.rows,
     "shards": shards.rows,
+    "audited-shards": shards.audited_rows,
     "units": units.rows,
     "resting": units.rest,
     "removal": removal.rows,

@@ -125,7 +125,7 @@ class Apiserver:
             "kube-apiserver", self.programs[1],
             f"--etcd-servers={self.etcd}", "--bind-address=127.0.0.1",
             f"--secure-port={self.port}", "--endpoint-reconciler-type=none",
-            "--service-cluster-ip-range=10.96.0.0/24", "--authorization-mode=RBAC",
+            "--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=RBAC",
             f"--tls-cert-file={cert}", f"--tls-private-key-file={key}",
             f"--service-account-key-file={cert}", f"--service-account-signing-key-file={key}",
             "--service-account-issuer=https://kubernetes.default.svc",

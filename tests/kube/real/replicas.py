@@ -69,6 +69,12 @@ def audited(folder: Path) -> Iterator[Apiserver]:
         yield server
 
 
+def replica_config(server: Apiserver, number: int) -> Path:
+    """The kubeconfig of a replica with an account of its own."""
+    account = _ACCOUNT.format(number)
+    return server.kubeconfig(f"{account}-token", name=account)
+
+
 def written(server: Apiserver) -> list[Written]:
     """The writes of all replicas so far, in the order in which they came."""
     lines = (server.folder / "audit.log").read_text().splitlines()
@@ -192,7 +198,7 @@ class Replicas:
 
         self._ways.append(group.create_task(keep()))
         await ready.wait()
-        config = self.server.kubeconfig(f"{account}-token", name=account)
+        config = replica_config(self.server, len(self._ways) - 1)
         config.write_text(config.read_text().replace(f":{self.server.port}", f":{wire.port}"))
         home = self.server.folder / account
         home.mkdir()
