@@ -163,7 +163,7 @@ def test_why_names_the_pod_that_holds_the_rest_back(gk: Caller, cluster: Path) -
         why = gk("why", "sts/queue", "-n", "shop", **env).out
     assert "1 pod runs the new revision and cannot start" in why
     assert "gitkruise rollback statefulset/queue -n shop" in why
-    assert "then kubectl delete pod queue-4 -n shop" in why
+    assert f"\n{' ' * 21}then kubectl delete pod queue-4 -n shop" in why
 
 
 @pytest.mark.slow

@@ -223,7 +223,7 @@ def why_lines(
         yield from (f"     {line}" for line in textwrap.wrap(said, room))
     yield from _budget_lines(answer, room)
     for label, text in zip(["What would move it:", *["or:"] * 9], answer.next, strict=False):
-        yield f"{label:>19}  {text}"
+        yield f"{'' if text.startswith('then ') else label:>19}  {text}"
     yield ""
     yield from _git_lines(answer, m, records, now)
     if wide and answer.held:
