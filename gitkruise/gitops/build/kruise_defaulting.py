@@ -49,15 +49,7 @@ class ClusterDialect:
         """
         if not self.defaulted:
             return convert(body, self.kind.version)
-        request = AdmissionRequest(
-            operation=CREATE if live is None else UPDATE,
-            kind=self.kind,
-            key=key_of(body),
-            obj=body,
-            old=live,
-            view=Nothing(),
-        )
-        full = _DEFAULTS[request.key.group_kind](request, gates)
+        full = _defaulted(body, live, self.kind, gates)
         silent = get(body, *_REPLICAS) is None
         scaled = get(live, *_REPLICAS) not in (None, get(full, *_REPLICAS)) if live else False
         told = drop(full, _REPLICAS) if silent and scaled else full
@@ -66,6 +58,25 @@ class ClusterDialect:
     def incoming(self, reply: Obj) -> Obj:
         """Return the stored object in git's version."""
         return convert(reply, self.version)
+
+
+def as_webhook_keeps(live: Obj, catalog: Catalog, gates: Gates) -> Obj:
+    """Return a live object with the defaults that OpenKruise's webhook would have set."""
+    group, _, version = live["apiVersion"].rpartition("/")
+    kind = catalog.by_kind(group, version, live["kind"])
+    return live if kind is None else _defaulted(live, live, kind, gates)
+
+
+def _defaulted(body: Obj, live: Obj | None, kind: Kind, gates: Gates) -> Obj:
+    request = AdmissionRequest(
+        operation=CREATE if live is None else UPDATE,
+        kind=kind,
+        key=key_of(body),
+        obj=body,
+        old=live,
+        view=Nothing(),
+    )
+    return _DEFAULTS[request.key.group_kind](request, gates)
 
 
 def dialect_of(desired: Desired, catalog: Catalog) -> ClusterDialect | None:

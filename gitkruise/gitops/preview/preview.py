@@ -75,6 +75,11 @@ def offline_preview(
     owned = owned_changes(
         changes_between(before, target.objects, catalog), base, target, {}, wall_time()
     )
+    if base and any(c.kind is ChangeKind.CONFIGURE for c in owned.changes):
+        from gitkruise.gitops.preview.fixed_fields import with_fixed_fields  # noqa: PLC0415  the model
+
+        there = {d.key: d for d in before}
+        owned = with_fixed_fields(owned, target, there, catalog, gates, wall_time())
     changes, told = owned.changes, owned.findings
     moved = rollouts_started(changes)
     if not moved:
@@ -146,7 +151,8 @@ async def live_preview(
         owned = replace(owned, changes=changes)
     new = (finding for finding in refused if finding not in facts.findings)
     told = replace(owned, findings=(*owned.findings, *new))
-    return await asyncio.to_thread(live_outcome, told, target, catalog, gates, facts)
+    tried = bool(tried_on)
+    return await asyncio.to_thread(live_outcome, told, target, catalog, gates, facts, tried=tried)
 
 
 def sent_sides(
@@ -213,16 +219,23 @@ def _is_taken_over(d: Desired, facts: ClusterFacts) -> bool:
 
 
 def live_outcome(
-    owned: OwnedChanges, target: PlanSide, catalog: Catalog, gates: Gates, facts: ClusterFacts
-) -> Preview:
-    """Play the rollouts that the changes start, on a copy of the live objects."""
+    owned: OwnedChanges, target: PlanSide, catalog: Catalog, gates: Gates, facts: ClusterFacts,
+    *, tried: bool = False,
+) -> Preview:  # fmt: skip
+    """Play the rollouts that the changes start, on a copy of the live objects; `tried`: the
+    cluster itself said which of them it refuses."""
+    from gitkruise.gitops.preview.fixed_fields import with_fixed_fields  # noqa: PLC0415  the model
     from gitkruise.gitops.preview.simulate import (  # noqa: PLC0415  the model
         live_world,
         loosened_by,
         play,
         without_canary,
     )
+    from gitkruise.kube.client.discovery import served_by  # noqa: PLC0415  not offline
 
+    if not tried:
+        served = served_by(catalog, facts.definitions)
+        owned = with_fixed_fields(owned, target, facts.objects, served, gates, facts.now)
     taken = {d.key for d in target.objects if _is_taken_over(d, facts)}
     rollouts: Sequence[Obj] = [
         handed_over(obj) if key_of(obj) in taken else obj for obj in map(unlocked, facts.rollouts)

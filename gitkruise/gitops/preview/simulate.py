@@ -6,7 +6,7 @@ live objects when a cluster is given, on the base commit's objects brought to re
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -55,7 +55,7 @@ from gitkruise.world.simulation.forecast import Forecast, predict, settle
 
 __all__ = [
     "Forecast", "Played", "after_takeover", "live_world", "loosened_by", "offline_world", "play",
-    "rollout_objects", "without_canary",
+    "refusals_of", "rollout_objects", "without_canary",
 ]  # fmt: skip
 
 NAMESPACE: Final = GroupKind("", "Namespace")
@@ -222,6 +222,30 @@ def after_takeover(
         except ApiError as error:
             wrong.append(_losses_unknown(d, unquoted(error, d).message))
     return found, wrong
+
+
+def refusals_of(
+    wanted: Iterable[tuple[Desired, Obj | Desired]], catalog: Catalog, gates: Gates, now: datetime
+) -> Iterator[tuple[Desired, ApiError]]:
+    """Try objects of git over what there is, live or of an earlier commit, each on its own; yield
+    those that the model rejects."""
+    for d, before in wanted:
+        if not _served(d, catalog) or (
+            isinstance(before, Desired) and not _served(before, catalog)
+        ):
+            continue
+        old = [] if isinstance(before, Desired) else [before]
+        world = live_world(old, catalog, gates)
+        _ensure_namespace(world, d.key.namespace, catalog, now)
+        try:
+            if isinstance(before, Desired):
+                world.handle(_apply(before, catalog), now)
+        except ApiError:
+            continue  # the earlier commit was rejected itself
+        try:
+            world.handle(_apply(d, catalog), now)
+        except ApiError as error:
+            yield d, error
 
 
 def _write(world: World, d: Desired, catalog: Catalog, now: datetime) -> ApiRequest:

@@ -6,23 +6,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from gitkruise.errors import Concern, Finding, Forbidden
-from gitkruise.gitops.build.kruise_defaulting import dialect_of
+from gitkruise.gitops.build.kruise_defaulting import as_webhook_keeps, dialect_of
 from gitkruise.gitops.build.validate import check_object
 from gitkruise.gitops.cluster.engine import heeds_canaries
 from gitkruise.gitops.reconcile.applier import Sent, not_served
+from gitkruise.gitops.reconcile.replace import JUDGED_HERE
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.change import Desired, DesiredSet
 from gitkruise.model.planning.canary import ANNOTATION
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT
+from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.planner.sync.annotations import annotation
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.requests import APPLY_PATCH, NAMESPACES, ApiRequest
 
-# Kinds whose update rules we know as well as the server does; others are left to its dry run.
-_OURS: Final = frozenset({CLONESET})
 NAMESPACE: Final = GroupKind("", "Namespace")
 _NAMESPACE_MANAGER: Final = "gitkruise-namespace"
 
@@ -34,8 +33,9 @@ def check_updates(
     return [
         finding
         for d in changed
-        if d.key.group_kind in _OURS and d.key in live
-        for finding in check_object(d, catalog, gates, old=live[d.key])
+        if d.key.group_kind in JUDGED_HERE and d.key in live
+        for old in [as_webhook_keeps(live[d.key], catalog, gates)]
+        for finding in check_object(d, catalog, gates, old=old)
     ]
 
 

@@ -9,6 +9,7 @@ from gitkruise.errors import ApiError, Finding, InvalidObject
 from gitkruise.gitops.build.redacted_findings import parse_field, unquoted
 from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import Unit
+from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET
 from gitkruise.planner.sync.annotations import replace_asked
 from gitkruise.planner.sync.prune import holds_data
 
@@ -17,6 +18,10 @@ _IMMUTABLE: Final = re.compile(
     r"\bimmutable\b|may not change once set|updates to \w+ spec for fields other than"
     r"|updates may not change fields other than"
 )
+# Kinds whose update rules we know as well as the server does, which may have no webhook for them:
+# a commit is rejected for these before anything is sent. Others are left to the dry run.
+JUDGED_HERE: Final = frozenset({CLONESET, ADVANCED_STATEFULSET})
+_VALUE: Final = "Invalid value: "
 
 
 def immutable(error: ApiError) -> bool:
@@ -32,7 +37,12 @@ def immutable(error: ApiError) -> bool:
 def replaceable(d: Desired, unit: Unit) -> bool:
     """Return whether the object is to be deleted and created again instead of staying as it is."""
     wished = unit.spec.apply.replace == "onImmutable" or replace_asked(d.obj) or bool(d.hook)
-    return wished and not holds_data(d.key, d.obj)
+    return wished and d.key.group_kind not in JUDGED_HERE and not holds_data(d.key, d.obj)
+
+
+def _rule(message: str) -> str:
+    """Return the rule at the end of a message, without the value before it."""
+    return message.rpartition(": ")[2][:300] if message.startswith(_VALUE) else message[:300]
 
 
 def cannot_change(d: Desired, error: ApiError) -> Finding:
@@ -44,7 +54,7 @@ def cannot_change(d: Desired, error: ApiError) -> Finding:
         message=f"{', '.join(fields[:5])} of {d.key} cannot change after creation",
         places=(d.document.place(parse_field(fields[0])),),
         notes=(
-            ("why", unquoted(error, d).details.causes[0].message[:300]),
+            ("why", _rule(unquoted(error, d).details.causes[0].message)),
             ("unchanged", f"the live {d.key}"),
             (
                 "next",

@@ -93,7 +93,7 @@ def played_ahead(change: ObjectChange) -> bool:
     """
     if change.key.group_kind not in ROLLING_KINDS:
         return False
-    if change.replaced and change.key.group_kind in _COUNTED:
+    if change.replaced and change.key.group_kind in _SIZED:
         return False
     if change.key.group_kind == DEPLOYMENT:
         paths = [field.path for field in change.fields]
@@ -127,7 +127,7 @@ def footprint(change: ObjectChange) -> PodEffects:
         return PodEffects(added=(_replicas(change.after) or 0) if sized else 0)
     if change.key.group_kind in DAEMON_KINDS:
         return PodEffects(uncounted=int(_rolls(change)))
-    if change.key.group_kind not in _COUNTED:
+    if change.key.group_kind not in (_SIZED if change.replaced else _COUNTED):
         return PodEffects()
     before, after = _replicas(change.before), _replicas(change.after)
     grown = 0 if before is None or after is None else after - before
@@ -161,7 +161,8 @@ def footprint_words(pods: PodEffects, change: ObjectChange) -> Sentence:
     if pods.rolled:
         size = _replicas(change.after) or pods.rolled
         why = "their template changes" if _rolls(change) else "the partition lets them through"
-        kept = min(_held(change.after), size)
+        why = "they go with the object" if change.replaced else why
+        kept = 0 if change.replaced else min(_held(change.after), size)
         stay = f"; {kept} stay as they are (partition {kept})" if kept else ""
         return (
             Span(f"{pods.rolled} of {many(size)} REPLACED", Tone.ALARM),
@@ -198,7 +199,9 @@ def _rolls(change: ObjectChange) -> bool:
 
 def _replaced(change: ObjectChange, size: int) -> int:
     """Pods of `size` that are replaced; of a StatefulSet in a rollout those that a lower partition
-    lets through."""
+    lets through, of an object that is made again all."""
+    if change.replaced:
+        return size
     if _rolls(change):
         return max(size - _held(change.after), 0)
     status = get(change.before or {}, "status", default={})

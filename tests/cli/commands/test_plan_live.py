@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -161,15 +161,19 @@ def test_a_change_that_is_live_already_is_not_taken_for_a_comment(
     assert "nothing but comments and formatting" in ended.out
 
 
+ANSWERS: Final = {"tried": ("--server",), "foreseen": (), "of git alone": ("--offline",)}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
 def test_what_the_cluster_refuses_is_told_with_its_line_and_no_secret(
-    gk: Caller, checkout: Checkout, cluster: Path
+    gk: Caller, checkout: Checkout, cluster: Path, name: str
 ) -> None:
     space(cluster)
     put(cluster, "secrets", {**flags("fixed", "aHVudGVyMQ==", "Secret"), "immutable": True})
     text = config("fixed", "hunter2", kind="Secret", field="stringData") + "immutable: true\n"
     checkout.commit("before", {"x.yaml": text.replace("hunter2", "hunter1")})
     checkout.commit("after", {"x.yaml": text})
-    ended = gk("plan", "--server", "--kubeconfig", str(cluster), cwd=checkout.folder)
+    ended = gk("plan", *ANSWERS[name], "--kubeconfig", str(cluster), cwd=checkout.folder)
     assert ended.code == 3
     assert "error[GK2203]" in ended.err
     assert "--> x.yaml:" in ended.err
@@ -177,7 +181,10 @@ def test_what_the_cluster_refuses_is_told_with_its_line_and_no_secret(
 
 
 @pytest.mark.slow
-def test_what_is_made_again_is_told_first(gk: Caller, checkout: Checkout, cluster: Path) -> None:
+@pytest.mark.parametrize("name", ANSWERS)
+def test_what_is_made_again_is_told_first(
+    gk: Caller, checkout: Checkout, cluster: Path, name: str
+) -> None:
     space(cluster)
     put(cluster, "configmaps", {**flags("again", "on"), "immutable": True})
     text = config("again", "on").replace(
@@ -185,7 +192,7 @@ def test_what_is_made_again_is_told_first(gk: Caller, checkout: Checkout, cluste
     )
     checkout.commit("before", {"x.yaml": text + "immutable: true\n"})
     checkout.commit("after", {"x.yaml": text.replace('"on"', '"off"') + "immutable: true\n"})
-    ended = gk("plan", "--server", "--kubeconfig", str(cluster), cwd=checkout.folder)
+    ended = gk("plan", *ANSWERS[name], "--kubeconfig", str(cluster), cwd=checkout.folder)
     assert (ended.code, ended.err) == (0, "")
     assert "Blast    1 object DELETED AND CREATED AGAIN (ConfigMap live/again)" in ended.out
 

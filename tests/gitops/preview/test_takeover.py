@@ -104,9 +104,10 @@ def test_a_plan_says_where_it_does_not_know(staged: MakeStage, tmp_path: Path) -
         stage.meddle({**there, "immutable": True}, manager="kubectl")
         commit = stage.origin.commit({"one/a.yaml": documents(wanted)})
         preview = await planned(stage, options(stage, tmp_path, SOURCE + unit("one")), commit)
-        (finding,) = preview.unplayed
-        assert (finding.code, finding.is_error) == ("GK2110", False)
-        assert "immutable" in dict(finding.notes)["why"]
+        unknown, refused = preview.unplayed
+        assert (unknown.code, unknown.is_error) == ("GK2110", False)
+        assert "immutable" in dict(unknown.notes)["why"]
+        assert (refused.code, refused.is_error) == ("GK2203", True)
 
     stage.play(script)
 

@@ -9,7 +9,7 @@ import pytest
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
-from tests.gitops.stage import MakeStage, Stage, config_map
+from tests.gitops.stage import MakeStage, Stage, config_map, web
 from tests.worlds import SPACE
 
 pytestmark = pytest.mark.slow
@@ -106,6 +106,26 @@ def test_it_is_made_again(
     told = stage.world.objects(GroupKind("", "Event"), SPACE)
     found = [e["message"] for e in told if e["reason"] == "Replaced"]
     assert found == [f"unit shop/web: {text}"]
+
+
+def test_a_cloneset_is_not_made_again(staged: MakeStage) -> None:
+    """Without a webhook the server would change its selector, and orphan its pods."""
+    stage = staged(**IMMUTABLE)
+    moved = web()
+    moved["spec"]["selector"]["matchLabels"]["app"] = "moved"
+    moved["spec"]["template"]["metadata"]["labels"]["app"] = "moved"
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web())
+            await stage.rest(30)
+            old = stage.get("CloneSet", "web", "apps.kruise.io")
+            await stage.push(moved)
+            await stage.rest(60)
+            assert (stage.state, stage.record.findings[0].code) == ("Rejected", "GK2201")
+            assert stage.get("CloneSet", "web", "apps.kruise.io")["spec"] == old["spec"]
+
+    stage.play(script)
 
 
 REFUSED: list[tuple[str, dict[str, Any], Obj, Obj, str]] = [
