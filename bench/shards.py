@@ -72,7 +72,7 @@ def _rows(
 
 
 def _authors(told: str, story: Sequence[Written]) -> Iterator[Row]:
-    """How many objects were written, and how many of them by more than one replica."""
+    """Count the objects that were written, and those of more than one replica."""
     authors = defaultdict[tuple[str, str], set[str]](set)
     for one in story:
         if one.resource not in _ANYBODYS:
