@@ -55,5 +55,5 @@ _SETTINGS: Final[tuple[Edit, ...]] = (
 class SettingsPlayer(Player):
     """Plays one history of edits of fields of a CloneSet."""
 
-    whole = (*_SETTINGS, *WHOLE[:6])
+    whole = (*_SETTINGS, *WHOLE[:7])
     edits = (*_SETTINGS, *_SETTINGS, *EDITS)
