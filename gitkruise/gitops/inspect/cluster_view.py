@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from gitkruise.errors import ApiError, Forbidden, NotFound
 from gitkruise.gitops.status.observer import STATE_OF
 from gitkruise.gitops.status.reader import PodsToGo, UnitNews
-from gitkruise.gitops.status.rollout_annotation import rollout_text
+from gitkruise.gitops.status.rollout_annotation import annotated_stuck
 from gitkruise.kube.cache.layered import OverlaidCache
 from gitkruise.kube.cache.list_watch import (
     Empty,
@@ -58,7 +58,6 @@ from gitkruise.planner.sync.annotations import (
     COMMIT,
     PATH,
     PLAN,
-    ROLLOUT,
     UNIT,
     UNIT_REF,
     annotation,
@@ -321,15 +320,11 @@ def _runs(pod: PodFacts, images: Mapping[str, str]) -> bool:
 
 
 def _overdue(obj: Obj, rollout: Rollout) -> Rollout:
-    """Return a rollout as Stuck while its annotation says so: only the process that observes it
-    knows for how long no pod has moved."""
-    if rollout.state is not State.ROLLING or not rollout.generation_seen:
-        return rollout
-    overdue = replace(rollout, state=State.STUCK)
-    if annotation(obj, ROLLOUT) != rollout_text(overdue, annotation(obj, COMMIT)):
+    """Return a rollout as Stuck while its annotation says so."""
+    if not annotated_stuck(obj, rollout):
         return rollout
     text = f"no pod has moved for longer than health.noProgressTimeout: {rollout.message}"
-    return replace(overdue, message=text)
+    return replace(rollout, state=State.STUCK, message=text)
 
 
 def as_recorded(m: Managed, unit: UnitNews | None) -> Managed:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from gitkruise.admission.conversion.registry import CONVERSIONS, convert
 from gitkruise.errors import Concern, Finding
+from gitkruise.gitops.status.rollout_annotation import annotated_stuck
 from gitkruise.kube.cache.store import CachedObject, InformerCache
 from gitkruise.model.gitops.change import Desired, DesiredSet, Live, ObjectChange, SyncPlan
 from gitkruise.model.gitops.record import DriftRecord, ObjectRecord, PodRecord, Rollout
@@ -63,8 +64,8 @@ class Patience:
         self._limit = limit
         self._seen: dict[ObjectKey, tuple[tuple[object, ...], datetime]] = {}
 
-    def judge(self, rollout: Rollout, pods: Sequence[PodFacts], now: datetime) -> Rollout:
-        """Return the rollout of `pods`, Stuck when it has not changed for longer than the limit."""
+    def judge(self, rollout: Rollout, evidence: _Evidence, now: datetime) -> Rollout:
+        """Return the rollout, Stuck when it has not changed for longer than the limit."""
         mark = (
             rollout.update_revision,
             rollout.updated,
@@ -73,14 +74,16 @@ class Patience:
             rollout.total,
             rollout.asked,
         )
-        before, since = self._seen.get(rollout.key, ((), now))
+        if rollout.key not in self._seen:
+            self._seen[rollout.key] = (mark, _unmoved_since(rollout, evidence, now))
+        before, since = self._seen[rollout.key]
         if mark != before or rollout.state is not State.ROLLING:
             self._seen[rollout.key] = (mark, now)
             return rollout
         if now - since < self._limit:
             return rollout
         text = f"no pod has moved since {format_time(since)}: {rollout.message}"
-        waiting = ((pod.name, unready(pod)) for pod in pods if pod.active)
+        waiting = ((pod.name, unready(pod)) for pod in evidence.pods if pod.active)
         name, why = next(((name, why) for name, why in waiting if why), ("", ""))
         text += f"; {name}: {why}" if why else ""
         return replace(rollout, state=State.STUCK, message=text)
@@ -123,7 +126,7 @@ class Observer:
             live[key], states[key] = verdict.live, (verdict.state, verdict.live.why)
             if key.group_kind in ROLLOUTS:
                 told = self._rollout(seen, now)
-                rollout = self._patience.judge(told.rollout, told.evidence.pods, now)
+                rollout = self._patience.judge(told.rollout, told.evidence, now)
                 rollouts.append(rollout)
                 owners |= told.owners
                 states[key] = (rollout.state, rollout.message)
@@ -182,6 +185,16 @@ class Observer:
         owners = frozenset(uid for pod in pods for uid in pod.owner_uids)
         found = self._rollouts[seen.key] = _ObservedRollout(evidence, rollout, owners)
         return found
+
+
+def _unmoved_since(rollout: Rollout, evidence: _Evidence, now: datetime) -> datetime:
+    """Return since when a rollout that is seen for the first time has not moved: `now`, unless an
+    earlier process left it Stuck. The times of the cluster then show whether it moved since."""
+    owner, pods = evidence.owner, evidence.pods
+    if owner.spec_written is None or not annotated_stuck(owner.read(), rollout):
+        return now
+    moved = (time for pod in pods for time in (pod.created, pod.ready_since) if time is not None)
+    return max(owner.spec_written, *moved)
 
 
 def _with_news(obj: Obj, before: CachedObject) -> Obj:

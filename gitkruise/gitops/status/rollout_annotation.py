@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 
 from gitkruise.errors import ApiError
 from gitkruise.gitops.cluster.live_cache import LiveView
@@ -12,7 +13,7 @@ from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.planner.sync.annotations import COMMIT, ROLLOUT, STATUS_MANAGER, annotation
 from gitkruise.printable import visible
 from gitkruise.wire.primitives.log_line import log_line
-from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
 
 log = logging.getLogger(__name__)
@@ -22,6 +23,15 @@ def rollout_text(rollout: Rollout, commit: str) -> str:
     """Return the text; counts only in settled states, so that moving pods cause no writes."""
     counts = f" {rollout.updated}/{rollout.replicas}" if rollout.state in SETTLED else ""
     return f"{rollout.state.lower()}{counts} {visible(commit[:7])}".strip()
+
+
+def annotated_stuck(obj: Obj, rollout: Rollout) -> bool:
+    """Return whether the annotation of a rolling workload calls its rollout Stuck: the process that
+    observed it knew for how long no pod has moved."""
+    if rollout.state is not State.ROLLING or not rollout.generation_seen:
+        return False
+    stuck = replace(rollout, state=State.STUCK)
+    return annotation(obj, ROLLOUT) == rollout_text(stuck, annotation(obj, COMMIT))
 
 
 class Annotator:

@@ -12,11 +12,16 @@ from gitkruise.gitops.inspect.explain import Why, explain
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.model.workloads.pod import POD
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
+from gitkruise.wire.primitives.names import key_of
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.gitops.stage import MakeStage, Stage, web
+from tests.worlds import SPACE
 
 pytestmark = pytest.mark.slow
 
+PODS = ResourceRef("", "v1", "pods")
 UNREADY = "container app is not ready"
 
 
@@ -49,6 +54,41 @@ def test_a_rollout_without_progress_is_stuck_for_every_reader(staged: MakeStage)
             assert str((await _why(stage)).state) == "Rolling"
             await stage.rest()
             assert str((await _why(stage)).state) == "Done"
+
+    stage.play(script)
+
+
+def delete_pods(stage: Stage) -> None:
+    for pod in stage.world.objects(POD, SPACE):
+        request = ApiRequest(verb="delete", resource=PODS, namespace=SPACE, name=key_of(pod).name)
+        stage.world.handle(request, stage.clock.now())
+    stage.cluster.publish()
+
+
+def test_a_rollout_without_progress_stays_stuck_over_a_restart(staged: MakeStage) -> None:
+    stage = staged(health={"noProgressTimeout": "5m"})
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), message="first")
+            await stage.rest()
+            await stage.push(web("app:unready"), message="second")
+            await stage.rest(6 * 60)
+            assert stage.state == "Stuck"
+        before = stage.rollout.message
+        stage.start_over()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest(20)
+            assert (stage.state, stage.rollout.message) == ("Stuck", before)
+        await stage.rest(30)
+        delete_pods(stage)
+        await stage.rest(30)
+        stage.start_over()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest(20)
+            assert stage.state == "Rolling"
 
     stage.play(script)
 
