@@ -121,8 +121,9 @@ class UnitReconciler:
         """Return the live commit of this unit; "" before anything was applied."""
         if self.built is not None and self.built.desired is not None:
             return self.built.commit.id
-        applied = self._reporter.record.applied
-        return applied.id if applied and applied.id in (self._borne or ()) else ""
+        record, borne = self._reporter.record, self._borne or ()
+        recorded = (record.causal, record.applied)
+        return next((one.id for one in recorded if one is not None and one.id in borne), "")
 
     def source_problem(self, finding: Finding | None, refused: GitCommit | None = None) -> None:
         """Set the problem that keeps us from the newest commit, perhaps for good (`refused`);

@@ -131,6 +131,29 @@ def test_a_rewritten_branch_stops_until_it_is_put_back(
     stage.play(script)
 
 
+def test_a_rewrite_that_drops_a_rollout_in_progress_stops_after_a_restart(
+    staged: MakeStage,
+) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            first = await stage.push(web(), SETTINGS)
+            await stage.rest()
+            await stage.push(web("app:broken"), SETTINGS)
+            await stage.rest()
+            assert stage.state == "Stuck"
+        stage.start_over()
+        async with stage.running():
+            run_git(stage.origin.work, "reset", "--hard", "-q", first)
+            run_git(stage.origin.bare, "update-ref", "refs/heads/main", first)
+            await stage.push(web("app:v3"), SETTINGS)
+            await stage.rest()
+            assert (stage.state, stage.record.findings[-1].code) == ("Rejected", "GK3204")
+
+    stage.play(script)
+
+
 def test_a_rewrite_that_a_person_agreed_to_is_followed_and_the_next_is_not(
     staged: MakeStage,
 ) -> None:
