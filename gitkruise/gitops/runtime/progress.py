@@ -16,7 +16,10 @@ from gitkruise.model.gitops.unit_state import SETTLED, State, stuck_for_good
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Progress of a unit. `error` is the reason why it will not advance by itself."""
+    """Progress of a unit. `error` is the reason why it will not advance by itself.
+
+    `applied` content was sent to the cluster, and need not be healthy.
+    """
 
     record: UnitRecord
     commit: str  # the newest of its source, "" before that was asked for
@@ -39,14 +42,14 @@ def progress_of(
     """Return the progress towards the newest commit from the unit's newest record."""
     record, commit = reporter.record, follower.followed
     looked = bool(commit) and not standings.has_news(unit.unit.id)
-    built = unit.built
-    taken = looked and built is not None and built.commit.id == commit
-    applied = taken and reporter.finished(built)
+    built = unit.built if looked and unit.built and unit.built.commit.id == commit else None
+    applied = built is not None and reporter.is_sent(built, now)
+    observed = built is not None and reporter.is_observed(built)
     return Progress(
         record=record,
         commit=commit,
         applied=applied,
-        stuck=applied and stuck_for_good(record.state, record.since, now),
+        stuck=observed and stuck_for_good(record.state, record.since, now),
         error=_error(record, follower.problem, looked=looked, applied=applied),
     )
 

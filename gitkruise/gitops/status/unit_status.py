@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
 from gitkruise.errors import Concern, Crashed, Finding, Severity
@@ -171,11 +172,17 @@ class Reporter:
         """Return whether the commit that was read last was rejected."""
         return self._rejected is not None
 
-    def finished(self, built: BuiltCommit | None) -> bool:
-        """Return whether all of this content was once applied and healthy, in an earlier run
-        too."""
-        applied = self.record.applied
-        return built is not None and applied is not None and applied.id == built.causal.id
+    def is_sent(self, built: BuiltCommit, now: datetime) -> bool:
+        """Return whether all of this content is in the cluster, healthy or not, as this process
+        observed it. A suspended unit sends nothing: an earlier run may have."""
+        suspended = self.unit.spec.suspended(now) is not None
+        sent = self.record.applied if suspended else self.record.sent
+        return sent is not None and sent.id == built.causal.id
+
+    def is_observed(self, built: BuiltCommit) -> bool:
+        """Return whether the record is an observation of this content by this process."""
+        causal = self.record.causal
+        return bool(self.record.objects) and causal is not None and causal.id == built.causal.id
 
     @property
     def at_rest(self) -> bool:

@@ -74,6 +74,15 @@ def test_apply_wait_and_the_outcome_in_git(synced: Synced) -> None:
     assert (quiet.code, "⏸ Held" in quiet.out) == (0, True)
 
 
+def test_a_rollout_that_fails_is_applied_and_stuck(synced: Synced) -> None:
+    synced.push(cloneset("v2-broken", name="failing"))
+    ended = synced("--timeout", "1m")
+    assert (ended.code, synced.image("failing")[-9:]) == (0, "v2-broken"), ended.err
+    waited = synced("--wait", "--timeout", "1m", "-o", "json")
+    (item,) = waited.obj["items"]
+    assert (waited.code, item["state"], item["applied"]) == (1, "Stuck", True), waited.err
+
+
 @pytest.mark.parametrize(
     ("text", "code", "told"),
     [
