@@ -198,11 +198,13 @@ def _promote(repository: Repository, target: ActionTarget, wish: ActionArgs) -> 
     by_hand = wish.kept > target.kept(to) and not canary and target.strategy("partition") is None
     if target.keeps_none(now) and not by_hand:
         raise _nothing(target, f"its {_already(now)}: it keeps no pod back")
-    if target.kept(to) >= target.kept(now) and not by_hand:
+    if target.kept(to) == target.kept(now) and not by_hand:
+        raise _nothing(target, f"{now} lets as many pods through already")
+    if target.kept(to) > target.kept(now) and not by_hand:
         raise _refuse(
             target,
             "GK7042",
-            f"{to} lets no more pods through than {now} does",
+            f"{to} lets fewer pods through than {now} does",
             next_=f"name a {_further(to)} one, or go back: gitkruise rollback {named(target.key)}",
         )
     words = "promote to all" if target.keeps_none(to) else f"promote to {to}"

@@ -213,7 +213,7 @@ def test_updated_pods_are_committed_as_the_partition_of_the_others(
 
 
 NOTHING = [
-    ("promote --partition 60%", "GK7042", "lets no more pods through"),
+    ("promote --partition 80%", "GK7042", "lets fewer pods through"),
     ("promote --partition 80%", "GK7042", "gitkruise rollback cloneset/checkout -n shop"),
     ("promote --partition many", "GK7042", "no partition"),
     ("promote --partition 101%", "GK7042", "more than all"),
@@ -226,7 +226,7 @@ NOTHING = [
     ("promote --updated 3 --partition 3", "GK7048", "--updated"),
     ("promote --updated 11", "GK7042", "more than all 10"),
     ("promote --updated few", "GK7042", "no number of updated pods"),
-    ("promote --updated 40%", "GK7042", "lets no more pods through"),
+    ("promote --updated 30%", "GK7042", "lets fewer pods through"),
     ("hold", "GK7047", "--sandbox"),
     ("promote", "GK7045", "add --yes"),
     ("promote -n other", "GK7040", "git has no CloneSet checkout in namespace other"),
@@ -256,7 +256,12 @@ def test_refused_as_wrong_usage(
 
 @pytest.mark.parametrize(
     ("line", "words"),
-    [("resume", "git does not pause it"), ("hold --partition 6", "holds it there already")],
+    [
+        ("resume", "git does not pause it"),
+        ("hold --partition 6", "holds it there already"),
+        ("promote --partition 60%", "lets as many pods through already"),
+        ("promote --updated 4", "lets as many pods through already"),
+    ],
 )
 def test_what_git_asks_for_already_is_no_error(
     act: ActionRequest, origin: Origin, line: str, words: str

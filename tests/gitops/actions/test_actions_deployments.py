@@ -83,7 +83,7 @@ def test_a_plain_key_is_edited_where_it_is_the_one_in_use(origin: Origin) -> Non
 
 REFUSED: dict[str, tuple[str, ActionVerb, dict[str, Any], str, str]] = {
     "lower": (web("v1", "50%"), ActionVerb.PROMOTE, {"updated": "3"}, "GK7042",
-              "canary 3 lets no more pods through than canary 50% does"),
+              "canary 3 lets fewer pods through than canary 50% does"),
     "recreate": (web("v1", strategy=RECREATE), ActionVerb.PROMOTE, {}, "GK7042",
                  "strategy Recreate replaces all pods"),
     "hold-recreate": (web("v1", strategy=RECREATE), ActionVerb.HOLD, {"keep": 3}, "GK7042",
