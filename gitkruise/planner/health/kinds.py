@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 from gitkruise.model.gitops.record import Rollout
+from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.workloads.labels import (
     ADVANCED_STATEFULSET,
@@ -23,6 +24,7 @@ from gitkruise.model.workloads.revision import REVISION
 from gitkruise.model.workloads.sidecarset import sidecarset_facts
 from gitkruise.model.workloads.sidecarset_revision import REVISION_NAMESPACE
 from gitkruise.planner.builtin.deployment_rollout import observe_deployment_rollout
+from gitkruise.planner.health.health import health
 from gitkruise.planner.progress.builtin import observe_daemon_set, observe_stateful_set
 from gitkruise.planner.progress.cloneset import observe_rollout
 from gitkruise.planner.sidecarset.matching import matched
@@ -34,7 +36,7 @@ RolloutOf = Callable[[Obj, Sequence[PodFacts], Sequence[Obj], datetime], Rollout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutKind:
-    """`pods` and `revisions` of an object from a view that follows them; `judge` needs no more.
+    """`pods` and `revisions` of an object from a view that follows them; `progress` needs no more.
 
     `kept_in` is the kind of its revisions. `everywhere`: its pods are not those of its own
     namespace.
@@ -42,9 +44,18 @@ class RolloutKind:
 
     pods: Callable[[ClusterView, Obj], Sequence[PodFacts]]
     revisions: Callable[[ClusterView, Obj], Sequence[Obj]]
-    judge: RolloutOf
+    progress: RolloutOf
     kept_in: GroupKind = REVISION
     everywhere: bool = False
+
+    def judge(
+        self, obj: Obj, pods: Sequence[PodFacts], revisions: Sequence[Obj], now: datetime
+    ) -> Rollout:
+        """Return the rollout of an object; one that is being deleted waits for its end."""
+        rollout = self.progress(obj, pods, revisions, now)
+        if not obj["metadata"].get("deletionTimestamp"):
+            return rollout
+        return replace(rollout, state=State.WAITING, message=health(obj).message)
 
 
 def _own_pods(view: ClusterView, raw: Obj) -> Sequence[PodFacts]:
@@ -77,22 +88,24 @@ def _central_revisions(view: ClusterView, raw: Obj) -> Sequence[Obj]:
 
 
 ROLLOUTS: Final[Mapping[GroupKind, RolloutKind]] = {
-    CLONESET: RolloutKind(pods=_own_pods, revisions=_own_revisions, judge=observe_rollout),
+    CLONESET: RolloutKind(pods=_own_pods, revisions=_own_revisions, progress=observe_rollout),
     DEPLOYMENT: RolloutKind(
         pods=_pods_of_sets,
         revisions=_replica_sets,
-        judge=observe_deployment_rollout,
+        progress=observe_deployment_rollout,
         kept_in=REPLICASET,
     ),
     ADVANCED_STATEFULSET: RolloutKind(
-        pods=_own_pods, revisions=_own_revisions, judge=observe_stateful_set
+        pods=_own_pods, revisions=_own_revisions, progress=observe_stateful_set
     ),
-    STATEFULSET: RolloutKind(pods=_own_pods, revisions=_own_revisions, judge=observe_stateful_set),
-    DAEMONSET: RolloutKind(pods=_own_pods, revisions=_own_revisions, judge=observe_daemon_set),
+    STATEFULSET: RolloutKind(
+        pods=_own_pods, revisions=_own_revisions, progress=observe_stateful_set
+    ),
+    DAEMONSET: RolloutKind(pods=_own_pods, revisions=_own_revisions, progress=observe_daemon_set),
     SIDECARSET: RolloutKind(
         pods=_injected_pods,
         revisions=_central_revisions,
-        judge=observe_sidecars,
+        progress=observe_sidecars,
         everywhere=True,
     ),
 }

@@ -14,7 +14,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.model.workloads.pod import POD
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
-from gitkruise.wire.primitives.names import key_of
+from gitkruise.wire.primitives.names import Obj, key_of
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.gitops.stage import MakeStage, Stage, web
 from tests.worlds import SPACE
@@ -22,6 +22,7 @@ from tests.worlds import SPACE
 pytestmark = pytest.mark.slow
 
 PODS = ResourceRef("", "v1", "pods")
+CLONESETS = ResourceRef("apps.kruise.io", "v1alpha1", "clonesets")
 UNREADY = "container app is not ready"
 
 
@@ -58,11 +59,27 @@ def test_a_rollout_without_progress_is_stuck_for_every_reader(staged: MakeStage)
     stage.play(script)
 
 
-def delete_pods(stage: Stage) -> None:
-    for pod in stage.world.objects(POD, SPACE):
-        request = ApiRequest(verb="delete", resource=PODS, namespace=SPACE, name=key_of(pod).name)
-        stage.world.handle(request, stage.clock.now())
+def sent(stage: Stage, verb: str, name: str, kind: ResourceRef, body: Obj | None = None) -> None:
+    merge = "application/merge-patch+json" if verb == "patch" else "application/json"
+    request = ApiRequest(
+        verb=verb, resource=kind, namespace=SPACE, name=name, body=body, content_type=merge
+    )
+    stage.world.handle(request, stage.clock.now())
     stage.cluster.publish()
+
+
+def pods(stage: Stage) -> list[str]:
+    return [key_of(pod).name for pod in stage.world.objects(POD, SPACE)]
+
+
+def delete_pods(stage: Stage) -> None:
+    for pod in pods(stage):
+        sent(stage, "delete", pod, PODS)
+
+
+def hold_pod(stage: Stage) -> None:
+    """Add a finalizer that no program takes away to one pod."""
+    sent(stage, "patch", pods(stage)[0], PODS, {"metadata": {"finalizers": ["example.com/hold"]}})
 
 
 def test_a_rollout_without_progress_stays_stuck_over_a_restart(staged: MakeStage) -> None:
@@ -89,6 +106,25 @@ def test_a_rollout_without_progress_stays_stuck_over_a_restart(staged: MakeStage
             await stage.follower.check()
             await stage.rest(20)
             assert stage.state == "Rolling"
+
+    stage.play(script)
+
+
+def test_a_workload_that_is_being_deleted_waits_for_its_pods(staged: MakeStage) -> None:
+    stage = staged(health={"noProgressTimeout": "30s"})
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), message="first")
+            await stage.rest()
+            hold_pod(stage)
+            sent(stage, "delete", "web", CLONESETS, {"propagationPolicy": "Foreground"})
+            await stage.rest(60)
+            told = (stage.state, stage.record.message)
+            assert told == ("Waiting", "CloneSet shop/web: the object is being deleted")
+            answer = await _why(stage)
+            assert str(answer.state) == "Waiting"
+            assert "the removal of the finalizers" in answer.next[0]
 
     stage.play(script)
 
