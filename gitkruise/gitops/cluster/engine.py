@@ -140,10 +140,15 @@ async def hold_workloads(transport: Transport, now: datetime, marks: Mapping[str
     await transport.send(request)
 
 
+def is_held_for_good(lease: Obj) -> bool:
+    """Return whether an embedded cluster holds a lease, by its controllers inside."""
+    return bool(get(lease, "spec", "holderIdentity") == EMBEDDED_HOLDER)
+
+
 async def release_workloads(transport: Transport) -> None:
     """Undo what an earlier run with controllers inside left: the lease held for good."""
     lease = await _lease(transport, LEASE_NAMESPACE, WORKLOADS_LEASE)
-    if lease is not None and get(lease, "spec", "holderIdentity") == EMBEDDED_HOLDER:
+    if lease is not None and is_held_for_good(lease):
         request = ApiRequest(
             verb="delete", resource=LEASES, namespace=LEASE_NAMESPACE, name=WORKLOADS_LEASE
         )

@@ -14,6 +14,7 @@ from itertools import product
 from typing import Final
 
 from gitkruise.errors import ApiError, Finding, MethodNotAllowed, NotFound, UsageProblem
+from gitkruise.gitops.cluster.engine import is_held_for_good
 from gitkruise.gitops.install.installer import (
     CRD,
     HOME,
@@ -155,9 +156,13 @@ class UninstallPlanner:
         older = await older_objects(self._transport, catalog, manifests, kinds)
         known = {target.key for target in objects}
         objects += [target for target in older if target.key not in known]
+        written = await self._written(catalog, manifests)
+        lasting = [target for target in written if is_held_for_good(target.live)]
+        stays += [_kept(target.key, "an embedded cluster holds it for good") for target in lasting]
         found = UninstallPlan(
             catalog=catalog, objects=tuple(objects), custom=await self._custom(catalog),
-            written=await self._written(catalog, manifests), spaces=(), stays=tuple(stays),
+            written=tuple(target for target in written if target not in lasting),
+            spaces=(), stays=tuple(stays),
         )  # fmt: skip
         return await self._with_spaces(found, spaces)
 

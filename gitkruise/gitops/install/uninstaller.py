@@ -172,31 +172,24 @@ class Uninstaller:
         holders = {t.key: _holder(t.live).rpartition("_")[0] for t in leases if _holder(t.live)}
         await self._check_ended([t for t in leases if holders.get(t.key, "") not in {"", *pods}])
 
-    async def _check_ended(self, leases: Sequence[InstalledObject]) -> list[InstalledObject]:
-        """Return the leases that are held for good. Raises ClusterFailed GK4506 for one that its
-        holder renews."""
+    async def _check_ended(self, leases: Sequence[InstalledObject]) -> None:
+        """Raise ClusterFailed GK4506 for a lease that its holder renews."""
         seen = {target.key: await self._read(target) for target in leases}
         held = [target for target in leases if _holder(seen[target.key])]
-        lasting = [target for target in held if _duration(seen[target.key]) > GONE_WITHIN_S]
-        expiring = [target for target in held if target not in lasting]
-        if expiring:  # a holder that lives renews several times in that time
-            await self._clock.sleep(max(_duration(seen[target.key]) for target in expiring))
-        for target in expiring:
+        if held:  # a holder that lives renews several times in that time
+            await self._clock.sleep(max(_duration(seen[target.key]) for target in held))
+        for target in held:
             now = await self._read(target)
             if _holder(now) and get(now, "spec") != get(seen[target.key], "spec"):
                 raise ClusterFailed(_another(target, _holder(now)))
-        return lasting
 
     async def _free(self, leases: Sequence[InstalledObject]) -> None:
         """Remove the leases of processes that have ended, the memory of ended units with them.
 
         A next installation would end the units in that memory by their deletion policies.
         """
-        lasting = await self._check_ended(leases)
-        for target in lasting:
-            why = f"{_holder(target.live)} holds it for good"
-            self._tell(Uninstalled(key=target.key, change=UninstallChange.STAYS, why=why))
-        await self._remove([target for target in leases if target not in lasting])
+        await self._check_ended(leases)
+        await self._remove(leases)
 
     async def _custom(self, targets: Sequence[InstalledObject]) -> None:
         for target in targets:

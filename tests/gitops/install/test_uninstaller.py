@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gitkruise.errors import ClusterFailed, DiagnosticError, Forbidden, TimedOut, UsageProblem
+from gitkruise.gitops.cluster.engine import hold_workloads
 from gitkruise.gitops.install.deploy_key import deploy_key
 from gitkruise.gitops.install.installer import (
     MANAGER,
@@ -18,6 +19,8 @@ from gitkruise.gitops.install.installer import (
 )
 from gitkruise.gitops.install.uninstall_plan import (
     UninstallChange,
+    UninstallOptions,
+    UninstallPlanner,
 )
 from gitkruise.gitops.resources.declared import FINALIZER
 from gitkruise.kube.system.package_data import load_catalog
@@ -194,12 +197,12 @@ def test_another_namespace_is_named(hall: Hall) -> None:
     hall.run(script)
 
 
-def lease(name: str, holder: str) -> Obj:
+def lease(name: str, holder: str, seconds: int = 15) -> Obj:
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": name, "namespace": "kube-system"},
-        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15},
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds},
     }
 
 
@@ -218,12 +221,25 @@ def test_leases_of_ended_processes_go(hall: Hall, holder: str) -> None:
     hall.run(script)
 
 
-def test_nothing_changes_while_another_process_applies(hall: Hall) -> None:
+def test_the_lease_of_an_embedded_cluster_stays(hall: Hall) -> None:
+    async def script(hall: Hall) -> None:
+        await hall.install()
+        await hold_workloads(hall.transport, hall.clock.now(), {})
+        plan = await UninstallPlanner(hall.transport, load_catalog(), UninstallOptions()).plan()
+        assert "gitkruise-workloads" not in [target.key.name for target in plan.goes]
+        why = stays(await hall.uninstall())
+        assert why["Lease kube-system/gitkruise-workloads"].endswith("holds it for good")
+
+    hall.run(script)
+
+
+@pytest.mark.parametrize("seconds", [15, 600])
+def test_nothing_changes_while_another_process_applies(hall: Hall, seconds: int) -> None:
     async def renew(hall: Hall) -> None:
         ref = hall.world.catalog.by_kind("coordination.k8s.io", "v1", "Lease")
         assert ref
         while True:
-            await hall.clock.sleep(2)
+            await hall.clock.sleep(seconds / 4)
             spec = {"spec": {"leaseTransitions": int(hall.clock.monotonic())}}
             await hall.transport.send(
                 ApiRequest(
@@ -236,7 +252,7 @@ def test_nothing_changes_while_another_process_applies(hall: Hall) -> None:
     async def script(hall: Hall) -> None:
         await hall.install()
         await hall.create(UNIT)
-        await hall.create(lease("gitkruise-sync", "laptop_1"))
+        await hall.create(lease("gitkruise-sync", "laptop_1", seconds))
         before = {key: obj for key, obj in hall.all().items() if key.kind != "Lease"}
         async with alongside(renew(hall)):
             with pytest.raises(ClusterFailed) as refused:
