@@ -59,6 +59,7 @@ class UnitReconciler:
         self._before: Mapping[ObjectKey, Desired] = {}  # what the one before it asked for
         self._pending, self._looked = "", ""
         self._parked = ""  # a commit that waits until other units are ready
+        self.prunes = False  # objects are to be deleted now, or not all are known yet
         self._borne: frozenset[str] | None = None  # by live objects when this process started
         self._backoff = DriftBackoff(Pace.of(unit.spec.drift))
         self._again: tuple[str, datetime] | None = None  # a commit to be looked at again
@@ -253,6 +254,8 @@ class UnitReconciler:
         troubles = (*bad, *self.cluster.rejected.findings, *filter(None, [silent, lingers]))
         if not until and plan.quiet and not self._unasked:
             self._reporter.well()
+        unpruned = plan.prune or not (plan.waiting or self.pruning.complete)
+        self.prunes = bool(unpruned) and not until
         self._reporter.observed(built, seen, plan, troubles, suspended=bool(until))
         if content and not until and plan.all_done:
             await self._around.hooks.note(self.unit.id, content)

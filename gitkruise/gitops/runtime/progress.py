@@ -18,7 +18,8 @@ from gitkruise.model.gitops.unit_state import SETTLED, State, stuck_for_good
 class Progress:
     """Progress of a unit. `error` is the reason why it will not advance by itself.
 
-    `applied` content was sent to the cluster, and need not be healthy.
+    `applied` content was sent to the cluster, and need not be healthy. Where it is, what left git
+    is deleted.
     """
 
     record: UnitRecord
@@ -43,7 +44,7 @@ def progress_of(
     record, commit = reporter.record, follower.followed
     looked = bool(commit) and not standings.has_news(unit.unit.id)
     built = unit.built if looked and unit.built and unit.built.commit.id == commit else None
-    applied = built is not None and reporter.is_sent(built, now)
+    applied = built is not None and reporter.is_sent(built, now) and not unit.prunes
     observed = built is not None and reporter.is_observed(built)
     return Progress(
         record=record,

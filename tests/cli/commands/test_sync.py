@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitkruise.wire.primitives.requests import ApiRequest
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.cli.calls import Caller, Ended
 from tests.cli.commands.test_wait import CONFIG
 from tests.cli.live import CLONESETS, send
@@ -26,7 +26,13 @@ spec: {git: {sourceRef: {name: here}, coalesce: 1s}}
 """
 
 
+CONFIG_MAPS = ResourceRef("", "v1", "configmaps")
 _NUMBERS = count()
+
+
+def config_map(number: int) -> str:
+    meta = f"{{name: left-{number}, namespace: shop}}"
+    return f"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {meta}\n"
 
 
 class Synced:
@@ -81,6 +87,18 @@ def test_a_rollout_that_fails_is_applied_and_stuck(synced: Synced) -> None:
     waited = synced("--wait", "--timeout", "1m", "-o", "json")
     (item,) = waited.obj["items"]
     assert (waited.code, item["state"], item["applied"]) == (1, "Stuck", True), waited.err
+
+
+def test_what_left_git_is_deleted_before_it_ends(synced: Synced) -> None:
+    prune = "path: apps, prune: {enabled: true, maxDelete: 50, maxDeletePercent: 100}"
+    config, maps = CONFIG.replace("path: apps", prune), "".join(map(config_map, range(30)))
+    synced.push(cloneset("v1", name="synced") + maps, config)
+    assert synced("--wait", "--timeout", "1m").code == 0
+    synced.push(cloneset("v1", name="synced"), config)
+    assert synced("--timeout", "1m").code == 0
+    request = ApiRequest(verb="list", resource=CONFIG_MAPS, namespace="shop")
+    names = [obj["metadata"]["name"] for obj in send(synced.cluster, request)[0]["items"]]
+    assert not [name for name in names if name.startswith("left-")]
 
 
 @pytest.mark.parametrize(
