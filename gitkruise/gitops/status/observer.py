@@ -73,6 +73,7 @@ class Patience:
             rollout.available,
             rollout.total,
             rollout.asked,
+            rollout.generation_seen,
         )
         if rollout.key not in self._seen:
             self._seen[rollout.key] = (mark, _unmoved_since(rollout, evidence, now))

@@ -129,6 +129,26 @@ def test_a_workload_that_is_being_deleted_waits_for_its_pods(staged: MakeStage) 
     stage.play(script)
 
 
+@pytest.mark.parametrize("image", ["app:unready", "app:broken"])
+def test_a_commit_is_not_stuck_for_the_one_before(staged: MakeStage, image: str) -> None:
+    stage = staged(health={"noProgressTimeout": "30s"})
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), message="first")
+            await stage.rest()
+            await stage.push(web(image), message="second")
+            await stage.rest()
+            assert stage.state == "Stuck"
+            third = await stage.push(web("app:v3"), message="third")
+            await stage.rest()
+            assert stage.state == "Done"
+        states = [str(r.state) for r in stage.offered if r.causal and r.causal.id == third]
+        assert "Stuck" not in states
+
+    stage.play(script)
+
+
 def _gated(spec: dict[str, Any]) -> None:
     spec["readinessGates"] = [{"conditionType": "example.com/lb"}]
 
