@@ -14,9 +14,9 @@ from gitkruise.planner.report.report_text import (
     about,
     compared,
     entry_name,
+    folded_view,
     looked_at,
     nothing,
-    plain,
     source_of,
     subject_of,
     summary,
@@ -121,9 +121,7 @@ def _rollouts(entry: ReportEntry, style: Style) -> Iterator[str]:
     """Yield a line for each rollout of a folded entry."""
     label = "  Effect   "
     for view in entry.rollouts[:_ROLLOUTS_SHOWN]:
-        p = view.prediction
-        end = f", then {plain(view.hold).split('  ')[0]}" if view.hold else ""
-        yield f"{label}{p.key.name}: {_painted(view.effect[0], style)}{about(p.lasts, '  ')}{end}"
+        yield label + _painted(folded_view(view), style)
         label = _PAD
     more = len(entry.rollouts) - _ROLLOUTS_SHOWN
     if more > 0:

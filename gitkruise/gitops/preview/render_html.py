@@ -23,6 +23,7 @@ from gitkruise.planner.report.report_text import (
     change_words,
     compared,
     entry_name,
+    folded_view,
     looked_at,
     not_of_commit,
     nothing,
@@ -163,8 +164,7 @@ def _body(entry: ReportEntry) -> Iterator[str]:
         yield f"<p>{_sentence(entry.effect)}</p>"
     for view in entry.rollouts:
         if entry.folded:
-            name = _text(str(view.prediction.key))
-            yield f"<p><code>{name}</code>: {_sentence(view.effect[0])}</p>"
+            yield f"<p>{_sentence(folded_view(view))}</p>"
         else:
             yield from _rollout(view)
     yield from (f'<p class="soft">{_text(note)}</p>' for note in entry.notes)

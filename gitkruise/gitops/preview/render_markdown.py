@@ -20,6 +20,7 @@ from gitkruise.planner.report.report_text import (
     change_words,
     compared,
     entry_name,
+    folded_view,
     looked_at,
     not_of_commit,
     nothing,
@@ -181,7 +182,7 @@ def _pod_lines(entry: ReportEntry, *, steps: bool) -> Iterator[str]:
         yield plain(entry.effect)
     for view in entry.rollouts[:_ROLLOUTS]:
         if entry.folded:
-            yield f"{view.prediction.key}: {plain(view.effect[0])}"
+            yield plain(folded_view(view))
         else:
             yield from _rollout_lines(view, steps=steps)
     more = len(entry.rollouts) - _ROLLOUTS

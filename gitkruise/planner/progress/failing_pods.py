@@ -182,15 +182,18 @@ def _of_earlier_image(status: ContainerStatus, waiting: WaitingState, image: str
     return any(named) and not any(same_image(one, image) for one in named)
 
 
-def refusals(raw: Obj, *types: str) -> str:
+def refusals(raw: Obj, *types: str, dated: bool = True) -> str:
     """Return what the API server answered to writes of pods, by conditions of the workload `raw`.
 
-    The time is part of it: OpenKruise sets its conditions and never takes them back.
+    The time is part of it where it was observed: OpenKruise sets its conditions and never takes
+    them back.
     """
     conditions = get(raw, "status", "conditions", default=())
     found = (find(conditions, type_) for type_ in types)
     return "; ".join(
         f"{one['type']} since {one.get('lastTransitionTime')}: {one['message']}"
+        if dated
+        else str(one["message"])
         for one in found
         if one is not None and one.get("status") == "True" and one.get("message")
     )

@@ -14,6 +14,7 @@ from gitkruise.model.planning.forecast import (
     DELETE,
     HOT,
     RECREATE,
+    STUCK,
     ForecastStep,
     RolloutForecast,
 )
@@ -75,7 +76,7 @@ def moved(p: RolloutForecast, *, created: bool) -> PodEffects:
         return PodEffects(
             rolled=rolled, added=moves[CREATE] - rolled, removed=moves[DELETE] - rolled
         )
-    creates = p.replicas if created else moves[CREATE]
+    creates = p.replicas if created and p.hold != STUCK else moves[CREATE]
     return PodEffects(
         in_place=moves[IN_PLACE] + moves[HOT],
         recreated=moves[RECREATE],

@@ -45,24 +45,24 @@ def rollout_view(
     if p.key.group_kind == DEPLOYMENT:
         return waves_view(change, p, live=live, assumed=assumed)
     alone = p.previous == "" and not p.hold
-    stop = stop_of(p, change.source)
     return RolloutView(
         prediction=p,
-        effect=tuple(_effect(change, p, rows, stop)),
+        effect=tuple(_effect(change, p, rows)),
         budget=_budget(p) if p.steps and p.previous else "",
         steps=() if alone else tuple(_steps(p, live=live)),
-        hold=stop if p.steps and not alone else (),
+        # shown also of a new revision that no pod gets, and of a new object whose pods are refused
+        hold=stop_of(p, change.source) if p.steps or not p.updated_before else (),
         notes=tuple(_notes(change, p, assumed=assumed)),
     )
 
 
 def _effect(
-    change: ObjectChange, p: RolloutForecast, rows: tuple[FieldRow, ...], stop: Sentence
+    change: ObjectChange, p: RolloutForecast, rows: tuple[FieldRow, ...]
 ) -> Iterator[Sentence]:
     created = change.kind is ChangeKind.CREATE
     pods = moved(p, created=created)
     if created:
-        yield (Span(f"{many(p.replicas)} created on {p.revision}"),)
+        yield (Span(f"{many(pods.added) if pods.added else 'no pod'} created on {p.revision}"),)
         return
     scaled = ", ".join(
         f"{many(number)} {how}"
@@ -81,8 +81,6 @@ def _effect(
         yield Span(words, Tone.STRONG), Span(" (IP, node and volumes stay)")
     else:
         yield (Span("no pod is updated" + (f"; {scaled}" if scaled else "")),)
-        if not (p.steps or p.updated_before) and stop:
-            yield stop  # a new revision that no pod gets
         return
     if scaled:
         yield (Span(scaled),)

@@ -162,7 +162,12 @@ def _folded(entries: Sequence[ReportEntry]) -> Iterator[ReportEntry]:
             group[0],
             keys=tuple(e.keys[0] for e in group),
             sources=tuple(e.sources[0] for e in group),
-            rollouts=tuple(view for e in group for view in e.rollouts),
+            rollouts=tuple(
+                sorted(
+                    (view for e in group for view in e.rollouts),
+                    key=lambda view: view.prediction.hold != STUCK,
+                )
+            ),
             pods=sum((e.pods for e in group), PodEffects()),
         )
 

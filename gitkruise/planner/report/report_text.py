@@ -6,9 +6,19 @@ from datetime import timedelta
 from typing import Final
 
 from gitkruise.model.gitops.change import ChangeKind
-from gitkruise.model.gitops.report import PlanReport, PodEffects, ReportEntry, Sentence, StepView
+from gitkruise.model.gitops.report import (
+    PlanReport,
+    PodEffects,
+    ReportEntry,
+    RolloutView,
+    Sentence,
+    Span,
+    StepView,
+)
+from gitkruise.model.planning.forecast import STUCK
 from gitkruise.planner.report.summary import shown
 from gitkruise.printable import listing, many
+from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import format_duration
 
 SIGNS: Final = {ChangeKind.CREATE: "+", ChangeKind.CONFIGURE: "~", ChangeKind.PRUNE: "-"}
@@ -62,8 +72,20 @@ def entry_name(entry: ReportEntry, most: int = 3) -> str:
     key = entry.keys[0]
     if not entry.folded:
         return str(key)
-    names = [k.name if not k.namespace else f"{k.namespace}/{k.name}" for k in entry.keys]
+    names = [_spaced(k) for k in entry.keys]
     return f"{key.kind} × {len(names)}: {listing(names, most)}"
+
+
+def _spaced(key: ObjectKey) -> str:
+    return f"{key.namespace}/{key.name}" if key.namespace else key.name
+
+
+def folded_view(view: RolloutView) -> Sentence:
+    """The name, the first effect and the end of a rollout, in an entry that folds several."""
+    p, hold = view.prediction, plain(view.hold)
+    shown_hold = hold if p.hold == STUCK else hold.partition("  ")[0]  # without the next command
+    end = f", then {shown_hold}" if hold else ""
+    return Span(f"{_spaced(p.key)}: "), *view.effect[0], Span(f"{about(p.lasts, '  ')}{end}")
 
 
 def source_of(entry: ReportEntry, report: PlanReport) -> str:

@@ -20,9 +20,10 @@ from gitkruise.model.planning.forecast import (
 from gitkruise.model.planning.plan import Hold
 from gitkruise.model.planning.trace import HELD, Line
 from gitkruise.model.workloads.cloneset import cloneset_facts
+from gitkruise.model.workloads.conditions import FAILED_SCALE, FAILED_UPDATE
 from gitkruise.planner.health.health import health
 from gitkruise.planner.health.kinds import ROLLOUTS
-from gitkruise.planner.progress.failing_pods import unready
+from gitkruise.planner.progress.failing_pods import refusals, unready
 from gitkruise.printable import many
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.world.simulation.run import SimulatedRollout, division_of, in_steps, moves_of
@@ -93,7 +94,9 @@ def message_of(played: SimulatedRollout, verdict: Health) -> str:
         return f"{many(len(down), 'updated pod')} cannot start: {down[0][1]}; {serving}"
     if end.state is State.STUCK:
         return end.message
-    why = next((why for pod in pods if pod.active and (why := unready(pod))), "")
+    why = next((why for pod in pods if pod.active and (why := unready(pod))), "") or refusals(
+        played.after, FAILED_SCALE, FAILED_UPDATE, dated=False
+    )
     return f"{verdict.message}; {why}" if why else verdict.message
 
 

@@ -234,6 +234,10 @@ def clones(image: str) -> Obj:
     return {**thing("web", "CloneSet", spec=spec), "apiVersion": "apps.kruise.io/v1beta1"}
 
 
+def renamed(obj: Obj, name: str) -> Obj:
+    return {**obj, "metadata": {**obj["metadata"], "name": name}}
+
+
 def test_a_rejected_change_has_no_effect() -> None:
     wrong = {CLONES: "GK2104"}
     (entry,) = report([clones("a:v1")], [clones("a:v2")], rejected=wrong).entries
@@ -248,6 +252,31 @@ def test_a_new_revision_that_no_pod_gets_says_why() -> None:
     text = FORMS["text"](report([clones("a:v1")], [clones("a:v2")], [waits]))
     assert "no pod is updated" in text
     assert "stuck  waits for x to be removed" in text
+
+
+def test_a_new_object_whose_pods_are_refused_says_why() -> None:
+    refused = replace(
+        prediction(CLONES, pods=0), previous="", hold="Stuck", message="could not create pod web-1"
+    )
+    made = report([], [clones("a:v1")], [refused])
+    text = FORMS["text"](made)
+    assert "no pod created on web-new" in text
+    assert "stuck  could not create pod web-1" in text
+    assert made.totals.pods == PodEffects()
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html"])
+def test_a_fold_shows_the_stuck_rollout_first_with_its_namespace(form: str) -> None:
+    names = [f"c{number:03}" for number in range(30)]
+    states = [[renamed(clones(image), name) for name in names] for image in ("a:v1", "a:v2")]
+    rollouts = [
+        prediction(ObjectKey("apps.kruise.io", "CloneSet", "shop", name), pods=10) for name in names
+    ]
+    rollouts[-1] = replace(rollouts[-1], hold="Stuck", message="no node fits")
+    text = FORMS[form](report(*states, rollouts))
+    effects = [line for line in text.splitlines() if "IN PLACE" in line]
+    assert "shop/c029" in effects[0]
+    assert "then ✗ stuck  no node fits" in effects[0]
 
 
 def test_claims_that_go_with_their_pods_are_named() -> None:

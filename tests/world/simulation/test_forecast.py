@@ -118,6 +118,16 @@ def test_pods_that_no_node_takes_are_named_as_the_cause() -> None:
     assert found.message.startswith("1/2 updated, 2 asked; no node takes it: 0/3 nodes")
 
 
+def test_pods_that_the_server_refuses_are_the_cause() -> None:
+    lab = Lab()
+    obj = cloneset("l" * 63, replicas=2)  # with the hash of its revision too long for a label
+    obj["metadata"]["namespace"] = SPACE
+    (found,) = forecast(lab, create(lab.world, obj)).rollouts
+    assert (found.hold, found.steps) == ("Stuck", ())
+    assert "metadata.labels: Invalid value" in found.message
+    assert "since" not in found.message
+
+
 def test_a_paused_cloneset_moves_nothing() -> None:
     lab = running(cloneset(replicas=3))
     (found,) = forecast(lab, change(**image("app:v2"), **rolling(paused=True))).rollouts
