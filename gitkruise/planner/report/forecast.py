@@ -157,8 +157,14 @@ def _names(step: ForecastStep, p: RolloutForecast, *, live: bool) -> str:
     return pods_named(step, lambda pod: f"-{pod.removeprefix(prefix)}", most=_NAMES_SHOWN)
 
 
-def _claims(change: ObjectChange) -> bool:
-    return bool(get(change.before or {}, "spec", "volumeClaimTemplates", default=()))
+def _lose_claims(change: ObjectChange, p: RolloutForecast) -> int:
+    """Return how many pods of a CloneSet go with their claims: without reuse also recreated ones."""
+    claims = get(change.before or {}, "spec", "volumeClaimTemplates", default=())
+    if not claims or change.after is None or p.key.group_kind != CLONESET:
+        return 0
+    pods = moved(p, created=False)
+    reuses = cloneset_facts(change.after).scale.reuse_claims
+    return pods.removed + (0 if reuses else pods.recreated)
 
 
 def _notes(change: ObjectChange, p: RolloutForecast, *, assumed: bool) -> Iterator[str]:
@@ -172,8 +178,7 @@ def _notes(change: ObjectChange, p: RolloutForecast, *, assumed: bool) -> Iterat
         if p.partition:
             yield f"partition is ignored on creation: all {p.replicas} pods start on this revision"
         return
-    lost = moved(p, created=False).removed
-    if lost and p.key.group_kind == CLONESET and _claims(change):
+    if lost := _lose_claims(change, p):
         yield f"the volume claims of {many(lost)} are deleted; only retained volumes keep data"
     if any(move.of for step in p.steps for move in step.moves):
         yield "OpenKruise drives these pods: of those that rank alike it may take any"

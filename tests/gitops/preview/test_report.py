@@ -292,8 +292,12 @@ def test_claims_that_go_with_their_pods_are_named() -> None:
         return FORMS["text"](report(states[:1], states[1:], [fewer]))
 
     said = "the volume claims of 2 pods are deleted; only retained volumes keep data"
-    assert said in text(volumeClaimTemplates=[{"metadata": {"name": "data"}}])
+    claims = {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]}
+    assert said in text(**claims)
     assert said not in text()
+    fewer = replace(prediction(CLONES, "recreate", pods=2), previous="web-new", replicas=8)
+    assert said in text(**claims)
+    assert said not in text(**claims, scaleStrategy={"enablePVCReuse": True})
 
 
 def test_a_sidecarset_that_matches_nothing_says_so() -> None:
