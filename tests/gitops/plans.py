@@ -60,5 +60,6 @@ def prediction(key: ObjectKey, how: str = "in-place", pods: int = 4) -> RolloutF
         hold="PartitionReached" if pods < 10 else "",
         message="",
         held=(),
+        staying=((f"{key.name}-old", 10 - pods),) if pods < 10 else (),
         lasts=pods * second,
     )

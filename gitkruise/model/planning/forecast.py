@@ -75,7 +75,8 @@ class RolloutForecast:
     do not become available; `message` says more. `replicas` of a SidecarSet are the pods it
     matches. `partition` is the number of pods kept on the old revision; `previous` is "" at
     creation. `canary` is the value at which a Deployment holds, as written. Its revisions are
-    ReplicaSets, and a new one goes by the name that the embedded cluster gives it. `budgets` are
+    ReplicaSets, and a new one goes by the name that the embedded cluster gives it. `staying` counts
+    the pods of a CloneSet or StatefulSet that keep another revision, by its name. `budgets` are
     the PodUnavailableBudgets that held pods back on the way. `division` are the pods at the end by
     subset of their WorkloadSpread.
     """
@@ -96,6 +97,7 @@ class RolloutForecast:
     lasts: timedelta
     sidecars: Sidecars | None = None
     canary: str = ""
+    staying: tuple[tuple[str, int], ...] = ()
     budgets: tuple[str, ...] = ()
     division: Division | None = None
 

@@ -48,7 +48,7 @@ def rollout_view(
     return RolloutView(
         prediction=p,
         effect=tuple(_effect(change, p, rows)),
-        budget=_budget(p) if p.steps and p.previous else "",
+        budget=_budget(change, p) if p.steps and p.previous else "",
         steps=() if alone else tuple(_steps(p, live=live)),
         # shown also of a new revision that no pod gets, and of a new object whose pods are refused
         hold=stop_of(p, change.source) if p.steps or not p.updated_before else (),
@@ -84,10 +84,10 @@ def _effect(
         return
     if scaled:
         yield (Span(scaled),)
-    old = p.replicas - p.updated_after
-    if p.partition and old > 0 and p.previous not in {"", p.revision}:
+    if p.partition and p.staying and p.previous not in {"", p.revision}:
         why = keeps(_partition(change), p.replicas, p.partition)
-        yield (Span(f"{old} stay on {p.previous}   ({why})"),)
+        stay = ", ".join(f"{number} on {revision}" for revision, number in p.staying)
+        yield (Span(f"{stay.replace(' on ', ' stay on ', 1)}   ({why})"),)
 
 
 def _hooks(change: ObjectChange, p: RolloutForecast) -> Iterator[tuple[str, str]]:
@@ -134,8 +134,9 @@ def _kept(obj: Obj, kind: GroupKind) -> str:
     return "its partition holds" if kept else ""
 
 
-def _budget(p: RolloutForecast) -> str:
-    never = max(p.replicas - p.max_unavailable, 0)
+def _budget(change: ObjectChange, p: RolloutForecast) -> str:
+    there = get(change.before or {}, "spec", "replicas", default=p.replicas)
+    never = max(min(there, p.replicas - p.max_unavailable), 0)  # new pods are not up yet
     surges = p.key.group_kind not in STATEFUL
     budget = f"maxUnavailable {p.max_unavailable}" + f", maxSurge {p.max_surge}" * surges
     return f"{budget}; {never} of {p.replicas} pods stay up"
@@ -158,7 +159,7 @@ def _names(step: ForecastStep, p: RolloutForecast, *, live: bool) -> str:
 
 
 def _lose_claims(change: ObjectChange, p: RolloutForecast) -> int:
-    """Return how many pods of a CloneSet go with their claims: without reuse also recreated ones."""
+    """Return how many pods of a CloneSet lose their claims: without reuse also recreated ones."""
     claims = get(change.before or {}, "spec", "volumeClaimTemplates", default=())
     if not claims or change.after is None or p.key.group_kind != CLONESET:
         return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -58,6 +59,7 @@ def predict_cloneset(played: SimulatedRollout) -> RolloutForecast:
         hold=hold_of(verdict),
         message=message_of(played, verdict),
         held=tuple(sorted(simulation.held(key).items())),
+        staying=staying(played, revision),
         budgets=budgets_waited_for(lines),
         division=division_of(played),
         lasts=steps[-1].starts + steps[-1].lasts if steps else timedelta(0),
@@ -113,6 +115,13 @@ def on_revision(world: World, key: ObjectKey, revision: str) -> int:
         return 0
     pods = world.pods_of(before["metadata"]["uid"], key.namespace)
     return sum(pod.active and pod.on_revision(revision) for pod in pods)
+
+
+def staying(played: SimulatedRollout, revision: str) -> tuple[tuple[str, int], ...]:
+    """Return how many pods are on other revisions at the end, the most frequent first."""
+    pods = played.simulation.world.pods_of(played.after["metadata"]["uid"], played.key.namespace)
+    left = (pod.revision for pod in pods if pod.active and not pod.on_revision(revision))
+    return tuple(Counter(left).most_common())
 
 
 def _moves(lines: Sequence[Line]) -> list[tuple[datetime, PodMove]]:

@@ -17,6 +17,7 @@ from gitkruise.world.simulation.forecast_cloneset import (
     message_of,
     on_revision,
     previous_revision,
+    staying,
 )
 from gitkruise.world.simulation.run import SimulatedRollout, in_steps, moves_of
 
@@ -45,6 +46,7 @@ def predict_stateful_set(played: SimulatedRollout) -> RolloutForecast:
         hold=hold_of(verdict),
         message=message_of(played, verdict),
         held=tuple(sorted(simulation.held(key).items())),
+        staying=staying(played, revision),
         budgets=budgets_waited_for(lines),
         lasts=steps[-1].starts + steps[-1].lasts if steps else timedelta(0),
     )

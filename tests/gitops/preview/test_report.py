@@ -268,15 +268,31 @@ def test_a_new_object_whose_pods_are_refused_says_why() -> None:
 @pytest.mark.parametrize("form", ["text", "markdown", "html"])
 def test_a_fold_shows_the_stuck_rollout_first_with_its_namespace(form: str) -> None:
     names = [f"c{number:03}" for number in range(30)]
-    states = [[renamed(clones(image), name) for name in names] for image in ("a:v1", "a:v2")]
+    before, after = ([renamed(clones(image), n) for n in names] for image in ("a:v1", "a:v2"))
     rollouts = [
         prediction(ObjectKey("apps.kruise.io", "CloneSet", "shop", name), pods=10) for name in names
     ]
     rollouts[-1] = replace(rollouts[-1], hold="Stuck", message="no node fits")
-    text = FORMS[form](report(*states, rollouts))
+    text = FORMS[form](report(before, after, rollouts))
     effects = [line for line in text.splitlines() if "IN PLACE" in line]
     assert "shop/c029" in effects[0]
     assert "then ✗ stuck  no node fits" in effects[0]
+
+
+def test_pods_that_stay_are_counted_by_revision() -> None:
+    left = replace(prediction(CLONES), staying=(("web-a", 4), ("web-b", 2)))
+    text = FORMS["text"](report([clones("a:v1")], [clones("a:v2")], [left]))
+    assert "4 stay on web-a, 2 on web-b   (partition" in text
+
+
+def test_pods_that_are_still_to_be_created_do_not_stay_up() -> None:
+    grown = replace(prediction(CLONES), replicas=10)
+    states = [
+        {**clones(image), "spec": {**clones(image)["spec"], "replicas": replicas}}
+        for replicas, image in ((6, "a:v1"), (10, "a:v2"))
+    ]
+    text = FORMS["text"](report(states[:1], states[1:], [grown]))
+    assert "maxUnavailable 2, maxSurge 0; 6 of 10 pods stay up" in text
 
 
 def test_claims_that_go_with_their_pods_are_named() -> None:

@@ -142,6 +142,14 @@ def test_a_new_cloneset_is_predicted_from_nothing() -> None:
     assert (found.previous, found.count("create"), found.hold) == ("", 2, "")
 
 
+def test_pods_of_several_revisions_stay() -> None:
+    lab = running(cloneset(replicas=6))
+    lab.world.handle(change(**image("app:v2"), **rolling(partition=4)), lab.now)
+    lab.run()
+    (found,) = forecast(lab, change(**image("app:v3"), **rolling(partition=5))).rollouts
+    assert sorted(number for _, number in found.staying) == [1, 4]
+
+
 def test_the_real_cluster_stays_as_it_was() -> None:
     lab = running(cloneset(replicas=3))
     version, pods = lab.world.version, lab.pods()
