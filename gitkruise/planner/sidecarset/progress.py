@@ -122,10 +122,10 @@ def _judge(
     old = len(it.pods) - len(it.updated)
     if not _seen(owner) or not short:
         return State.ROLLING, UNSEEN
-    if owner.update.inject_only:
-        return State.DONE, f"{share}, running pods keep what they have"
     if stuck := "; ".join(it.amounts.problem_texts) or stuck:
         return State.STUCK, stuck
+    if owner.update.inject_only:
+        return State.DONE, f"{share}, running pods keep what they have"
     done = it.up + through >= it.asked
     if owner.update.paused and old and not done:
         return State.PAUSED, f"{share}, paused"

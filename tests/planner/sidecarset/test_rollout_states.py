@@ -76,6 +76,10 @@ ROWS: Final[dict[str, tuple[str, Obj, State, str]]] = {
         "n+ o+", new({"type": "NotUpdate"}), State.DONE,
         f"1 of 2 pods on {SHORT}, running pods keep what they have",
     ),
+    "inject only, an image that is not there": (
+        "x- o+", new({"type": "NotUpdate"}), State.STUCK,
+        "p-0 cannot start: image side:2 cannot be pulled; 1 of 2 serve",
+    ),
     "an image that is not there": (
         "x- o+", new(), State.STUCK,
         "p-0 cannot start: image side:2 cannot be pulled; 1 of 2 serve",
