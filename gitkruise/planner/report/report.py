@@ -12,6 +12,7 @@ from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.report import PlanReport, PodEffects, ReportEntry, Span, Tone, Totals
 from gitkruise.model.planning.forecast import STUCK, RolloutForecast
+from gitkruise.model.planning.plan import Hold
 from gitkruise.model.workloads.labels import SIDECARSET
 from gitkruise.planner.report.blast_radius import (
     footprint,
@@ -213,7 +214,7 @@ def _totals(entries: Sequence[ReportEntry], *, unchanged: int) -> Totals:
         unchanged=unchanged,
         pods=sum((e.pods for e in entries), PodEffects()),
         lasts=max((p.lasts for p in views), default=timedelta()),
-        held=sum(bool(p.hold) and p.hold != STUCK for p in views),
+        held=sum(p.hold not in {"", STUCK, Hold.INJECT_ONLY} for p in views),
         stuck=sum(p.hold == STUCK for p in views),
     )
 

@@ -19,7 +19,7 @@ _OTHERS: Final = {
     "OnDelete": "⏸ hold  the others are updated when they are deleted",
     "CannotUpdateInPlace": "⏸ hold  the others follow when they are replaced",
     "NotSelected": "⏸ hold  updateStrategy.selector leaves the others out",
-    "NotUpdate": "⏸ hold  updateStrategy.type NotUpdate: new pods only",
+    "NotUpdate": "running pods keep what they have: updateStrategy.type is NotUpdate",
 }
 
 
