@@ -55,7 +55,8 @@ class Sidecars:
     """Forecast of a SidecarSet: pods that cannot be updated, and the sidecars of new pods.
 
     `barred` are (pod, why) of running pods that differ in more than images; `left_out` counts
-    those that the update selector does not match. `born` are (container, image) as injected,
+    those that the update selector does not match, `emptied` those of `barred` whose idle container
+    of a hot upgrade gets another empty image. `born` are (container, image) as injected,
     `born_with` the revision they come from and "" when nothing is injected any more.
     """
 
@@ -63,6 +64,7 @@ class Sidecars:
     left_out: int
     born: tuple[tuple[str, str], ...]
     born_with: str
+    emptied: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

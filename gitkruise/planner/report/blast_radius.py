@@ -78,7 +78,7 @@ def moved(p: RolloutForecast, *, created: bool) -> PodEffects:
         )
     creates = p.replicas if created and p.hold != STUCK else moves[CREATE]
     return PodEffects(
-        in_place=moves[IN_PLACE] + moves[HOT],
+        in_place=moves[IN_PLACE] + moves[HOT] + (p.sidecars.emptied if p.sidecars else 0),
         recreated=moves[RECREATE],
         added=creates if p.sidecars is None else 0,
         removed=moves[DELETE],

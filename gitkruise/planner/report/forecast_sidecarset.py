@@ -46,7 +46,8 @@ def _effect(
         yield Span(share, Tone.STRONG), Span(f": {' and '.join(ways)}{have}")
     else:
         match = f"{many(p.replicas)} match{have}" if p.replicas else "no pod matches"
-        yield (Span(f"no running pod changes; {match}"),)
+        still = f"the idle container of {many(told.emptied)} gets the new empty image"
+        yield (Span(f"{still if told.emptied else 'no running pod changes'}; {match}"),)
     for why, names in _reasons(told).items():
         yield Span(f"{len(names)} cannot while they run", Tone.ALARM), Span(f": {why}")
         if live:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -31,13 +32,15 @@ def predict_sidecarset(played: SimulatedRollout) -> RolloutForecast:
     rollout = kind.judge(after, kind.pods(world, after), revisions, played.trace.end)
     held = tuple(sorted(played.simulation.held(played.key).items()))
     lines = [line for line in played.trace.lines if line.workload == str(played.key)]
-    moves = _moves(lines, owner)
+    told = _sidecars(owner, [revision_of(r) for r in revisions], held)
+    barred = {pod for pod, _ in told.barred}  # a new empty image is no update of theirs
+    changes = _moves(lines, owner)
+    moves = [(at, move) for at, move in changes if move.pod not in barred]
     names = {move.pod.rpartition("/")[2] for _, move in moves}
     ready = (line for line in played.trace.lines if line.what == "ready")
     settled = [line.at for line in ready if line.object in names]
     steps = in_steps(moves, settled, played.trace.start)
     before = played.before.get(played.key)
-    told = _sidecars(owner, [revision_of(r) for r in revisions], held)
     return RolloutForecast(
         key=played.key,
         steps=steps,
@@ -53,7 +56,7 @@ def predict_sidecarset(played: SimulatedRollout) -> RolloutForecast:
         message=rollout.message,
         held=held,
         lasts=steps[-1].starts + steps[-1].lasts if steps else timedelta(0),
-        sidecars=told,
+        sidecars=replace(told, emptied=len(changes) - len(moves)),
     )
 
 

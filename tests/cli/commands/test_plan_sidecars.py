@@ -15,7 +15,13 @@ Golden = Callable[[str, str], None]
 
 
 def mesh(
-    image: str = "v1", *, hot: bool = False, args: str = "[]", injection: str = "{}", **update: Any
+    image: str = "v1",
+    *,
+    hot: bool = False,
+    empty: str = "v1",
+    args: str = "[]",
+    injection: str = "{}",
+    **update: Any,
 ) -> str:
     """The manifest of a SidecarSet for the pods of checkout."""
     kind = "HotUpgrade" if hot else "ColdUpgrade"
@@ -34,7 +40,7 @@ def mesh(
               args: {args}
               upgradeStrategy:
                 upgradeType: {kind}
-                hotUpgradeEmptyImage: mesh-empty:v1
+                hotUpgradeEmptyImage: mesh-empty:{empty}
           injectionStrategy: {injection}
           updateStrategy: {{{fields}}}
         """)
@@ -45,6 +51,7 @@ CHANGES: Final[dict[str, tuple[str | None, str]]] = {
     "in-place": (mesh("v1"), mesh("v2", maxUnavailable=5)),
     "canary": (mesh("v1"), mesh("v2", maxUnavailable=2, partition="60%")),
     "hot": (mesh("v1", hot=True), mesh("v2", hot=True, maxUnavailable=5)),
+    "hot-empty": (mesh(hot=True), mesh(hot=True, empty="v2")),
     "more-than-images": (mesh("v1"), mesh("v2", args='["-v"]')),
     "paused": (mesh("v1"), mesh("v2", paused="true")),
     "inject-only": (mesh("v1"), mesh("v2", type="NotUpdate")),
