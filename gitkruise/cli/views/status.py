@@ -17,7 +17,7 @@ from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.views.promotion import progress
 from gitkruise.cli.views.resources import rollout_obj, shard_obj
 from gitkruise.gitops.inspect.cluster_view import WORKLOADS, Managed, as_recorded
-from gitkruise.gitops.inspect.explain import left_git
+from gitkruise.gitops.inspect.explain import left_git, past_hold
 from gitkruise.gitops.inspect.shard_holders import WITHOUT_SHARDS, ShardHolders
 from gitkruise.gitops.inspect.unit_objects import UNRECORDED, record_it, unrecorded_in
 from gitkruise.model.gitops.unit_state import LOOKS, SETTLED, State
@@ -293,7 +293,7 @@ def _why(m: Managed, promotion: PromotionRecord | None, now: datetime) -> str:
         return progress(promotion, now)
     if m.state is not State.HELD or m.rollout is None:
         return m.message
-    return "next move is a commit" if m.rollout.kept else "next move is deleting old pods"
+    return f"next move is {past_hold(m, m.rollout)}"
 
 
 def _next(view: StatusView) -> str:

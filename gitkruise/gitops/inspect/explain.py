@@ -16,7 +16,7 @@ from gitkruise.model.gitops.record import UNSEEN, Rollout, RolloutStep
 from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.model.planning.plan import HeldPod, Hold, Plan
 from gitkruise.model.planning.workload_spread import Division
-from gitkruise.model.workloads.labels import DAEMONSET, DEPLOYMENT, STATEFULSET
+from gitkruise.model.workloads.labels import DAEMONSET, DEPLOYMENT, SIDECARSET, STATEFULSET
 from gitkruise.model.workloads.rollout_kinds import STATEFUL
 from gitkruise.planner.progress.builtin import unreplaced
 from gitkruise.planner.progress.failing_pods import unready
@@ -75,7 +75,7 @@ _HELD: Final = {
     Hold.DELETE_BUDGET: "{n} to be deleted {wait} until others are available",
     Hold.UNAVAILABLE_BUDGET: "{n} {wait} for PodUnavailableBudget {detail}",
     Hold.SCALE_FIRST: "{n} {wait} until the number of pods is right; then they are updated",
-    Hold.CANNOT_UPDATE: "{n} cannot be updated in place, which InPlaceOnly asks for: {detail}",
+    Hold.CANNOT_UPDATE: "{n} cannot be updated in place, and nothing recreates them: {detail}",
     Hold.SURGE: "{n} {wait} for the pods that maxSurge adds first",
     Hold.INJECT_ONLY: "{n} {are} left as they are: type NotUpdate changes new pods only",
     Hold.NOT_SELECTED: "{n} {are} left out by updateStrategy.selector",
@@ -305,8 +305,8 @@ def _moves(m: Managed, state: State, unit: UnitNews | None, shared: Sharing) -> 
     elif state is State.STUCK or (m.failing and state in _MOVING):
         yield from _repairs(m)
     elif state is State.HELD and m.rollout is not None:
-        move = next_move("promote", m.key, m.path)
-        yield move if m.rollout.kept else "deleting the old pods"
+        kept = m.rollout.kept
+        yield next_move("promote", m.key, m.path) if kept else past_hold(m, m.rollout)
     elif state in {State.HELD, State.PAUSED}:
         yield _release(m, state)
     elif state is State.DRIFTED:
@@ -315,6 +315,16 @@ def _moves(m: Managed, state: State, unit: UnitNews | None, shared: Sharing) -> 
         yield f"what unit {unit.unit} waits for"
     elif state in _MOVING:
         yield from _awaited(m)
+
+
+def past_hold(m: Managed, rollout: Rollout) -> str:
+    """Return what moves a held rollout on, in short."""
+    if rollout.kept:
+        return "a commit"
+    selector = ("spec", "updateStrategy", "selector")
+    if m.key.group_kind == SIDECARSET and get(m.obj, *selector) is not None:
+        return "a commit that changes updateStrategy.selector"
+    return "deleting old pods"
 
 
 def _awaited(m: Managed) -> Iterator[str]:

@@ -223,7 +223,7 @@ def test_a_daemon_set_that_waits_for_deletions_is_held(gk: Caller, cluster: Path
         status = gk("status", "-n", "shop", **env).out
     assert (rollout["kind"], rollout["state"], rollout["updated"]) == ("DaemonSet", "Held", 0)
     assert "the others are updated when they are deleted" in why
-    assert "What would move it:  deleting the old pods" in why
+    assert "What would move it:  deleting old pods" in why
     assert "daemonset/agent" in status
     assert "Held  next move is deleting old pods" in status
     assert rollout["currentRevision"].startswith("agent-")

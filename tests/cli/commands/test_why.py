@@ -116,7 +116,7 @@ ROWS: dict[str, tuple[Rollout, Plan, list[str], str]] = {
     ),
     "on-delete": (
         rollout(kept=0), held(("a", Hold.ON_DELETE, "")),
-        ["1 pod is updated when a user deletes them (OnDelete)"], "deleting the old pods",
+        ["1 pod is updated when a user deletes them (OnDelete)"], "deleting old pods",
     ),
     "done": (rollout(State.DONE), Plan(), [], ""),
     "not-seen": (
@@ -414,7 +414,7 @@ UNPLANNED: dict[str, tuple[ObjectKey, Rollout, list[str], str]] = {
     ),
     "on delete": (
         DB, rollout(kept=0, message="4 of 10 on b, the others are updated when they are deleted"),
-        ["4 of 10 on b, the others are updated when they are deleted"], "deleting the old pods",
+        ["4 of 10 on b, the others are updated when they are deleted"], "deleting old pods",
     ),
 }  # fmt: skip
 

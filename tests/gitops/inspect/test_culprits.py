@@ -173,3 +173,38 @@ def canaried(image: str) -> Any:
     obj: Any = deployment("store", 4, image)
     obj["metadata"]["annotations"] = {"gitkruise.io/canary": "1"}
     return obj
+
+
+@pytest.mark.parametrize(
+    ("after", "reason", "step"),
+    [
+        (
+            mesh("mesh:v2", selector={"matchLabels": {"pick": "me"}}),
+            "4 pods are left out by updateStrategy.selector",
+            "a commit that changes updateStrategy.selector",
+        ),
+        (
+            mesh("mesh:v2", args="-v"),
+            "4 pods cannot be updated in place, and nothing recreates them: "
+            "containers.mesh.args changed",
+            "deleting old pods",
+        ),
+    ],
+    ids=["not selected", "more than images"],
+)
+def test_a_held_sidecarset_names_what_moves_it(
+    staged: MakeStage, after: dict[str, Any], reason: str, step: str
+) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(mesh(), web(), message="first")
+            await stage.rest()
+            await stage.push(after, web(), message="second")
+            await stage.rest()
+            answer = await _why(stage, SIDECARSET)
+            assert str(answer.state) == "Held"
+            assert (answer.reasons[0], answer.next) == (reason, (step,))
+
+    stage.play(script)
