@@ -185,8 +185,10 @@ def canaried(image: str) -> Any:
         ),
         (
             mesh("mesh:v2", args="-v"),
-            "4 pods cannot be updated in place, and nothing recreates them: "
-            "containers.mesh.args changed",
+            (
+                "4 pods cannot be updated in place, and nothing recreates them: "
+                "containers.mesh.args changed"
+            ),
             "deleting old pods",
         ),
     ],
