@@ -41,9 +41,12 @@ def typed_templates(group: str, kind: str, raw: Raw, core: Lookup) -> Raw:
     if group != KRUISE:
         return raw
     for path, schema in _TYPED.get(kind, {}).items():
-        raw = put(raw, _schema_path(path), schema)
+        if get(raw, *_schema_path(path)) is not None:  # a CRD may leave all of the spec open
+            raw = put(raw, _schema_path(path), schema)
     for path in _CONTAINERS.get(kind, ()):
         at = (*_schema_path(path), "items")
+        if get(raw, *at) is None:
+            continue
         container = core(_CORE + "Container")
         fields = {**container["properties"], **get(raw, *at, "properties", default={})}
         raw = put(raw, at, {**container, "properties": fields})

@@ -14,6 +14,7 @@ from gitkruise.wire.catalog.catalog import PrinterColumn
 from gitkruise.wire.catalog.crds import version_order
 from gitkruise.wire.primitives.names import GroupKind
 from gitkruise.wire.primitives.requests import ResourceRef
+from gitkruise.wire.schema.structural import unknown_fields
 
 CRDS = Path(__file__).parents[3] / "schemas" / "crds"
 
@@ -235,6 +236,20 @@ def test_a_kruise_crd_that_is_applied_keeps_its_typed_templates() -> None:
         assert child
         template = child
     assert "containers" in template.names
+
+
+@pytest.mark.parametrize("kind", ["DaemonSet", "SidecarSet"])
+def test_a_kruise_crd_without_fields_takes_any(kind: str) -> None:
+    name = f"{kind.lower()}s.apps.kruise.io"
+    names = {"kind": kind, "plural": f"{kind.lower()}s"}
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    versions = [version("v1alpha1", schema={"openAPIV3Schema": anything})]
+    stub = crd(group="apps.kruise.io", names=names, versions=versions)
+    stub["metadata"] = {"name": name}
+    served = load_catalog().without_crd(name).with_crd(stub)
+    found = served.by_kind("apps.kruise.io", "v1alpha1", kind)
+    assert found
+    assert not unknown_fields(found.strict, {"spec": {"selector": {}, "containers": []}})
 
 
 def schema_with(spec: Any) -> dict[str, Any]:
