@@ -99,8 +99,6 @@ def desired_of(
 def _as_hook(job: Obj, hook: str) -> tuple[Obj, str]:
     """Return a hook Job as it is sent, and its hook; a `last` hook is sent asleep, as an ordinary
     object."""
-    # A finished Job is the memory that it ran; it goes when it is to run again.
-    job = drop(job, ("spec", "ttlSecondsAfterFinished"))
     return (asleep(job), "") if hook == LAST else (job, hook)
 
 
@@ -175,8 +173,8 @@ def _bad_wave(document: Document) -> Finding:
 
 
 def _clean(obj: Obj, namespace: str) -> Obj:
-    """Remove server fields, forged or copied marks of gitkruise and the lifetime of a request; move
-    stringData of Secrets to `data`."""
+    """Remove server fields, forged or copied marks of gitkruise and the lifetime of a Job or
+    request; move stringData of Secrets to `data`."""
     for path in filter(None, (*SERVER_FIELDS, lifetime(obj))):
         obj = drop(obj, path)
     obj = bare(obj)

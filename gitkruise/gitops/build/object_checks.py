@@ -19,6 +19,7 @@ from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.model.workloads.launch_priority import ANNOTATION as LAUNCH_ORDER
 from gitkruise.model.workloads.launch_priority import ORDERED, misspelt_order
 from gitkruise.planner.sync.annotations import HEALTH
+from gitkruise.planner.sync.hooks import JOB, hook_of
 from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.images import is_image
@@ -41,10 +42,13 @@ _FREE_NAMES: Final = frozenset({"rbac.authorization.k8s.io", "certificates.k8s.i
 # Objects with the metadata of a pod.
 _TEMPLATES: Final = ((), ("spec", "template"), ("spec", "jobTemplate", "spec", "template"))
 _CONTAINERS: Final = ("initContainers", "containers")
+_OF_COMPLETION: Final = ("spec", "completionPolicy", "ttlSecondsAfterFinished")
 _LIFETIMES: Final[Mapping[GroupKind, tuple[str, ...]]] = {
+    JOB: ("spec", "ttlSecondsAfterFinished"),
     RECREATE: ("spec", "ttlSecondsAfterFinished"),
-    PULL_JOB: ("spec", "completionPolicy", "ttlSecondsAfterFinished"),
-    LIST_PULL_JOB: ("spec", "completionPolicy", "ttlSecondsAfterFinished"),
+    PULL_JOB: _OF_COMPLETION,
+    LIST_PULL_JOB: _OF_COMPLETION,
+    GroupKind("apps.kruise.io", "BroadcastJob"): _OF_COMPLETION,
 }
 _POD_SPECS: Final = (
     ("spec",),
@@ -65,9 +69,10 @@ _FOR_THE_CLUSTER: Final = (
 
 
 def lifetime(obj: Obj) -> tuple[str, ...]:
-    """The path of the time after which a finished request to node agents is deleted; () without.
+    """The path of the time after which a finished Job or request is deleted; () without.
 
-    A unit would apply it again, and its containers would restart for ever.
+    A unit would apply it again, and it would be carried out again, for ever. A finished hook is the
+    memory that it ran.
     """
     group, _ = split_api_version(obj["apiVersion"])
     path = _LIFETIMES.get(GroupKind(group, obj["kind"]), ())
@@ -217,7 +222,8 @@ def _canary(desired: Desired) -> Iterator[Finding]:
 
 def _lifetime(desired: Desired) -> Iterator[Finding]:
     """GK2026, a warning: what git names is not deleted after its end."""
-    if path := lifetime(desired.document.obj):
+    path = lifetime(desired.document.obj)
+    if path and not hook_of(desired.document.obj):  # that one runs again for a new commit alone
         yield Finding(
             code="GK2026",
             message=f"{desired.key}: {path[-1]} is left out: git says how long the object stays",

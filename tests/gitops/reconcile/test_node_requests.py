@@ -1,4 +1,5 @@
-"""Requests to node agents in the manifests of a unit: applied, followed, carried out once."""
+"""Requests to node agents and Jobs in the manifests of a unit: applied, followed, carried out
+once."""
 
 from __future__ import annotations
 
@@ -65,6 +66,29 @@ def test_a_time_to_live_does_not_repeat_the_request(staged: MakeStage) -> None:
             (found,) = stage.record.findings
             assert found.code == "GK2026"
             assert "ttlSecondsAfterFinished is left out" in found.message
+
+    stage.play(script)
+
+
+def test_a_time_to_live_does_not_repeat_a_job(embedded: MakeStage) -> None:
+    stage = embedded()
+    pod = {"restartPolicy": "Never", "containers": [{"name": "m", "image": "job:v1"}]}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "migrate"},
+        "spec": {"ttlSecondsAfterFinished": 5, "template": {"spec": pod}},
+    }
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(job)
+            await stage.rest(60)
+            uid = stage.get("Job", "migrate", "batch")["metadata"]["uid"]
+            await stage.rest(700)
+            assert stage.get("Job", "migrate", "batch")["metadata"]["uid"] == uid
+            assert stage.state == "Done"
+            assert [f.code for f in stage.record.findings] == ["GK2026"]
 
     stage.play(script)
 
