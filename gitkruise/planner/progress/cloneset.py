@@ -13,6 +13,7 @@ from gitkruise.model.workloads.cloneset import CloneSetFacts, Policy, cloneset_f
 from gitkruise.model.workloads.conditions import FAILED_SCALE, FAILED_UPDATE, STALLED
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.progress.failing_pods import cannot_start, failure, refusals
+from gitkruise.printable import many
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 
@@ -105,7 +106,14 @@ def _judge(owner: CloneSetFacts, c: _PodCounts, amounts: Amounts, update: str) -
         return _standing(owner, old, share)
     if complete and all(c.available(p) for p in c.active):
         return State.DONE, f"{len(c.new)} of {owner.replicas} on {short}"
-    return State.ROLLING, f"{c.new_available} of {asked} asked are updated and available"
+    return State.ROLLING, _ahead(owner, c, asked)
+
+
+def _ahead(owner: CloneSetFacts, c: _PodCounts, asked: int) -> str:
+    surplus = len(c.active) - owner.replicas
+    if surplus > 0 and c.new_available >= asked:
+        return f"{many(surplus)} more than {owner.replicas} to delete"
+    return f"{c.new_available} of {asked} asked are updated and available"
 
 
 def _standing(owner: CloneSetFacts, old: int, share: str) -> tuple[State, str]:

@@ -151,7 +151,7 @@ ROWS: list[tuple[str, Any, tuple[PodFacts, ...], str, str]] = [
         "Done",
         "4 of 4 on new",
     ),
-    ("surplus", owner(), pods("5n+"), "Rolling", ""),
+    ("surplus", owner(), pods("5n+"), "Rolling", "1 pod more than 4 to delete"),
     ("partition reached", owner(partition=3), pods("3o+ n+"), "Held", "held by partition 3"),
     ("percent", owner(partition="50%"), pods("2o+ 2n+"), "Held", "partition 50%"),
     ("partition not reached", owner(partition=2), pods("3o+ n+"), "Rolling", "1 of 2"),
