@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gitkruise.git.plumbing.commits import CommitAuthor
@@ -22,7 +22,6 @@ from gitkruise.gitops.actions.image_update import ImageUpdate, compute_update, n
 from gitkruise.gitops.actions.proof import (
     check_images,
     check_outcome,
-    check_reach,
     check_reached,
 )
 from gitkruise.gitops.actions.target import (
@@ -31,6 +30,7 @@ from gitkruise.gitops.actions.target import (
     commit_over,
     find_target,
     read_branch,
+    readers_of,
 )
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.images.references import references_to
@@ -41,6 +41,7 @@ from gitkruise.gitops.preview.inputs import PlanSide, read_side
 from gitkruise.gitops.preview.preview import Preview, live_preview
 from gitkruise.gitops.preview.rejection import taken_by
 from gitkruise.kube.system.clock import Clock
+from gitkruise.model.gitops.change import ObjectChange
 from gitkruise.model.gitops.config import Config, Unit
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.workloads.feature_gates import Gates
@@ -85,12 +86,17 @@ async def _unchanged() -> None:
     """Keep credentials and keys as they are."""
 
 
+def _none() -> Config:
+    return Config({}, {}, {})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposer:
     """Makes commits for one unit in the repository that may be written.
 
-    `config` has the unit alone, `branch` is what its source follows. `renew` re-reads what
-    commits are signed and pushed with before each of them.
+    `config` has the unit alone, `branch` is what its source follows, and `others` returns the
+    other units of the branch. `renew` re-reads what commits are signed and pushed with before each
+    of them.
     """
 
     repository: Repository
@@ -101,6 +107,7 @@ class Proposer:
     clock: Clock
     identity: CommitAuthor
     renew: Callable[[], Awaitable[None]] = _unchanged
+    others: Callable[[], Config] = _none
 
     @property
     def ref(self) -> str:
@@ -118,7 +125,8 @@ class Proposer:
             return None
         (base, after), target, edit = drafted
         preview = await self._preview(base, after)
-        check_reach(edit, target, base.objects, after.objects, self.live.catalog)
+        changes = await asyncio.to_thread(self._changes, base, after, edit.files)
+        check_reached(edit.file, {target.key: edit.fields}, target.unit, changes)
         check_outcome(edit, target, preview)
         commit = after.commit
         return ActionProposal(
@@ -142,11 +150,25 @@ class Proposer:
         base, after, update = drafted
         if after is not None:
             preview = await self._preview(base, after)
-            changes = changes_between(base.objects, after.objects, self.live.catalog)
+            changes = await asyncio.to_thread(self._changes, base, after, update.files)
             check_reached(next(iter(update.files)), update.fields, unit, changes)
             check_images(update, preview)
         commit = after.commit.id if after is not None else over
         return ImageProposal(commit=commit, base=tip, subject=update.subject, update=update)
+
+    def _changes(
+        self, base: PlanSide, after: PlanSide, files: Collection[str]
+    ) -> Sequence[ObjectChange]:
+        """Return what the commit of `files` changes, also in other units that read these."""
+        repository, catalog, others = self.repository, self.live.catalog, self.others()
+        tip = base.commit.id
+        units = readers_of(repository, tip, others.units, files)
+        config = Config(others.sources, units, others.sinks)
+        before, then = (
+            [*side.objects, *read_side(repository, commit, config, catalog, self.gates).objects]
+            for side, commit in ((base, tip), (after, after.commit.id))
+        )
+        return changes_between(before, then, catalog)
 
     async def _preview(self, base: PlanSide, after: PlanSide) -> Preview:
         live = self.live

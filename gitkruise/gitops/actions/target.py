@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Final
 
-from gitkruise.errors import Finding, UsageProblem
+from gitkruise.errors import Finding, InvalidManifests, UsageProblem
 from gitkruise.git.plumbing.commits import CommitAuthor, format_commit
+from gitkruise.git.plumbing.trees import clean_path
 from gitkruise.git.push.status_branch import edit_tree
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import ActionTarget
+from gitkruise.gitops.actions.kustomized import Kustomized, KustomizedFolder
 from gitkruise.gitops.preview.inputs import PlanSide, read_side
 from gitkruise.model.gitops.change import Desired
-from gitkruise.model.gitops.config import Config
+from gitkruise.model.gitops.config import Config, Unit
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import SIDECARSET
 from gitkruise.model.workloads.rollout_kinds import BEARERS, ROLLING_KINDS
@@ -67,6 +70,30 @@ def read_branch(
     config = Config(config.sources, here, config.sinks, config.receivers)
     side = read_side(repository, tip, config, catalog, gates)
     return BranchState(branch=branch, config=config, side=side)
+
+
+def readers_of(
+    repository: Repository, commit: str, units: Mapping[str, Unit], files: Collection[str]
+) -> dict[str, Unit]:
+    """Return those of `units` that read any of `files` at a commit, as bases of others too."""
+    return {
+        name: unit
+        for name, unit in units.items()
+        if any(_is_below(file, at) for at in _folders(repository, commit, unit) for file in files)
+    }
+
+
+def _folders(repository: Repository, commit: str, unit: Unit) -> tuple[str, ...]:
+    kustomized = Kustomized.of(repository, commit, KustomizedFolder.of(unit))
+    if kustomized is not None:
+        with suppress(InvalidManifests):  # the unit rejects the commit
+            return (unit.spec.path, *kustomized.folders(commit))
+    return (unit.spec.path,)
+
+
+def _is_below(file: str, folder: str) -> bool:
+    folder = clean_path(folder)
+    return not folder or file.startswith(f"{folder}/")
 
 
 def commit_over(

@@ -4,7 +4,7 @@ forge."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Final
 
@@ -20,6 +20,7 @@ from gitkruise.gitops.config.fingerprints import Fingerprints, sink_of
 from gitkruise.gitops.config.promotion_checks import check_promotion
 from gitkruise.gitops.forges.factory import open_forge
 from gitkruise.gitops.images.tags import TagReader
+from gitkruise.gitops.preview.inputs import units_by_branch
 from gitkruise.gitops.reconcile.unit_cluster import UnitContext
 from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.runtime.component_errors import ComponentErrors
@@ -36,11 +37,19 @@ _Acting = Promoter | FailureHandler | ImageUpdater
 class Promotions:
     """The promotions of units that run, by unit. Without `acts` they only say where they stand."""
 
-    def __init__(self, tasks: asyncio.TaskGroup, context: UnitContext, *, acts: bool) -> None:
+    def __init__(
+        self,
+        tasks: asyncio.TaskGroup,
+        context: UnitContext,
+        whole: Callable[[], Config],
+        *,
+        acts: bool,
+    ) -> None:
+        """`whole` returns the configuration with the units of other shards."""
         self._parts: ComponentSet[tuple[_Acting | None, ...]] = ComponentSet(
             "Unit", tasks, context.containment, context.clock
         )
-        self._context, self._acts = context, acts
+        self._context, self._whole, self._acts = context, whole, acts
 
     async def keep(self, wanted: Mapping[str, object]) -> None:
         """End those whose unit is not wanted, or is made of something else."""
@@ -72,7 +81,10 @@ class Promotions:
                     with self._context.containment.of(f"Unit {name}: its promotion"):
                         check_promotion(marks.config, unit)
                         writer = writers[sink_of(unit)]
-                        made = await _opened(marks.config, driven, writer, self._context, stack)
+                        proposer = await _proposer(
+                            marks.config, driven[0].unit, writer, self._context, self._whole
+                        )
+                    made = await _opened(marks.config, driven, proposer, self._context, stack)
                 except (DiagnosticError, ApiError) as error:
                     errors.failed(("Unit", name), error, raised=name in required.units)
                     continue
@@ -81,11 +93,10 @@ class Promotions:
 
 
 async def _opened(
-    config: Config, driven: Driven, writer: Writer, context: UnitContext, stack: AsyncExitStack
+    config: Config, driven: Driven, proposer: Proposer, context: UnitContext, stack: AsyncExitStack
 ) -> tuple[_Acting | None, ...]:
     sync, reporter = driven
     spec, has_news = sync.unit.spec, context.standings.has_news
-    proposer = await _proposer(config, sync.unit, writer, context)
     edge = context.containment
     promoter = failure_handler = updater = None
     if spec.promotion is not None:
@@ -126,7 +137,13 @@ def _acts(unit: Unit) -> bool:
     return spec.promotion is not None or spec.on_failure != "hold" or followed
 
 
-async def _proposer(config: Config, unit: Unit, writer: Writer, context: UnitContext) -> Proposer:
+async def _proposer(
+    config: Config,
+    unit: Unit,
+    writer: Writer,
+    context: UnitContext,
+    whole: Callable[[], Config],
+) -> Proposer:
     branch = config.source_of(unit).spec.ref.branch
     if not branch:
         head = await asyncio.to_thread(writer.repository.default_branch)
@@ -140,7 +157,20 @@ async def _proposer(config: Config, unit: Unit, writer: Writer, context: UnitCon
         clock=context.clock,
         identity=writer.identity,
         renew=writer.renew,
+        others=lambda: _others(whole(), config, unit, branch),
     )
+
+
+def _others(whole: Config, config: Config, unit: Unit, branch: str) -> Config:
+    """Return the other units that follow the branch of the repository of `unit`."""
+    url = config.source_of(unit).spec.url
+    of_branch = units_by_branch(whole, branch).get(branch, whole).units
+    units = {
+        name: one
+        for name, one in of_branch.items()
+        if name != unit.id and whole.source_of(one).spec.url == url
+    }
+    return Config(whole.sources, units, whole.sinks)
 
 
 async def _offers(

@@ -110,7 +110,7 @@ class Supervisor:
         self._receivers: ComponentSet[ReceiverServer] = ComponentSet(
             "Receivers", tasks, containment, clock, self._receivers_crashed
         )
-        self._promotions = Promotions(tasks, around, acts=deps.acts)
+        self._promotions = Promotions(tasks, around, lambda: self.whole, acts=deps.acts)
         self.reporters: dict[str, Reporter] = {}
         self.config = NOTHING
         self.cluster = around.cluster

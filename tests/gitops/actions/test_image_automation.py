@@ -8,12 +8,14 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from gitkruise.gitops.actions.image_automation import ImageUpdater, image_branch
 from gitkruise.gitops.actions.proposals import Proposer
 from gitkruise.gitops.actions.pull_requests import ActionPullRequests
 from gitkruise.gitops.images.tags import TagReader
+from gitkruise.model.gitops.config import Config, Unit, UnitSpec
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.sandbox.controllers import alongside
 from gitkruise.wire.primitives.names import GroupKind
@@ -23,7 +25,7 @@ from tests.gitops.analysis.endpoint import fetch_now
 from tests.gitops.charts.hosts import Host, serving
 from tests.gitops.forges.forges import ModelForge, client
 from tests.gitops.promoted import configured, written
-from tests.gitops.stage import BOT, MakeStage, Stage, web
+from tests.gitops.stage import BOT, MakeStage, Stage, documents, web
 
 LIST = "/v2/shop/web/tags/list?n=1000"
 EVENT = GroupKind("", "Event")
@@ -82,6 +84,32 @@ async def updating(
 
 def remarks(stage: Stage) -> list[str]:
     return [f.message for f in stage.record.findings if f.code == "GK3508"]
+
+
+def test_a_base_that_another_unit_reads_is_not_edited(staged: MakeStage, host: Host) -> None:
+    stage = staged(path="live", images=[followed(host, "commit")])
+    spec = {"sourceRef": {"name": "src"}, "path": "other"}
+    other = Unit("shop", "other", msgspec.convert(spec, UnitSpec))
+    config = configured(stage)
+    overlay = "resources: [../base]\n"
+
+    async def script() -> None:
+        offer(host, "1.0.0", "1.1.0")
+        others = Config(config.sources, {other.id: other}, {})
+        async with updating(stage, others=lambda: others):
+            await stage.push(
+                message="first",
+                base__app=documents(web(image(host, "1.0.0"))),
+                base__kustomization="resources: [app.yaml]\n",
+                live__kustomization=overlay,
+                other__kustomization=f"{overlay}namePrefix: other-\n",
+            )
+            await stage.rest(180)
+            assert written(stage) == ["first"]
+            (found,) = [f for f in stage.record.findings if f.code == "GK3508"]
+            assert "edit of base/app.yaml would change other objects" in dict(found.notes)["why"]
+
+    stage.play(script)
 
 
 def test_a_newer_tag_is_committed_and_rolled_out_once(staged: MakeStage, host: Host) -> None:
