@@ -76,10 +76,10 @@ def _effect(
         if culprit:
             at = f" at :{culprit.line}" if culprit.line else ""
             yield (Span(f"because {_short(culprit.path)} changed{at}"),)
-    elif pods.in_place:
+    if pods.in_place:
         words = f"{pods.in_place} of {p.replicas} pods updated IN PLACE"
         yield Span(words, Tone.STRONG), Span(" (IP, node and volumes stay)")
-    else:
+    if not (pods.recreated or pods.in_place):
         yield (Span("no pod is updated" + (f"; {scaled}" if scaled else "")),)
         return
     if scaled:

@@ -279,6 +279,15 @@ def test_a_fold_shows_the_stuck_rollout_first_with_its_namespace(form: str) -> N
     assert "then ✗ stuck  no node fits" in effects[0]
 
 
+def test_pods_that_are_recreated_do_not_hide_those_updated_in_place() -> None:
+    both = prediction(CLONES)
+    again = tuple(replace(move, how="recreate") for move in both.steps[0].moves)
+    mixed = replace(both, steps=(replace(both.steps[0], moves=again), both.steps[1]))
+    text = FORMS["text"](report([clones("a:v1")], [clones("a:v2")], [mixed]))
+    assert "2 of 10 pods RECREATED" in text
+    assert "2 of 10 pods updated IN PLACE" in text
+
+
 def test_pods_that_stay_are_counted_by_revision() -> None:
     left = replace(prediction(CLONES), staying=(("web-a", 4), ("web-b", 2)))
     text = FORMS["text"](report([clones("a:v1")], [clones("a:v2")], [left]))
