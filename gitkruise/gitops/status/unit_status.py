@@ -40,6 +40,7 @@ from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.report.rollout_steps import begin_step, observe_step
 from gitkruise.planner.report.summary import summarize
 from gitkruise.planner.sync.annotations import COMMIT, UNIT_REF, annotation
+from gitkruise.planner.sync.autoscale import sized_as
 from gitkruise.planner.sync.diff import all_differences, owned_differences
 from gitkruise.printable import many
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -289,8 +290,9 @@ class Reporter:
         elif was is not None:
             text = summarize(all_differences(was, desired.obj, None), desired.obj)
         else:
-            found = owned_differences(desired.obj, live, None) if live is not None else ()
-            text = summarize(found, desired.obj)
+            sent = sized_as(desired, reply).obj  # an autoscaler may set the size
+            found = owned_differences(sent, live, None) if live is not None else ()
+            text = summarize(found, sent)
         self._begun[desired.key] = (built.causal, text or "taken over")
 
     def observed(

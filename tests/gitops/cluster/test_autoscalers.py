@@ -9,7 +9,7 @@ import pytest
 from gitkruise.errors import ApiError, Forbidden
 from gitkruise.wire.primitives.names import Obj, split_api_version
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
-from tests.gitops.stage import WEB, MakeStage, Stage, config_map, web
+from tests.gitops.stage import WEB, MakeStage, Stage, config_map, documents, web
 from tests.gitops.status.test_health_checks import definition
 from tests.worlds import SPACE
 
@@ -104,6 +104,26 @@ def test_its_size_is_left_alone_and_everything_else_is_not(
             scaled(stage, 5)
             await stage.rest(30)
             assert size(stage) == 5
+
+    stage.play(script)
+
+
+def test_a_size_that_is_left_alone_is_no_change_of_a_commit(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), HPA)
+            await stage.rest(30)
+            scaled(stage, 6)
+            await stage.rest(30)
+        stage.start_over()  # what git said before is not known any more
+        stage.origin.commit({"app.yaml": documents(web("app:v2"), HPA)}, "second")
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest(60)
+            assert (size(stage), stage.images()) == (6, ["app:v2"] * 6)
+            assert dict(stage.record.steps)[WEB][-1].change == "app v1 → v2"
 
     stage.play(script)
 
