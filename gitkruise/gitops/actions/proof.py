@@ -18,6 +18,7 @@ from gitkruise.model.gitops.change import ChangeKind, Desired, FieldChange, Obje
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.planning.canary import CANARIES
 from gitkruise.model.planning.forecast import STUCK, RolloutForecast
+from gitkruise.model.planning.plan import Hold
 from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey, named
@@ -166,6 +167,8 @@ def _shortfall(edit: FileEdit, p: RolloutForecast) -> str:
     out = p.sidecars.left_out if p.sidecars else 0  # a selector leaves them to others
     asked = p.replicas - out - p.partition
     stopped = p.hold and not (out and p.hold == "NotSelected")
+    if edit.verb is ActionVerb.ROLLBACK and p.hold == Hold.INJECT_ONLY:
+        return ""  # new pods alone are asked to return
     if edit.verb is ActionVerb.ROLLBACK and (p.updated_after < p.replicas - out or stopped):
         return f"{p.updated_after} of {p.replicas} pods return: {p.message or p.hold}"
     if edit.verb in {ActionVerb.HOLD, ActionVerb.PAUSE} and p.updated_after > p.updated_before:

@@ -18,6 +18,7 @@ from gitkruise.model.planning.plan import HeldPod, Hold, Plan
 from gitkruise.model.planning.workload_spread import Division
 from gitkruise.model.workloads.labels import DAEMONSET, DEPLOYMENT, SIDECARSET, STATEFULSET
 from gitkruise.model.workloads.rollout_kinds import STATEFUL
+from gitkruise.model.workloads.sidecarset import NOT_UPDATE
 from gitkruise.planner.progress.builtin import unreplaced
 from gitkruise.planner.progress.failing_pods import unready
 from gitkruise.planner.report.stops import is_template, next_move
@@ -371,6 +372,8 @@ def _repairs(m: Managed) -> Iterator[str]:
     if m.key.group_kind in STATEFUL and ordered and m.rollout.failing:
         pod, _ = m.rollout.failing[0]
         yield f"then kubectl delete pod {pod} -n {m.key.namespace}: it is not replaced before"
+    if get(m.obj, "spec", "updateStrategy", "type") == NOT_UPDATE:
+        yield "then deleting the pods that cannot start: running pods keep their sidecars"
 
 
 def _culprits(r: Rollout, shared: Sharing) -> Iterator[str]:

@@ -77,6 +77,13 @@ def test_pods_move_as_asked_in_the_simulation(name: str, staged: MakeStage) -> N
     assert found_target(stage)[1].pods == 4
 
 
+def test_a_set_that_updates_no_running_pod_returns_for_new_ones(staged: MakeStage) -> None:
+    stage = staged()
+    for image in ("mesh:v1", "mesh:v2", "mesh:v3"):
+        commit(stage, mesh(image, type="NotUpdate"), web())
+    assert played(stage, ActionVerb.ROLLBACK, ActionArgs()).hold == "NotUpdate"
+
+
 @pytest.mark.slow
 def test_a_sidecar_is_promoted_paused_resumed_held_and_rolled_back(staged: MakeStage) -> None:
     stage = staged()

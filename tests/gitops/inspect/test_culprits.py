@@ -210,3 +210,23 @@ def test_a_held_sidecarset_names_what_moves_it(
             assert (answer.reasons[0], answer.next) == (reason, (step,))
 
     stage.play(script)
+
+
+def test_a_set_that_updates_no_running_pod_is_mended_for_new_ones(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(mesh(type="NotUpdate"), web(), message="first")
+            await stage.rest()
+            await stage.push(mesh("mesh:bad", type="NotUpdate"), web("app:v2", **RECREATE))
+            await stage.rest()
+            answer = await _why(stage, SIDECARSET)
+            assert str(answer.state) == "Stuck"
+            assert answer.next == (
+                "a commit that mends it (app.yaml:1)",
+                "gitkruise rollback sidecarset/mesh",
+                "then deleting the pods that cannot start: running pods keep their sidecars",
+            )
+
+    stage.play(script)
