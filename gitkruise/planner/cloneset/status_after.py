@@ -30,7 +30,12 @@ class Conclusion:
     now: datetime
 
     def __call__(self, outcomes: Sequence[Outcome]) -> Mapping[str, Any] | None:
-        """The whole status, or None when nothing worth writing changed."""
+        """The whole status, or None when nothing worth writing changed.
+
+        Without counts yet, which its schema requires, the next round tells.
+        """
+        if not self.after:
+            return None
         conditions = tuple(self.after.get("conditions") or ())
         for type_, concerns in ((rule.FAILED_SCALE, _scales), (rule.FAILED_UPDATE, _updates)):
             found = [o for o in outcomes if concerns(o.action)]

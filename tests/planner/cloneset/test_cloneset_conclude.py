@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from gitkruise.errors import Conflict, Forbidden
-from gitkruise.model.planning.plan import Applied, Outcome, Plan, Refused, Stale
+from gitkruise.model.planning.plan import Applied, Create, Outcome, Plan, Refused, Stale
 from tests.planner.cloneset.build import NEW_NAME, OLD_NAME, cloneset, plan
 from tests.pods import pods
 
@@ -35,6 +35,12 @@ def test_a_refused_creation() -> None:
     found = conditions(made, Refused(action=made.actions[0], error=NO))
     assert found["FailedScale"][0] == "True"
     assert found["FailedScale"][1].endswith(": exceeded quota")
+
+
+def test_a_refusal_before_the_first_status_is_left_to_the_next_round() -> None:
+    made = plan(cloneset(replicas=2), revisions=())
+    pod = next(a for a in made.actions if isinstance(a, Create) and a.obj["kind"] == "Pod")
+    assert made.status_after([Refused(action=pod, error=NO)]) is None
 
 
 def test_a_refused_update() -> None:
