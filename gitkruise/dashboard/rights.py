@@ -44,7 +44,7 @@ EVERYTHING: Final = Need("*", "*", "")
 FREE: Final[Needs] = frozenset()
 ALL: Final[Needs] = frozenset({EVERYTHING})
 # What a page's head may say to a viewer who does not see everything, apart from its units.
-_HEAD_KEYS: Final = ("cluster", "repository", "stale", "problem", "problemSince")
+_HEAD_KEYS: Final = ("cluster", "repository", "stale", "unread", "problem", "problemSince")
 _RECORDS: Final = frozenset({"commits", "commit", "drift"})
 _FREE: Final = frozenset(
     {"cluster", "fleet", "events", "session", "commits", "proposed", "drift", "machines"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 HEAD: dict[str, Any] = {
-    "cluster": "sandbox", "repository": "shop", "units": [], "stale": [], "problem": "",
-    "problemSince": "",
+    "cluster": "sandbox", "repository": "shop", "units": [], "stale": [], "unread": [],
+    "problem": "", "problemSince": "",
 }  # fmt: skip
 COMMIT = "4f2c9e1" + "0" * 33
 

@@ -132,12 +132,16 @@ class ChosenCluster:
 
 @asynccontextmanager
 async def connected(
-    choice: ClusterChoice, environment: Environment, *, unsent_s: float | None = None
+    choice: ClusterChoice,
+    environment: Environment,
+    *,
+    unsent_s: float | None = None,
+    if_forbidden: str = "",
 ) -> AsyncIterator[ChosenCluster]:
     """Open a transport to the chosen cluster and close it at the end.
 
-    Without flags it is the cluster that kubectl uses. `unsent_s` as for HttpTransport. Raises
-    ClusterFailed GK410x.
+    Without flags it is the cluster that kubectl uses. `unsent_s` as for HttpTransport,
+    `if_forbidden` as for `cluster_failed`. Raises ClusterFailed GK410x.
     """
     from gitkruise.kube.auth.connection import find  # noqa: PLC0415  imports ssl
 
@@ -167,7 +171,7 @@ async def connected(
         lost = next((e for e in leaves(error) if isinstance(e, _CLUSTER_AS_A_WHOLE)), None)
         if lost is None:
             raise
-        raise cluster_failed(connection, lost) from None
+        raise cluster_failed(connection, lost, if_forbidden) from None
 
 
 def _flags(choice: ClusterChoice, context: str) -> str:
@@ -183,10 +187,21 @@ def _safe(context: str) -> str:
     return kept.strip(".-").removesuffix(".lock").replace("..", "-")
 
 
-async def look(survey: Survey) -> None:
-    """List everything once; standard error names what the account may not list. Raises
-    ApiError."""
-    await survey.look()
+def narrower(*, everywhere: bool) -> str:
+    """Return the alternative to a request for all namespaces, "" for a request for one."""
+    return "name a namespace with -n where this account has the right" if everywhere else ""
+
+
+async def look(survey: Survey, *, dispensable: bool = False) -> None:
+    """List everything once; standard error names what the account may not list.
+
+    `dispensable`: the command goes on if that is everything. Raises ApiError.
+    """
+    try:
+        await survey.look()
+    except Forbidden:
+        if not dispensable:
+            raise
     if survey.unread:
         tell(f"not known, as this account may not list them: {', '.join(sorted(survey.unread))}")
 

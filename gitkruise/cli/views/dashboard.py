@@ -114,6 +114,7 @@ class ClusterSource:
             "cluster": self.cluster,
             "repository": self.repository,
             "stale": self.stale,
+            "unread": sorted(self.survey.left_out),
             "problem": self.problem,
             "problemSince": format_time(self.problem_since) if self.problem_since else "",
         }

@@ -118,13 +118,13 @@ def revisions(found: Sequence[Managed]) -> list[Item]:
 
 def units(
     found: Sequence[Managed], recorded: Sequence[UnitNews], scope: str,
-    shards: ShardHolders = WITHOUT_SHARDS,
+    shards: ShardHolders = WITHOUT_SHARDS, *, partial: bool = False,
 ) -> list[Item]:  # fmt: skip
     """Return units from the annotations of live objects, and from the status branch.
 
     The state of a unit that no replica reconciles is not known. `found` are the workloads of all
-    namespaces. With a `scope` only units of that namespace are returned, and those with a workload
-    there.
+    namespaces; of a `partial` list nothing is counted, and only the record gives the state of a
+    unit. With a `scope` only units of that namespace are returned, and those with a workload there.
     """
     news = {unit.unit: unit for unit in recorded}
     by_unit: dict[str, list[Managed]] = {name: [] for name in news}
@@ -135,11 +135,11 @@ def units(
         {
             "namespace": unit.partition("/")[0],
             "name": unit.partition("/")[2],
-            **_unit_state(mine, news.get(unit), shards.problem_of(unit)),
+            **_unit_state(() if partial else mine, news.get(unit), shards.problem_of(unit)),
             **shard_obj(shards, unit),
-            "workloads": len(mine),
-            "updated": counts.updated,
-            "total": counts.total,
+            "workloads": None if partial else len(mine),
+            "updated": None if partial else counts.updated,
+            "total": None if partial else counts.total,
         }
         for unit, mine in sorted(by_unit.items())
         if scope in {"", unit.partition("/")[0], *(m.key.namespace for m in mine)}
@@ -163,7 +163,7 @@ def _unit_state(mine: Sequence[Managed], news: UnitNews | None, lost: str) -> It
     state = worst(m.state for m in mine)
     message = next((m.message for m in mine if m.state is state and state not in SETTLED), "")
     if news is None:
-        return {"state": str(state), "message": message or UNRECORDED}
+        return {"state": str(state if mine else State.UNKNOWN), "message": message or UNRECORDED}
     by_git = news.state is State.REJECTED or (news.state is State.STUCK and news.problems)
     if state in SETTLED or by_git:
         if news.waits or not mine or news.state in _KNOWN_BY_GIT:
@@ -263,7 +263,8 @@ def _event_cells(i: Item, style: Style, now: datetime) -> tuple[str, ...]:
 def _unit_cells(i: Item, style: Style, _: datetime) -> tuple[str, ...]:
     moved = f"{i['updated']}/{i['total']}" if i["total"] else ""
     state = style.state(_state(i))
-    return (i["namespace"], i["name"], str(i["workloads"]), moved, state, i["message"])
+    count = "?" if i["workloads"] is None else str(i["workloads"])
+    return (i["namespace"], i["name"], count, moved, state, i["message"])
 
 
 def _heads(*columns: str | Column) -> tuple[Column, ...]:

@@ -61,6 +61,7 @@ class StatusView:
     unrecorded: tuple[str, ...] = ()  # units of objects, of which nothing is recorded
     elsewhere: tuple[str, ...] = ()  # other clusters of which the repository has their record
     units_unread: str = ""  # why Units of the cluster are not known
+    kinds_unread: tuple[str, ...] = ()  # resources that the account may not list
 
     def only(self, states: AbstractSet[State]) -> StatusView:
         """Return the view with the objects in `states`; with all if `states` is empty."""
@@ -167,6 +168,8 @@ def _nothing(view: StatusView) -> str:
     where = f"namespace {view.namespace} of " * bool(view.namespace) + f"cluster {view.cluster}"
     if view.left_out:
         return f"no object in {where} is in such a state, {view.left_out} in others"
+    if view.kinds_unread:
+        return f"gitkruise manages no workload in {where} of the kinds that this account may list"
     return f"gitkruise manages no workload in {where}"
 
 
@@ -344,6 +347,7 @@ def status_obj(view: StatusView) -> dict[str, Any]:
         **({"shardsUnknown": view.shards.unread} if view.shards.unread else {}),
         **({"unrecorded": list(view.unrecorded)} if view.unrecorded else {}),
         **({"unitsUnknown": view.units_unread} if view.units_unread else {}),
+        **({"kindsUnknown": list(view.kinds_unread)} if view.kinds_unread else {}),
     }  # fmt: skip
 
 

@@ -99,6 +99,8 @@ export class FleetPage extends FilteredPage {
     const notes = [];
     if (head.problem !== "")
       notes.push([`The cluster cannot be read since ${clock(head.problemSince)}: what you see is from then`, head.problem]);
+    if (head.unread.length > 0)
+      notes.push(["The account of the dashboard may not list all kinds of objects", `Not shown: ${head.unread.join(", ")}`]);
     for (const line of head.stale.slice(0, 1)) notes.push([line, head.stale.slice(1).join(" ")]);
     for (const unit of head.units) {
       const name = unit.holder ? `${unit.unit} (${unit.holder})` : unit.unit;

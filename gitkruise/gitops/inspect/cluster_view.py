@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from gitkruise.errors import ApiError, Forbidden, NotFound
+from gitkruise.errors import Forbidden, NotFound
 from gitkruise.gitops.status.observer import STATE_OF
 from gitkruise.gitops.status.reader import PodsToGo, UnitNews
 from gitkruise.gitops.status.rollout_annotation import annotated_stuck
@@ -85,10 +85,6 @@ WORKLOADS: Final = (
     PULL_JOB,
     LIST_PULL_JOB,
 )
-# Kinds that a reader's account need not be allowed to list.
-_OPTIONAL: Final = frozenset(
-    {ADVANCED_STATEFULSET, RECREATE, PULL_JOB, LIST_PULL_JOB, BUDGET, SPREAD}
-)
 # Kinds that come along with workloads whose pods may have one.
 _HEEDED: Final = {
     BUDGET: frozenset({ADVANCED_STATEFULSET, CLONESET, DEPLOYMENT, STATEFULSET}),
@@ -124,8 +120,8 @@ class Survey:
     """View of the part of a cluster that a command reads: `look` once, then `follow` to watch.
 
     Pods and revisions come along with kinds that roll out, from all namespaces where they need
-    that. Kinds the cluster does not serve are left out. `unread` names the resources that the
-    account may not list and the view goes on without.
+    that. Kinds the cluster does not serve are left out, and so are those that the account may not
+    list, or not with their pods and revisions: without these their states are not known.
     """
 
     def __init__(
@@ -141,7 +137,7 @@ class Survey:
         self.kinds = tuple(kinds)
         self.namespace = namespace
         self.changed = asyncio.Event()
-        self.unread: set[str] = set()
+        self._refused: dict[Feed, Forbidden] = {}  # by `look`
         self._transport = transport
         self._store = OverlaidCache()
         self._marked = marked
@@ -164,10 +160,12 @@ class Survey:
         self._followed = SharedFeeds(feeds, transport, self._store, self._note)
 
     async def look(self) -> None:
-        """List everything once. Raises ApiError."""
+        """List everything once. Raises ApiError: Forbidden where no kind may be listed."""
         async with asyncio.TaskGroup() as tasks:
             for feed in self._followed.feeds:
                 tasks.create_task(self._list(feed))
+        if error := self._nothing_left():
+            raise error
 
     async def _list(self, feed: Feed) -> None:
         self._followed.own.follow(feed)
@@ -175,17 +173,23 @@ class Survey:
         while not isinstance(state, Watching):
             try:
                 reply = await self._transport.send(wanted(state, feed))
-            except ApiError as error:
-                if isinstance(error, Forbidden) and not await is_served(self._transport, feed.ref):
-                    return  # an API server checks the rights before it looks for the kind
-                if not self._dispensable(error, feed.group_kind):
-                    raise
-                if isinstance(error, Forbidden):
-                    self.unread.add(f"{feed.ref.plural}.{feed.ref.group}")
+            except NotFound:
+                return
+            except Forbidden as error:
+                # An API server checks the rights before it looks for the kind.
+                if await is_served(self._transport, feed.ref):
+                    await self._go_on_without(feed, error)
                 return
             state, events = step(state, ListPage(reply.body), feed)
             for event in events:
                 self._followed.own.apply(feed, event)
+
+    async def _go_on_without(self, feed: Feed, error: Forbidden) -> None:
+        """Note a refusal. Pods and revisions that may not be read of all namespaces are read of
+        the requested one."""
+        self._refused[feed] = error
+        if self.namespace and not feed.namespace and feed.group_kind not in self.kinds:
+            await self._list(replace(feed, namespace=self.namespace))
 
     async def follow(self, clock: Clock) -> None:
         """Keep up with the cluster and set `changed`, until cancelled."""
@@ -198,25 +202,58 @@ class Survey:
     @property
     def problem(self) -> str:
         """Return the error that holds up what is followed; "" while all of it is up to date."""
-        known = self._followed.informers()
-        held_up = ((one.error, feed.group_kind) for feed, one in known if one.error)
-        lasting = (str(error) for error, kind in held_up if not self._dispensable(error, kind))
-        return next(lasting, "")
+        errors = (one.error for _, one in self._followed.informers() if one.error)
+        lasting = (str(error) for error in errors if not isinstance(error, NotFound | Forbidden))
+        return next(lasting, str(self._nothing_left() or ""))
 
-    def _dispensable(self, error: ApiError, kind: GroupKind) -> bool:
-        """Return whether a reader goes on without a kind: it is not served, or need not be listed
-        because the reader did not ask for it alone."""
-        optional = kind in _OPTIONAL and self.kinds != (kind,)
-        return isinstance(error, NotFound) or (isinstance(error, Forbidden) and optional)
+    @property
+    def left_out(self) -> set[str]:
+        """Return the requested kinds that the account may not list, or not with what they need."""
+        return {_lacking(gk, feed) for gk, feed in self._left_out().items()}
+
+    @property
+    def unread(self) -> set[str]:
+        """Return what is left out, and other kinds that the view goes on without."""
+        heeded = (feed for feed in self._refusals() if feed.group_kind in _HEEDED)
+        return self.left_out | {_lacking(feed.group_kind, feed) for feed in heeded}
+
+    def _nothing_left(self) -> Forbidden | None:
+        """Return a refusal if no requested kind can be shown."""
+        left_out = self._left_out()
+        if len(left_out) < len(self.kinds):
+            return None
+        return self._refusals()[left_out[self.kinds[0]]]
+
+    def _left_out(self) -> dict[GroupKind, Feed]:
+        """Return the requested kinds that are not shown, each with the feed that was refused: its
+        own, or that of the pods or revisions that its state rests on."""
+        refusals, found = self._refusals(), {}
+        for gk in self.kinds:
+            rolls = ROLLOUTS.get(gk)
+            scope = "" if rolls is not None and rolls.everywhere else self.namespace
+            rests_on = (POD, rolls.kept_in) if rolls else (POD,) if gk in _SELECTING else ()
+            own = [feed for feed in refusals if feed.group_kind == gk]
+            along = [f for f in refusals if f.group_kind in rests_on and f.namespace == scope]
+            if refused := next(iter((*own, *along)), None):
+                found[gk] = refused
+        return found
+
+    def _refusals(self) -> dict[Feed, Forbidden]:
+        """Return the feeds that the account may not list; a watch knows that better than a look."""
+        followed = {feed: one.error for feed, one in self._followed.informers()}
+        watched = {f: error for f, error in followed.items() if isinstance(error, Forbidden)}
+        return {f: e for f, e in self._refused.items() if f not in followed} | watched
 
     def _note(self, _: StoreChange) -> None:
         self.changed.set()
 
     def managed(self, now: datetime, *, name: str = "") -> list[Managed]:
         """The objects as last seen, by namespace, kind and name."""
+        left_out = self._left_out()
         found = [
             self._managed(key, obj, now)
             for gk in self.kinds
+            if gk not in left_out
             for seen in self._store.all_seen(gk)
             if name in {"", (key := seen.key).name} and self._wants(obj := seen.read(), gk)
         ]
@@ -304,6 +341,15 @@ class Survey:
                 own, foreign = failure(pod, images)
                 if own or foreign:
                     yield pod.name, own or foreign
+
+
+def _lacking(kind: GroupKind, refused: Feed) -> str:
+    """Return the resource that may not be listed, or what a kind needs."""
+    resource = f"{refused.ref.plural}.{refused.ref.group}".rstrip(".")
+    if refused.group_kind == kind:
+        return resource
+    where = f" in namespace {refused.namespace}" if refused.namespace else " in all namespaces"
+    return f"{kind} (it needs {resource}{where})"
 
 
 def pods_and_images(survey: Survey, m: Managed) -> tuple[tuple[PodFacts, ...], frozenset[str]]:

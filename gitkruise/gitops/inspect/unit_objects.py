@@ -42,14 +42,19 @@ class UnitObjects:
         return *found.values(), *more
 
 
-async def read_unit_objects(transport: Transport, cluster: str) -> UnitObjects:
-    """Read the Units of all namespaces. Raises ApiError."""
-    try:
-        return UnitObjects(tuple(news_of(obj, cluster) for obj in await listed(transport, _UNITS)))
-    except NotFound:  # not served: there are none
-        return UnitObjects()
-    except Forbidden as error:
-        return UnitObjects(unread=error.message)
+async def read_unit_objects(transport: Transport, cluster: str, namespace: str = "") -> UnitObjects:
+    """Read the Units of all namespaces, or of `namespace` where no others may be read. Raises
+    ApiError."""
+    unread, found = "", []
+    for scope in dict.fromkeys(("", namespace)):
+        try:
+            found = await listed(transport, _UNITS, namespace=scope)
+            break
+        except NotFound:  # not served: there are none
+            break
+        except Forbidden as error:
+            unread = unread or error.message
+    return UnitObjects(tuple(news_of(obj, cluster) for obj in found), unread)
 
 
 def unrecorded_in(units: Iterable[str], recorded: Sequence[UnitNews]) -> tuple[str, ...]:

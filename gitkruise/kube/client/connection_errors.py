@@ -32,10 +32,13 @@ def why_unreachable(error: BaseException) -> str:
     return _words(error)
 
 
-def cluster_failed(connection: Connection, error: ApiError) -> ClusterFailed:
+def cluster_failed(
+    connection: Connection, error: ApiError, if_forbidden: str = ""
+) -> ClusterFailed:
     """The finding for a request that failed because of the cluster as a whole.
 
-    GK4101 unreachable, GK4104 credentials refused, GK4301 not allowed, GK4199 anything else.
+    `if_forbidden` is what the user may do without the missing right. GK4101 unreachable, GK4104
+    credentials refused, GK4301 not allowed, GK4199 anything else.
     """
     where = f'of context "{connection.context}" ' if connection.context else ""
     place = f"the cluster {where}at {connection.server}"
@@ -53,8 +56,8 @@ def cluster_failed(connection: Connection, error: ApiError) -> ClusterFailed:
         case _:
             code, message = "GK4199", f"{place} failed to answer"
     if isinstance(error, Forbidden):
-        fix = f"gitkruise doctor rbac{option} --print-fix   prints what gitkruise run needs"
-        notes += [("next", "give this account the right that is named above"), ("or", fix)]
+        notes.append(("next", "give this account the right that is named above"))
+        notes += [("or", if_forbidden)] if if_forbidden else []
     else:
         look = f"gitkruise doctor cluster{option}   looks at address, kinds and controller"
         notes.append(("next", look))

@@ -144,6 +144,22 @@ def test_a_unit_without_workloads_is_listed_from_its_record(checkout: Checkout) 
     assert (unit["state"], unit["message"]) == ("Stuck", "no image")
 
 
+def test_workloads_that_may_not_be_listed_are_not_counted(checkout: Checkout) -> None:
+    """A state of some workloads is not that of the unit: another one may be stuck."""
+    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
+    from gitkruise.gitops.status.reader import read_units  # noqa: PLC0415
+
+    checkout.commit("first", {"a.yaml": "# nothing\n"})
+    checkout.record("sandbox", unit_record(state=State.STUCK))
+    with Repository.open(str(checkout.folder)) as repository:
+        news = read_units(repository, "refs/heads/gitkruise/status/sandbox")
+    mine = [_workload(CHECKOUT, State.DONE)]
+    (unit,) = units(mine, news, "", partial=True)
+    assert (unit["state"], unit["workloads"], unit["total"]) == ("Stuck", None, None)
+    (unit,) = units(mine, [], "", partial=True)
+    assert unit["state"] == "Unknown"
+
+
 def test_a_unit_goes_on_while_an_object_that_is_no_workload_does(checkout: Checkout) -> None:
     from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
     from gitkruise.gitops.status.reader import read_units  # noqa: PLC0415

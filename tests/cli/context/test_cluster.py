@@ -9,6 +9,8 @@ import pytest
 from gitkruise.cli.context.cluster import look
 from gitkruise.errors import ApiError, Forbidden, NotFound
 from gitkruise.gitops.inspect.cluster_view import Survey
+from gitkruise.kube.auth.connection import Connection
+from gitkruise.kube.client.connection_errors import cluster_failed
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET
 from tests.gitops.inspect.test_survey import refusing
@@ -32,3 +34,19 @@ def test_a_reader_hears_what_the_account_may_not_list(
     survey = Survey(transport, load_catalog(), (CLONESET, ADVANCED_STATEFULSET))
     asyncio.run(look(survey))
     assert capsys.readouterr() == ("", told)
+
+
+def test_a_command_goes_on_without_all_of_what_it_can_do_without() -> None:
+    transport = refusing(ADVANCED_STATEFULSET, Forbidden("not yours"))
+    survey = Survey(transport, load_catalog(), (ADVANCED_STATEFULSET,))
+    asyncio.run(look(survey, dispensable=True))
+    assert survey.left_out == {"statefulsets.apps.kruise.io"}
+
+
+@pytest.mark.parametrize("fix", ["", "name a namespace with -n"])
+def test_a_reader_is_not_advised_to_take_the_rights_of_the_controller(fix: str) -> None:
+    connection = Connection(server="https://10.0.0.1", context="prod")
+    (finding,) = cluster_failed(connection, Forbidden("not yours"), fix).findings
+    notes = dict(finding.notes)
+    assert notes["next"] == "give this account the right that is named above"
+    assert notes.get("or", "") == fix

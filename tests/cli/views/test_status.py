@@ -185,6 +185,17 @@ def test_units_without_a_record_are_named_with_what_does_not_show(checkout: Chec
     assert status_obj(blind)["unitsUnknown"] == "no units for you"
 
 
+def test_a_view_without_all_kinds_does_not_say_that_there_is_no_workload() -> None:
+    empty = build_view([], [], LATER, cluster="sandbox", source="", namespace="shop")
+    part = replace(empty, kinds_unread=("deployments.apps",))
+    assert [*status_lines(part, style(120), wide=False)][-1] == (
+        "gitkruise manages no workload in namespace shop of cluster sandbox of the kinds that this "
+        "account may list"
+    )
+    assert status_obj(part)["kindsUnknown"] == ["deployments.apps"]
+    assert "kindsUnknown" not in status_obj(empty)
+
+
 def test_an_artifact_is_named_instead_of_the_repository_of_the_record(checkout: Checkout) -> None:
     artifact = "oci://registry.example/shop/app@sha256:" + "a" * 64
     units = [

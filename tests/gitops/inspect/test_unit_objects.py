@@ -99,3 +99,18 @@ def test_what_may_not_be_read_is_not_taken_for_none() -> None:
     assert read(NotFound("no such kind")) == UnitObjects()
     assert read(Forbidden("no units for you")) == UnitObjects(unread="no units for you")
     assert [news.unit for news in read([declared(RECORD)]).units] == ["shop/web"]
+
+
+class OfOneNamespace:
+    """An API server that lists the Units of one namespace only."""
+
+    async def send(self, request: ApiRequest) -> ApiReply:
+        if request.namespace != "shop":
+            raise Forbidden("no units for you")
+        return ApiReply(200, {"items": [declared(RECORD)], "metadata": {}})
+
+
+def test_units_of_the_namespace_are_read_where_no_others_may_be() -> None:
+    read = read_unit_objects(OfOneNamespace(), "prod", "shop")  # type: ignore[arg-type]  # it only sends
+    found = asyncio.run(read)
+    assert ([n.unit for n in found.units], found.unread) == (["shop/web"], "no units for you")

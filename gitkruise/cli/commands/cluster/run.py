@@ -249,7 +249,8 @@ async def _run(
     waiting = _Waiting()
     stop = stop_event(waiting.stop)
     unsent_s = options.lease_s * UNSENT_WITHIN
-    async with connected(choice, environment, unsent_s=unsent_s) as chosen:
+    fix = "gitkruise doctor rbac --print-fix   prints what gitkruise run needs"
+    async with connected(choice, environment, unsent_s=unsent_s, if_forbidden=fix) as chosen:
         report, report_problem = _reporters(chosen.clock, flags, options.lease)
         assert options.custom is not None
         rules = replace(options.custom, home=chosen.home)

@@ -15,7 +15,7 @@ from gitkruise.cli.console.environment import Environment, read_environment
 from gitkruise.cli.console.jsonpath_output import PREFIX, OutputType, fill
 from gitkruise.cli.console.output import list_of, say, say_json, say_yaml, tell
 from gitkruise.cli.console.style import Style
-from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected, look
+from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected, look, narrower
 from gitkruise.cli.context.filters import Filters, parse_filters
 from gitkruise.cli.context.local_repository import (
     record_options,
@@ -142,10 +142,11 @@ class GetOptions:
 
 async def _get(options: GetOptions, choice: ClusterChoice) -> int:
     environment = read_environment()
-    async with connected(choice, environment) as chosen:
+    fix = narrower(everywhere=options.all_namespaces)
+    async with connected(choice, environment, if_forbidden=fix) as chosen:
         scope = "" if options.all_namespaces else options.namespace or chosen.namespace
         survey = _survey(chosen, options, scope, on_screen=_on_screen(options, environment))
-        await look(survey)
+        await look(survey, dispensable=options.wanted.noun == "units")
         reader = _ItemReader(survey, options, scope)
         await reader.read_units(chosen)
         await reader.read_records(chosen.name)
@@ -232,7 +233,7 @@ class _ItemReader:
             return
         now, before = chosen.clock.now(), (self._shards, self._declared)
         self._shards = await read_holders(chosen.transport, LEASE_NAMESPACE, SYNC_LEASE, now)
-        self._declared = await read_unit_objects(chosen.transport, chosen.name)
+        self._declared = await read_unit_objects(chosen.transport, chosen.name, self._scope)
         if self._shards.unread and self._shards != before[0]:
             tell(f"shards: not known: {self._shards.unread}")
         if self._declared.unread and self._declared != before[1]:
@@ -255,7 +256,8 @@ class _ItemReader:
         if noun == "units":
             managed = self.survey.managed(now)
             news = self._declared.beside(self._units)
-            units = resources.units(managed, news, self._scope, self._shards)
+            partial = bool(self.survey.left_out)
+            units = resources.units(managed, news, self._scope, self._shards, partial=partial)
             return [], self.options.filters.items(u for u in units if name in {"", u["name"]})
         found = [m for m in self.survey.managed(now, name=name) if m.key.kind != "Event"]
         if name and not found and not self.options.watch:

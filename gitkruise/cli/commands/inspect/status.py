@@ -12,7 +12,7 @@ from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import say, say_json, tell
 from gitkruise.cli.console.style import Style
-from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected, look
+from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected, look, narrower
 from gitkruise.cli.context.filters import parse_states
 from gitkruise.cli.context.local_repository import (
     cluster_records,
@@ -89,7 +89,9 @@ def status(ctx: click.Context, /, cluster: ClusterChoice, **flags: Any) -> None:
     else:
         lines = status_lines(shown, style, wide=flags["output"] == "wide")
         say(lines_carrying(lines, cluster.flags), style)
-    ctx.exit(1 if view.in_state(failing) else 0)
+    if view.in_state(failing):
+        ctx.exit(1)
+    ctx.exit(5 if failing and view.kinds_unread else 0)  # the state may be one that is not known
 
 
 def _every_cluster(choice: ClusterChoice, path: str) -> ClustersView:
@@ -126,7 +128,8 @@ def _show_clusters(view: ClustersView, output: str, style: Style) -> None:
 
 
 async def _survey(choice: ClusterChoice, namespace: str, source: str, path: str) -> StatusView:
-    async with connected(choice, read_environment()) as chosen:
+    fix = narrower(everywhere=not namespace)
+    async with connected(choice, read_environment(), if_forbidden=fix) as chosen:
         # Imported after the connection: without a cluster the command needs no schemas.
         from gitkruise.cli.views.status import build_view  # noqa: PLC0415  imports the model
         from gitkruise.gitops.cluster.engine import LEASE_NAMESPACE  # noqa: PLC0415
@@ -141,11 +144,12 @@ async def _survey(choice: ClusterChoice, namespace: str, source: str, path: str)
         await look(survey)
         now = chosen.clock.now()
         recorded = await asyncio.to_thread(units_at_hand, chosen.name, path) if path else []
-        declared = await read_unit_objects(chosen.transport, chosen.name)
+        declared = await read_unit_objects(chosen.transport, chosen.name, namespace)
         shards = await read_holders(chosen.transport, LEASE_NAMESPACE, SYNC_LEASE, now)
         view = build_view(
             survey.managed(now), declared.beside(recorded), now, units_unread=declared.unread,
             cluster=chosen.name, source=source, namespace=namespace, shards=shards,
         )  # fmt: skip
         elsewhere = await asyncio.to_thread(clusters_recording, view.unrecorded, path)
-        return replace(view, elsewhere=elsewhere)
+        unread = tuple(sorted(survey.left_out))
+        return replace(view, elsewhere=elsewhere, kinds_unread=unread)

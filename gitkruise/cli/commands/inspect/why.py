@@ -87,7 +87,7 @@ async def _ask(
         found = next(iter(survey.managed(now, name=name)), None)
         commits = frozenset({found.commit} if found else ())
         records = await asyncio.to_thread(records_at_hand, chosen.name, path, commits)
-        declared = await read_unit_objects(chosen.transport, chosen.name)
+        declared = await read_unit_objects(chosen.transport, chosen.name, survey.namespace)
         records = replace(records, units=declared.beside(records.units))
         if found is None:
             others = await _namesakes(chosen, kind, name, survey.namespace, now)
@@ -130,8 +130,8 @@ async def _namesakes(
     """Return the workloads of that name of other kinds: a name alone is that of a CloneSet."""
     from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS  # noqa: PLC0415  the model
 
-    survey = await read_kinds(chosen, sorted(ROLLING_KINDS - {kind}), namespace)
-    return [m.key for m in survey.managed(now, name=name)]
+    survey = await read_kinds(chosen, sorted(ROLLING_KINDS), namespace)
+    return [m.key for m in survey.managed(now, name=name) if m.key.group_kind != kind]
 
 
 def _behind(unit: UnitNews) -> str:
