@@ -62,12 +62,13 @@ def follow(
     followers = {}
     for name, source in sources.items():
         memory = Memory(deps.state_dir, source, deps.cluster)
-        renew = partial(_renew, deps.renewal, name, source, units)
+        # `units` is the supervisor's, which goes on to add units while followers wait.
+        mine = [unit for unit in units.values() if source_of(unit.unit) == name]
+        renew = partial(_renew, deps.renewal, name, source, mine)
         policy = FollowPolicy(
             opened[name][1], memory=memory, rewrites=deps.rewrites, renew=renew,
             containment=deps.containment,
         )  # fmt: skip
-        mine = [unit for unit in units.values() if source_of(unit.unit) == name]
         followers[name] = _follower(name, source, opened[name][0], mine, policy, deps)
     first, source = next(iter(sources.items()))
     polling = Polling(
@@ -94,18 +95,16 @@ def _resolve(
 
 
 async def _renew(
-    renewal: Renewal, name: str, source: GitSource, units: Mapping[str, UnitReconciler]
+    renewal: Renewal, name: str, source: GitSource, units: Sequence[UnitReconciler]
 ) -> None:
     """Have everything that signatures are judged by. Raises SourceFailed GK3306 or GK3308."""
 
     async def live() -> frozenset[str]:
-        mine = [unit for unit in units.values() if source_of(unit.unit) == name]
-        return frozenset().union(*[await unit.cluster.live_commits() for unit in mine])
+        return frozenset().union(*[await unit.cluster.live_commits() for unit in units])
 
     try:
-        for unit in units.values():
-            if source_of(unit.unit) == name:
-                await unit.confirm()
+        for unit in units:
+            await unit.confirm()
     except (ApiError, ClusterFailed) as error:
         raise SourceFailed(unknown_live(name, error)) from error
     await renewal.signers(name, source)
