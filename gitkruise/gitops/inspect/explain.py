@@ -392,9 +392,9 @@ def unit_of(units: Sequence[UnitNews], m: Managed) -> UnitNews | None:
 def left_git(m: Managed, unit: UnitNews | None) -> bool:
     """Return whether the record of an object's unit does not name the object.
 
-    Nothing is known of it while the newest commit cannot be read.
+    Nothing is known of it without a record, and while the newest commit cannot be read.
     """
-    if unit is None or unit.state in {State.REJECTED, State.UNKNOWN}:
+    if unit is None or not unit.objects_known or unit.state in {State.REJECTED, State.UNKNOWN}:
         return False
     return m.key not in unit.objects
 

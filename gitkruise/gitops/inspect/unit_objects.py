@@ -93,6 +93,7 @@ def news_of(obj: Obj, cluster: str) -> UnitNews:
         causal=_commit(status, "causalRevision"),
         problems=(message,) if failed and not waits else (),
         waits=waits,
+        objects_known=False,
         path=str(get(obj, "spec", "path", default="")),
     )
 

@@ -63,6 +63,7 @@ class UnitNews:
     problems: tuple[str, ...] = ()
     next: str = ""
     objects: Mapping[ObjectKey, ObjectNews] = field(default_factory=dict)
+    objects_known: bool = True  # the status of a Unit does not list their states
     drift: tuple[DriftRecord, ...] = ()
     promotion: PromotionRecord | None = None
     sent: GitCommit | None = None

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from gitkruise.errors import Finding, Forbidden, NotFound
+from gitkruise.gitops.inspect.cluster_view import Managed
+from gitkruise.gitops.inspect.explain import left_git
 from gitkruise.gitops.inspect.unit_objects import (
     UnitObjects,
     news_of,
@@ -21,6 +23,7 @@ from gitkruise.model.gitops.config import Reference, Unit, UnitSpec
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import State
+from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
 from tests.worlds import START
 
@@ -61,6 +64,15 @@ def test_a_unit_without_a_status_is_unknown() -> None:
     told = news_of(OBJ, "prod")
     assert (told.state, told.attempted) == (State.UNKNOWN, None)
     assert "no controller has looked at it yet" in told.message
+
+
+def test_no_object_is_said_to_have_left_git_by_a_status_that_lists_none() -> None:
+    key = ObjectKey("apps.kruise.io", "CloneSet", "shop", "web")
+    live = Managed(
+        key=key, obj={}, state=State.DONE, message="", unit="shop/web", commit="2" * 40, path=""
+    )
+    assert left_git(live, reader.news_of(RECORD))
+    assert not left_git(live, news_of(declared(RECORD), "prod"))
 
 
 def test_a_unit_that_does_not_run_is_rejected_with_the_reason() -> None:
