@@ -65,6 +65,8 @@ _MOVED: Final = (
     r"fetch first|non-fast-forward|stale info|cannot lock ref|already exists|"
     r"incorrect old value|failed to update ref|reference already|but expected|is at [0-9a-f]{40}"
 )
+# A ref and a folder of refs cannot have one name: this does not pass as a race does.
+_TAKEN: Final = re.compile(r"'(refs/[^']+)' exists; cannot create")
 
 
 class RefMoved(Exception):
@@ -151,13 +153,13 @@ def refusal(url: str, result: Result) -> Exception | None:
 
 def push_refused(url: str, text: str, result: Result) -> Exception:
     """Return RefMoved when another push was faster, else GK3106. `text` is git's output."""
-    if re.search(_MOVED, text, re.IGNORECASE):
+    taken = _TAKEN.search(text)
+    if taken is None and re.search(_MOVED, text, re.IGNORECASE):
         return RefMoved(shown(text))
     message = f"the push to {url} was refused"
     said = ("git said", shown(" ".join((text or str(result.status)).split())))
-    notes = (
-        said,
-        ("unchanged", NOT_PUSHED),
-        ("next", "check the write credentials and the branch rules of the repository"),
-    )
+    next_step = "check the write credentials and the branch rules of the repository"
+    if taken is not None:
+        next_step = f"rename or delete {shown(taken[1])} there, or push to a branch of another name"
+    notes = (said, ("unchanged", NOT_PUSHED), ("next", next_step))
     return SourceFailed(Finding(code="GK3106", message=message, notes=notes))

@@ -101,6 +101,23 @@ def test_a_refusing_server_is_no_race(origin: Origin, remote: Repository) -> Non
     assert caught.value.findings[0].code == "GK3106"
 
 
+@pytest.mark.parametrize("ref", ["refs/heads/s/sandbox", "refs/heads/a"])
+def test_a_branch_whose_name_is_taken_by_a_folder_is_no_race(
+    origin: Origin, remote: Repository, ref: str
+) -> None:
+    """Ten attempts would end with the advice to let nothing else write the branch."""
+    first = origin.commit({"a": "1"})
+    run_git(origin.bare, "branch", "s", first)
+    run_git(origin.bare, "branch", "a/b", first)
+    remote.fetch("main")
+    for repository in (remote, Repository.open(str(origin.bare))):
+        with pytest.raises(SourceFailed) as caught:
+            repository.push_ref(ref, first, old=None)
+        (finding,) = caught.value.findings
+        taken = "refs/heads/s" if ref.endswith("sandbox") else "refs/heads/a/b"
+        assert f"rename or delete {taken} there" in dict(finding.notes)["next"]
+
+
 def test_credentials_are_sent_and_hidden(origin: Origin, tmp_path: Path) -> None:
     commit = origin.commit({"a": "1"})
     secret = GitCredentials(username="dana", password=PASSWORD)
