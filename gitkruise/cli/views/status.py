@@ -16,7 +16,7 @@ from gitkruise.cli.console.style import Style, clip, shorten
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.views.promotion import progress
 from gitkruise.cli.views.resources import rollout_obj, shard_obj
-from gitkruise.gitops.inspect.cluster_view import WORKLOADS, Managed, as_recorded
+from gitkruise.gitops.inspect.cluster_view import WORKLOADS, Managed, as_recorded, dated
 from gitkruise.gitops.inspect.explain import left_git, past_hold
 from gitkruise.gitops.inspect.shard_holders import WITHOUT_SHARDS, ShardHolders
 from gitkruise.gitops.inspect.unit_objects import UNRECORDED, record_it, unrecorded_in
@@ -95,7 +95,7 @@ def build_view(
         replace(u, state=State.UNKNOWN, message=lost) if (lost := shards.problem_of(u.unit)) else u
         for u in units
     ]
-    units = [_dated(unit, live) for unit in units]
+    units = [dated(unit, live) for unit in units]
     recorded = {key: unit for unit in units for key in unit.objects}
     owners = {unit.unit: unit for unit in units}
     objects = []
@@ -119,24 +119,6 @@ def build_view(
         namespace=namespace, shards=shards, units_unread=units_unread,
         unrecorded=unrecorded_in((m.unit for m in live), units),
     )  # fmt: skip
-
-
-def _dated(unit: UnitNews, live: Sequence[Managed]) -> UnitNews:
-    """Return a unit with the problem that its record is out of date: a live object has a commit
-    that the record, whose commits of objects are short, does not name."""
-    newest = (unit.attempted, unit.applied, unit.causal, unit.sent)
-    known = {commit.id for commit in newest if commit is not None}
-    for m in live:
-        news = unit.objects.get(m.key) if m.unit == unit.unit else None
-        named_there = news is None or not news.commit or m.commit.startswith(news.commit)
-        if not named_there and m.commit and m.commit not in known:
-            text = (
-                f"its record is out of date: {short_name(m.key)} has {m.commit[:7]}, which it does "
-                "not name; if that stays, look for status-branch-not-written in the log of "
-                "gitkruise run"
-            )
-            return replace(unit, problems=(text, *unit.problems))
-    return unit
 
 
 def status_lines(view: StatusView, style: Style, *, wide: bool) -> Iterator[str]:
@@ -202,7 +184,7 @@ def _header(view: StatusView, style: Style) -> Iterator[str]:
     for unit in view.units:
         if view.shards.problem_of(unit.unit):
             continue  # named with its shard, or the lease
-        if unit.problems or unit.waits or _not_in_table(unit, view):
+        if unit.shown_problems or unit.waits or _not_in_table(unit, view):
             yield from _unit(unit, view, style)
     yield from _unrecorded(view, style)
     for unit in view.units:
@@ -218,9 +200,9 @@ def _unit(unit: UnitNews, view: StatusView, style: Style) -> Iterator[str]:
     by = f"  shard {held.shard}, {held.replica}" if held is not None else ""
     yield f"{style.state(unit.state)}  unit {unit.unit}{at}{by}"
     waits = (f"waits for {unit.waits}",) if unit.waits else ()
-    told = (*waits, *unit.problems[:_PROBLEMS]) or (unit.message,)
+    told = (*waits, *unit.shown_problems[:_PROBLEMS]) or (unit.message,)
     yield from (f"  {text}" for text in told)
-    if (more := len(unit.problems) - _PROBLEMS) > 0:
+    if (more := len(unit.shown_problems) - _PROBLEMS) > 0:
         yield f"  and {many(more, 'more finding')}"
 
 
@@ -363,7 +345,7 @@ def unit_obj(u: UnitNews) -> dict[str, Any]:
         "waits": u.waits,
         "attempted": u.attempted.id if u.attempted else "",
         "applied": u.applied.id if u.applied else "",
-        "problems": list(u.problems),
+        "problems": list(u.shown_problems),
         **({"chart": chart_obj(u.chart)} if u.chart else {}),
         **({"bases": [asdict(base) for base in u.bases]} if u.bases else {}),
         **({"promotion": promotion_obj(u.promotion)} if u.promotion else {}),

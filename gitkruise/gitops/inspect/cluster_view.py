@@ -64,7 +64,7 @@ from gitkruise.planner.sync.annotations import (
 )
 from gitkruise.planner.sync.hooks import JOB, over
 from gitkruise.wire.catalog.catalog import Catalog
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, short_name
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.selectors import label_selector
 
@@ -384,6 +384,24 @@ def as_recorded(m: Managed, unit: UnitNews | None) -> Managed:
     if not ahead and news.state not in {State.DRIFTED, State.REJECTED}:
         return m
     return replace(m, state=news.state, message=news.message)
+
+
+def dated(unit: UnitNews, live: Sequence[Managed]) -> UnitNews:
+    """Return a unit with the reason why its record is out of date: a live object has a commit that
+    the record, whose commits of objects are short, does not name."""
+    newest = (unit.attempted, unit.applied, unit.causal, unit.sent)
+    known = {commit.id for commit in newest if commit is not None}
+    for m in live:
+        news = unit.objects.get(m.key) if m.unit == unit.unit else None
+        named_there = news is None or not news.commit or m.commit.startswith(news.commit)
+        if not named_there and m.commit and m.commit not in known:
+            text = (
+                f"its record is out of date: {short_name(m.key)} has {m.commit[:7]}, which it does "
+                "not name; if that stays, look for status-branch-not-written in the log of "
+                "gitkruise run"
+            )
+            return replace(unit, outdated=unit.outdated or text)
+    return unit
 
 
 def _judged(obj: Obj) -> tuple[State, str]:

@@ -155,6 +155,8 @@ def _of_unit(unit: UnitNews | None) -> Iterator[str]:
     """Yield the problems of its unit."""
     if unit is None:
         return
+    if unit.outdated:
+        yield f"unit {unit.unit}: {unit.outdated}"
     if unit.state is State.REJECTED and unit.attempted is not None:
         problem = unit.problems[0] if unit.problems else unit.message
         yield f"commit {unit.attempted.short} was rejected, so what it asks is not live: {problem}"

@@ -36,10 +36,11 @@ class UnitObjects:
     unread: str = ""
 
     def beside(self, recorded: Iterable[UnitNews]) -> tuple[UnitNews, ...]:
-        """Return the records of a repository, and these units where it has none."""
+        """Return the records of a repository, and these units where it has none, or not the newest
+        one."""
         found = {news.unit: news for news in recorded}
-        more = (news for news in self.units if news.unit not in found)
-        return *found.values(), *more
+        found |= {n.unit: n for n in self.units if n.unit not in found or n.outdated}
+        return tuple(found.values())
 
 
 async def read_unit_objects(transport: Transport, cluster: str, namespace: str = "") -> UnitObjects:
@@ -80,6 +81,8 @@ def news_of(obj: Obj, cluster: str) -> UnitNews:
     state = State(phase) if phase in set(State) else State.UNKNOWN
     message = str(ready.get("message", _UNSEEN))
     failed = ready.get("status") == "False" and ready.get("reason") not in CHOSEN
+    published: Mapping[str, Any] = condition_of(obj, "StatusPublished") or {}
+    unwritten = published.get("status") == "False"
     waits = message.removeprefix(_WAITS) if message.startswith(_WAITS) else ""
     return UnitNews(
         unit=f"{obj['metadata']['namespace']}/{obj['metadata']['name']}",
@@ -94,6 +97,7 @@ def news_of(obj: Obj, cluster: str) -> UnitNews:
         problems=(message,) if failed and not waits else (),
         waits=waits,
         objects_known=False,
+        outdated=f"its record is not in git: {published.get('message')}" if unwritten else "",
         path=str(get(obj, "spec", "path", default="")),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from hashlib import sha256
@@ -172,6 +172,17 @@ def leaving_unit(message: str, told: ConditionContext) -> Obj:
     return _finished(kept, [moving._replace(type="Ready", status="False"), moving], told)
 
 
+def events_of(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> Iterator[Event]:
+    """Yield the Events for a status that replaces another: of its readiness, and of its record that
+    cannot be written, or can be again."""
+    if (news := event_of(before, after)) is not None:
+        yield news
+    was, now = (_condition_in(status, "StatusPublished") for status in (before or {}, after))
+    if now and now["status"] != was.get("status", "True"):
+        kind = "Warning" if now["status"] == "False" else "Normal"
+        yield Event(kind, now["reason"], now["message"] or "the record is in git again")
+
+
 def event_of(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> Event | None:
     """Return the Event for a status that replaces another; None where it is no news.
 
@@ -193,7 +204,11 @@ def _news(status: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _ready(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    return next((c for c in status.get("conditions", ()) if c["type"] == "Ready"), {})
+    return _condition_in(status, "Ready")
+
+
+def _condition_in(status: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
+    return next((c for c in status.get("conditions", ()) if c["type"] == type_), {})
 
 
 def _deciding(status: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.resources.conditions import (
     ConditionContext,
     broken_unit,
-    event_of,
+    events_of,
     leaving_unit,
     plain_status,
     revision_of,
@@ -169,8 +169,7 @@ class StatusWriter:
                 uid = obj["metadata"]["uid"]
                 if self._handled.get(uid) == status.get("lastHandledReconcileAt"):
                     self._handled.pop(uid, None)  # from now on the object itself says so
-                event = event_of(obj.get("status"), status)
-                if event is not None:
+                for event in events_of(obj.get("status"), status):
                     self.resources.record(obj, event)
         except (ApiError, Crashed) as error:
             log.warning(log_line("status-not-written", object="/".join(name), error=error))

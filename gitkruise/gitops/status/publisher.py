@@ -243,8 +243,8 @@ class Outbox:
                 rest_s = min(self._clock.monotonic() - began, self._coalesce_s)
                 await self._clock.sleep(rest_s)  # simultaneous news of many units share few commits
             except GitkruiseError as error:
-                self.problem = str(error)
                 why = error.findings[0].with_cause if isinstance(error, DiagnosticError) else error
+                self.problem = str(why)
                 log.warning(log_line("status-branch-not-written", ref=self._branch.ref, error=why))
                 await self._clock.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
                 failures += 1

@@ -64,6 +64,7 @@ class UnitNews:
     next: str = ""
     objects: Mapping[ObjectKey, ObjectNews] = field(default_factory=dict)
     objects_known: bool = True  # the status of a Unit does not list their states
+    outdated: str = ""  # why the newest record is not in git, or not read
     drift: tuple[DriftRecord, ...] = ()
     promotion: PromotionRecord | None = None
     sent: GitCommit | None = None
@@ -77,6 +78,11 @@ class UnitNews:
         """Return whether parts of `attempted` are not sent to the cluster yet."""
         sent, newest = self.sent, self.attempted
         return sent is not None and newest is not None and sent.id != newest.id
+
+    @property
+    def shown_problems(self) -> tuple[str, ...]:
+        """Return the problems, first that the record is out of date."""
+        return (self.outdated, *self.problems) if self.outdated else self.problems
 
     @property
     def correction(self) -> str:

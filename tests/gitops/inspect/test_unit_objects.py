@@ -10,7 +10,7 @@ import pytest
 
 from gitkruise.errors import Finding, Forbidden, NotFound
 from gitkruise.gitops.inspect.cluster_view import Managed
-from gitkruise.gitops.inspect.explain import left_git
+from gitkruise.gitops.inspect.explain import explain, left_git
 from gitkruise.gitops.inspect.unit_objects import (
     UnitObjects,
     news_of,
@@ -36,6 +36,10 @@ RECORD = UnitRecord(
     unit="shop/web", cluster="prod", source="main", state=State.DONE, message="all is live",
     since=START, attempted=GitCommit(id="3" * 40), applied=GitCommit(id="2" * 40),
     causal=GitCommit(id="1" * 40), path="apps/web",
+)  # fmt: skip
+LIVE = Managed(
+    key=ObjectKey("apps.kruise.io", "CloneSet", "shop", "web"), obj={}, state=State.DONE,
+    message="", unit="shop/web", commit="2" * 40, path="",
 )  # fmt: skip
 RECORDS = [replace(RECORD, state=state) for state in State] + [
     replace(RECORD, state=State.WAITING, message="waits for approval (x)", waits="approval (x)"),
@@ -66,13 +70,20 @@ def test_a_unit_without_a_status_is_unknown() -> None:
     assert "no controller has looked at it yet" in told.message
 
 
+def test_a_record_that_is_not_in_git_gives_way_to_the_status_of_the_unit() -> None:
+    context = ConditionContext(OBJ, START)
+    status = unit_status(Unit("shop", "web", SPEC), RECORD, "GK3106: protected branch", context)
+    older = replace(reader.news_of(RECORD), state=State.STUCK, message="as of yesterday")
+    (told,) = UnitObjects((news_of({**OBJ, "status": status}, "prod"),)).beside([older])
+    assert (told.state, told.message) == (State.DONE, "all is live")
+    assert told.shown_problems == ("its record is not in git: GK3106: protected branch",)
+    answer = explain(LIVE, None, told)
+    assert answer.reasons == ("unit shop/web: its record is not in git: GK3106: protected branch",)
+
+
 def test_no_object_is_said_to_have_left_git_by_a_status_that_lists_none() -> None:
-    key = ObjectKey("apps.kruise.io", "CloneSet", "shop", "web")
-    live = Managed(
-        key=key, obj={}, state=State.DONE, message="", unit="shop/web", commit="2" * 40, path=""
-    )
-    assert left_git(live, reader.news_of(RECORD))
-    assert not left_git(live, news_of(declared(RECORD), "prod"))
+    assert left_git(LIVE, reader.news_of(RECORD))
+    assert not left_git(LIVE, news_of(declared(RECORD), "prod"))
 
 
 def test_a_unit_that_does_not_run_is_rejected_with_the_reason() -> None:

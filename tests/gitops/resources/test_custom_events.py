@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from gitkruise.app import controller
-from gitkruise.gitops.resources.conditions import event_of
+from gitkruise.gitops.resources.conditions import event_of, events_of
 from gitkruise.model.planning.plan import Event
 from gitkruise.wire.primitives.names import GroupKind
 from tests.gitops.objects import House, play
@@ -121,6 +121,21 @@ ROWS = [
     (status("True", "Succeeded", f"at {A}", revision=A),
      status("True", "Succeeded", f"at {B}", revision=B), Event("Normal", "Succeeded", f"at {B}")),
 ]  # fmt: skip
+
+
+def test_a_record_that_cannot_be_written_is_news() -> None:
+    def published(status_: str, reason: str, why: str = "") -> dict[str, Any]:
+        told = {"type": "StatusPublished", "status": status_, "reason": reason, "message": why}
+        return {**DONE, "conditions": [*DONE["conditions"], told]}
+
+    fine, refused = published("True", "Published"), published("False", "PushRejected", "protected")
+    assert [*events_of(fine, refused)] == [Event("Warning", "PushRejected", "protected")]
+    assert [*events_of(refused, fine)] == [
+        Event("Normal", "Published", "the record is in git again")
+    ]
+    for before, after in ((DONE, fine), (fine, fine), (refused, refused), (refused, DONE)):
+        assert [*events_of(before, after)] == []
+    assert len([*events_of(None, refused)]) == 2
 
 
 @pytest.mark.parametrize(("before", "after", "event"), ROWS)

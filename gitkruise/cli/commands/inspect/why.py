@@ -105,7 +105,7 @@ async def ask(
     chosen: ChosenCluster, survey: Survey, found: Managed, records: Records
 ) -> tuple[Why, AgentActivity]:
     """Explain an object of a survey, and what node agents do for its pods. Raises ApiError."""
-    from gitkruise.gitops.inspect.cluster_view import pods_and_images  # noqa: PLC0415
+    from gitkruise.gitops.inspect.cluster_view import dated, pods_and_images  # noqa: PLC0415
     from gitkruise.gitops.inspect.disruption_budgets import sharing, unavailable_budgets  # noqa: PLC0415
     from gitkruise.gitops.inspect.explain import explain, newest_step, unit_of  # noqa: PLC0415
     from gitkruise.gitops.node.activity import agent_activity  # noqa: PLC0415
@@ -113,6 +113,7 @@ async def ask(
 
     now, space = chosen.clock.now(), found.key.namespace
     unit, step = unit_of(records.units, found), newest_step(records.steps, found.key)
+    unit = dated(unit, [found]) if unit is not None else None
     plan = survey.plan(found.key, now, Gates())
     others = await sharing(found, lambda other: read_kind(chosen, other, ""), now)
     pods, images = pods_and_images(survey, found)
