@@ -107,32 +107,45 @@ def parse_object(text: str) -> ResourceArg:
     return parse_resource_arg((text,)) if "/" in text else ResourceArg(noun="clonesets", name=text)
 
 
-_KINDS: Final = {
-    "deployment": DEPLOYMENT,
-    "deploy": DEPLOYMENT,
-    "statefulset": STATEFULSET,
-    "sts": STATEFULSET,
-    "daemonset": DAEMONSET,
-    "ds": DAEMONSET,
-    "advancedstatefulset": ADVANCED_STATEFULSET,
-    "asts": ADVANCED_STATEFULSET,
+_OPENKRUISE: Final = "apps.kruise.io"
+_WORKLOADS: Final = {
+    "rollouts": CLONESET,
+    "clonesets": CLONESET,
+    "sidecarsets": SIDECARSET,
+    "deployments": DEPLOYMENT,
+    "statefulsets": STATEFULSET,
+    "advancedstatefulsets": ADVANCED_STATEFULSET,
+    "daemonsets": DAEMONSET,
+}
+# Those that `get` does not list, and that a unit may have.
+_OTHERS: Final = {
     "job": GroupKind("batch", "Job"),
     "cronjob": GroupKind("batch", "CronJob"),
+    "containerrecreaterequest": GroupKind(_OPENKRUISE, "ContainerRecreateRequest"),
+    "imagepulljob": GroupKind(_OPENKRUISE, "ImagePullJob"),
+    "imagelistpulljob": GroupKind(_OPENKRUISE, "ImageListPullJob"),
 }
 
 
 def parse_workload(text: str) -> tuple[GroupKind, str]:
     """Parse `type/name` of a workload, or the name of a CloneSet. Raises UsageProblem."""
-    word, slash, name = text.partition("/")
-    kind = _KINDS.get(word.lower().partition(".")[0])
-    if slash and name and kind is not None:
-        return kind, name
-    wanted = parse_object(text)
-    kinds = {"rollouts": CLONESET, "clonesets": CLONESET, "sidecarsets": SIDECARSET,
-             "deployments": DEPLOYMENT}  # fmt: skip
-    if not wanted.name or wanted.noun not in kinds:
-        raise _bad_argument(f'"{text}": not a workload', ", ".join(["cloneset", *_KINDS]))
-    return kinds[wanted.noun], wanted.name
+    word, slash, name = text.rpartition("/")
+    kind = _workload(word.lower()) if slash else CLONESET
+    if kind is None or not name:
+        known = [noun for noun in _WORKLOADS if noun != "rollouts"] + [*_OTHERS]
+        raise _bad_argument(f'"{text}": not a workload', ", ".join(known))
+    return kind, name
+
+
+def _workload(word: str) -> GroupKind | None:
+    """Return the kind of a type, which may have its group: `deploy.apps`, `jobs.v1.batch`."""
+    known = _WORKLOADS.get(NOUNS.get(word, "")) or _OTHERS.get(word.removesuffix("s"))
+    short, dot, group = word.partition(".")
+    if known is not None or not dot:
+        return known
+    found = _workload(short)
+    same = found is not None and found.group in {group, group.partition(".")[2]}
+    return found if same else None
 
 
 def _noun(word: str) -> str:

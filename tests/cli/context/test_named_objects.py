@@ -7,6 +7,17 @@ from typing import Final
 
 import pytest
 
+from gitkruise.cli.context.resource_args import parse_workload
+from gitkruise.errors import UsageProblem
+from gitkruise.gitops.inspect.cluster_view import WORKLOADS
+from gitkruise.model.workloads.labels import (
+    ADVANCED_STATEFULSET,
+    CLONESET,
+    DAEMONSET,
+    DEPLOYMENT,
+    STATEFULSET,
+)
+from gitkruise.wire.primitives.names import GroupKind, noun
 from tests.cli.calls import Caller
 from tests.cli.shop import Checkout, cloneset, unit_record
 
@@ -53,3 +64,35 @@ def test_more_than_one_object_is_a_usage_error(gk: Caller, extra: tuple[str, ...
     ended = gk("history", *extra)
     assert ended.code == 2
     assert f"one object is expected, not: {' '.join(extra)}" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("web.v2", CLONESET),
+        ("rollout/web", CLONESET),
+        ("statefulsets/web", STATEFULSET),
+        ("statefulset.apps/web", STATEFULSET),
+        ("statefulset.apps.kruise.io/web", ADVANCED_STATEFULSET),
+        ("Deployment.v1.apps/web.v2", DEPLOYMENT),
+        ("ds.apps/web", DAEMONSET),
+        ("jobs.batch/web", GroupKind("batch", "Job")),
+    ],
+)
+def test_the_group_of_a_type_counts(text: str, kind: GroupKind) -> None:
+    assert parse_workload(text) == (kind, text.rpartition("/")[2])
+
+
+@pytest.mark.parametrize("kind", WORKLOADS)
+def test_why_knows_every_kind_that_status_advises_to_ask_for(kind: GroupKind) -> None:
+    assert parse_workload(f"{noun(kind)}/web") == (kind, "web")
+
+
+@pytest.mark.parametrize("text", ["pod/web", "service/web", "deployment.example.com/web", "sts/"])
+def test_what_is_no_workload_is_refused_with_what_is_one(text: str) -> None:
+    with pytest.raises(UsageProblem, match="not a workload") as caught:
+        parse_workload(text)
+    (known,) = (text for name, text in caught.value.findings[0].notes if name == "known")
+    assert "pods" not in known
+    for one in known.split(", "):
+        parse_workload(f"{one}/web")

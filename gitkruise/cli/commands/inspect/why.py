@@ -129,9 +129,9 @@ async def _namesakes(
     chosen: ChosenCluster, kind: GroupKind, name: str, namespace: str, now: datetime
 ) -> list[ObjectKey]:
     """Return the workloads of that name of other kinds: a name alone is that of a CloneSet."""
-    from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS  # noqa: PLC0415  the model
+    from gitkruise.gitops.inspect.cluster_view import WORKLOADS  # noqa: PLC0415  the model
 
-    survey = await read_kinds(chosen, sorted(ROLLING_KINDS), namespace)
+    survey = await read_kinds(chosen, WORKLOADS, namespace)
     return [m.key for m in survey.managed(now, name=name) if m.key.group_kind != kind]
 
 
@@ -175,7 +175,7 @@ def not_found(
     """Return error GK4010 with the names of existing objects, and the `units` whose newest commit,
     which may have the object, is not live. `named`: the user gave the namespace. `others` have the
     name and another kind."""
-    there = ", ".join(m.key.name for m in survey.managed(now)[:8]) or "none"
+    there = ", ".join(m.key.name for m in survey.managed(now)[:8])
     behind = [(unit, text) for unit in units if (text := _behind(unit))]
     search = "gitkruise get rollouts -A lists those of all namespaces"
     next_ = search if named else f"name its namespace with -n; {search}"
@@ -183,7 +183,7 @@ def not_found(
         next_ = "name its kind: " + ", ".join(f"gitkruise why {as_named(key)}" for key in others)
         behind = []
     notes = (
-        ("there are", there),
+        *((("there are", there or "none"),) if there or not others else ()),
         *(("not live", text) for _, text in behind[:_UNITS_SHOWN]),
         ("next", next((u.next for u, _ in behind if u.next), next_)),
     )
