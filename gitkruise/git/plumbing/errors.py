@@ -81,7 +81,7 @@ def remote_failure(
     code, message, next_step = (
         "GK3101",
         "cannot reach the git remote {url}",
-        "gitkruise doctor git",
+        "git ls-remote {url}   on the machine of gitkruise, and correct what it reports",
     )
     for pattern, *kind in _KINDS:
         if not result.stopped and re.search(pattern, result.errors, re.IGNORECASE):
@@ -95,7 +95,7 @@ def remote_failure(
             notes=(
                 ("git said", said + again),
                 ("unchanged", unchanged),
-                ("next", next_step.format(keyscan=keyscan(url))),
+                ("next", next_step.format(url=url, keyscan=keyscan(url))),
             ),
         )
     )

@@ -50,7 +50,7 @@ def git_checks(folder: Path, variables: Mapping[str, str]) -> Iterator[Check]:
 def _branch(publisher: Publisher) -> Iterator[Check]:
     remotes = publisher.remotes()
     if not remotes:
-        yield good("git", "remote", "none: this repository is the one that is followed")
+        yield good("git", "remote", "none: commits stay in this repository")
         return
     name = publisher.current()
     try:

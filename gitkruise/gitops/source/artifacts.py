@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
+from urllib.parse import urlsplit
 
 from gitkruise.errors import DiagnosticError, Finding, SourceFailed, Unavailable
 from gitkruise.git.plumbing.commits import ARTIFACT, CommitAuthor, format_commit, format_message
 from gitkruise.git.plumbing.errors import RefMoved, ref_missing
 from gitkruise.git.push.status_branch import edit_tree
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.config.metric_addresses import host_of
 from gitkruise.gitops.config.registry_checks import address_of
 from gitkruise.gitops.http_get import Access, Fetch, fetch
 from gitkruise.gitops.registry.artifact import Artifact, UnusableArtifact, artifact_of
@@ -171,7 +171,7 @@ def _time_of(artifact: Artifact) -> datetime:
 
 
 def _away(source: GitSource, why: str, since: datetime) -> Finding:
-    host = host_of(address_of(source.spec.url))
+    host = urlsplit(address_of(source.spec.url)).netloc
     return Finding(
         code="GK3109",
         message=f"cannot read the artifact {source.spec.url}: {why}",

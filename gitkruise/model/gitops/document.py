@@ -150,6 +150,8 @@ def _snippet(lines: Sequence[str], spot: Spot) -> tuple[tuple[int, str], ...]:
 
 def _key_of(text: str, spot: Spot) -> str:
     """The marked line up to its value, where it begins with the marked key or its value."""
+    if not text.strip():
+        return text  # behind the end of a file
     key = _KEY.match(text)
     if key is None or spot.column - 1 not in {key.start(1), key.end()}:
         return HIDDEN

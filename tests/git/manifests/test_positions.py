@@ -174,6 +174,12 @@ def test_values_of_a_secret_are_not_shown() -> None:
     assert "canary" not in str([place.snippet for place in told] + list(parsed.findings))
 
 
+def test_the_end_of_a_file_of_unknown_kind_hides_nothing() -> None:
+    (finding,) = parse_file(b"stringData:\n  a: [canary\n", "a.yaml").findings
+    assert finding.places[-1].snippet in {(), ((3, ""),)}
+    assert "canary" not in str(finding)
+
+
 FILES = [
     ("a.yaml", FILE),
     ("a.yaml", "# c\n  a: 1\n  b: {c: [d, e]}\n...\n%YAML 1.1\n---\n# x\n- a\n-  b: 2\n"),

@@ -197,6 +197,9 @@ def test_a_registry_that_is_away_is_named_with_the_time_since_when(
     said = desk.refusal()
     assert "GK3109" in said
     assert "status 503" in said
+    host, *_ = desk.source.spec.url.removeprefix("oci://").partition("/")
+    assert ":" in host, "the port tells which registry of a host it is"
+    assert f"look at {host}, and" in said
     assert "('since', '2026" in said
     shelf.host.replies.clear()
     assert "GK3201" in desk.refusal(), "a tag that is gone deletes nothing"
