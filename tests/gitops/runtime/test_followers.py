@@ -40,5 +40,11 @@ def test_a_unit_that_comes_while_others_are_confirmed_stops_no_source(tmp_path: 
     source = GitSource("shop", "src", GitSourceSpec(url="https://git.example/shop.git"))
     repository = cast("Repository", SimpleNamespace(local=False))
     found = follow({"shop/src": source}, {"shop/src": (repository, nothing)}, units, deps)
-    asyncio.run(found.by_source["shop/src"]._policy.renew())
+    renew = found.by_source["shop/src"]._policy.renew
+    assert renew is not None
+
+    async def body() -> None:
+        await renew()
+
+    asyncio.run(body())
     assert confirmed == ["one", "two"]
