@@ -30,7 +30,6 @@ from gitkruise.wire.primitives.times import format_time
 log: Final = logging.getLogger(__name__)
 TERMS: Final = ServerTerms(
     does="serve the dashboard",
-    flag="--listen",
     code="GK7027",
     log="gitkruise.dashboard.http",
     limits={"keepalive_timeout": 75.0, "lingering_time": 1.0, "max_field_size": 16_384},

@@ -35,7 +35,6 @@ SYNC_WITHIN_S: Final = 2.0
 JSON: Final = "application/json"
 TERMS: Final = ServerTerms(
     does="serve webhooks",
-    flag="--listen",
     code="GK5110",
     log="gitkruise.webhook.http",
     limits={

@@ -28,7 +28,6 @@ from gitkruise.model.gitops.config import Config, Receiver, resolve_reference
 KEYS: Final = ("token", "previousToken")  # of the Secret; the second while keys are changed
 _TERMS: Final = ServerTerms(
     does="listen for web hooks",
-    flag="--hooks",
     code="GK7027",
     log="gitkruise.hooks.http",
     limits={

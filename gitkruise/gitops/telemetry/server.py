@@ -33,7 +33,6 @@ log: Final = logging.getLogger(__name__)
 METRICS: Final = "/metrics"
 _TERMS: Final = ServerTerms(
     does="serve metrics",
-    flag="--metrics",
     code="GK7027",
     log="gitkruise.metrics.http",
     limits={

@@ -23,14 +23,13 @@ _LIMITS: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTerms:
-    """The name of a server in messages: `does` ("serve metrics"), and the flag with its address.
+    """The name of a server in messages: `does` ("serve metrics").
 
     `code` is the code for an address that is not available, `limits` go to aiohttp's web.Server
     next to those of every server of ours, and requests under way get `leaving_s` to end.
     """
 
     does: str
-    flag: str
     code: str
     log: str
     limits: Mapping[str, Any]
@@ -53,7 +52,7 @@ async def serving(
         except OSError as error:
             where = f"{listen.host}:{listen.port}"
             message = f"cannot {terms.does} at {where}: {error.strerror}"
-            notes = (("next", f"choose another address with {terms.flag} HOST:PORT"),)
+            notes = (("next", f"choose another address with {listen.option}"),)
             raise UsageProblem(Finding(code=terms.code, message=message, notes=notes)) from error
         async with server.accepting(listeners, context):
             port: int = listeners[0].getsockname()[1]

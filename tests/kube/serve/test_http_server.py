@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import pytest
 from aiohttp import web
 
-from gitkruise.kube.serve.addresses import Listen
+from gitkruise.errors import UsageProblem
+from gitkruise.kube.serve.addresses import Listen, parse_listen
 from gitkruise.kube.serve.http_server import ServerTerms, serving
 from tests.kube.certificates import self_signed
 
-TERMS: Final = ServerTerms(does="answer", flag="--answer", code="GK0001", log="answers", limits={})
+TERMS: Final = ServerTerms(does="answer", code="GK0001", log="answers", limits={})
 REQUEST: Final = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
@@ -64,3 +67,21 @@ def test_a_handshake_that_ends_after_the_server_left_is_nobodys(tmp_path: Path) 
 
     asyncio.run(main())
     assert answered == []
+
+
+def test_a_taken_port_is_told_with_the_flag_that_chose_it() -> None:
+    """The dashboard of `run` is at another flag than that of `dashboard`."""
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        return web.Response(text=request.path)
+
+    async def body(listen: Listen) -> None:
+        async with serving(answer, TERMS, listen):
+            pass
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(UsageProblem) as caught:
+            asyncio.run(body(parse_listen(address, flag="--dashboard")))
+    notes = dict(caught.value.findings[0].notes)
+    assert notes["next"] == "choose another address with --dashboard HOST:PORT"

@@ -226,6 +226,7 @@ def _webhook(
     return webhook_options(
         environment,
         listen=listen["webhook_listen"],
+        flag="--webhook",
         url=listen["webhook_url"],
         namespace=HOME,
         service=SERVICE,

@@ -156,8 +156,9 @@ def _dashboard(environment: Environment, port: object) -> Dashboard | None:
         )  # fmt: skip
         repository = repository_at_hand(None, "")
         options = PagesOptions(
-            listen=Listen(port=port), repository=repository, choice=ClusterChoice(sandbox=True)
-        )
+            listen=Listen(port=port, option="--dashboard PORT"), repository=repository,
+            choice=ClusterChoice(sandbox=True),
+        )  # fmt: skip
         return serving_pages(chosen, options, environment)
 
     return served

@@ -74,7 +74,7 @@ def webhook_options(environment: Environment, **words: Any) -> WebhookOptions:
         raise UsageProblem(Finding(code="GK5114", message=message, notes=notes))
     return WebhookOptions(
         address=Address(namespace=words["namespace"], service=service, url=url),
-        listen=parse_listen(words["listen"], flag="--listen"),
+        listen=parse_listen(words["listen"], flag=words.get("flag", "--listen")),
         gates=parse_gates(words["feature_gates"]),
         folder=environment.state_dir / "webhook" if url else None,
     )
