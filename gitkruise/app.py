@@ -475,12 +475,8 @@ _NOTHING_TO_FOLLOW: Final = Finding(
 
 async def _mend(fleet: Supervisor, config: Config, clock: Clock) -> None:
     """Try again, for ever, to start what crashed when it was started, or whose remote was away."""
-    told: Mapping[tuple[str, str], Finding] = {}
     while True:
-        away = {n: f for n, f in fleet.errors.items() if f.concern is Concern.REMOTE}
-        for (kind, name), finding in away.items() - told.items():
-            log.warning(log_line("not-started", kind=kind, name=name, error=finding))
-        told = away
+        fleet.errors.log_away()
         await clock.sleep(MEND_S)
-        if away or any(f.concern is Concern.PROGRAM for f in fleet.errors.values()):
+        if any(f.concern in {Concern.REMOTE, Concern.PROGRAM} for f in fleet.errors.values()):
             await fleet.reconcile(config)

@@ -161,6 +161,8 @@ def broken_unit(problem: Finding, told: ConditionContext) -> Obj:
 
 def broken_state(problem: Finding) -> State:
     """Return the state of a unit that does not run."""
+    if problem.concern is Concern.REMOTE:
+        return State.UNKNOWN  # its commit is as good as it was
     return State.STUCK if problem.concern is Concern.PROGRAM else State.REJECTED
 
 

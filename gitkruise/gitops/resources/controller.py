@@ -103,6 +103,7 @@ class ResourceController:
             finding.concern is Concern.PROGRAM for finding in declared.broken.values()
         )
         await fleet.reconcile(declared.config, suspended=suspended)
+        fleet.errors.log_away(apart={name_of(obj) for obj in objects})
         self._keeper.changed(declared, fleet)
         for obj, unit in declared.leaving:
             if not self._shard.owns(name_of(obj)[1]):

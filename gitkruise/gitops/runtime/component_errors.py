@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from gitkruise.errors import (
@@ -15,7 +16,9 @@ from gitkruise.errors import (
     Forbidden,
     NotFound,
 )
+from gitkruise.wire.primitives.log_line import log_line
 
+log = logging.getLogger(__name__)
 Name = tuple[str, str]  # (kind, namespace/name)
 
 
@@ -26,6 +29,7 @@ class ComponentErrors(Mapping[Name, Finding]):
         """`patient`: the process tries again what a remote keeps from being made."""
         self._patient = patient
         self._found: dict[Name, Finding] = {}
+        self._away: dict[Name, str] = {}  # as it was logged
 
     def __getitem__(self, name: Name) -> Finding:
         return self._found[name]
@@ -60,6 +64,16 @@ class ComponentErrors(Mapping[Name, Finding]):
         if raised and not (awaited or isinstance(error, Crashed)):
             raise error
         self._found[name] = found
+
+    def log_away(self, *, apart: Collection[Name] = ()) -> None:
+        """Log each component whose remote does not answer, once until it does; those `apart` are
+        reported elsewhere."""
+        found = {name: f for name, f in self._found.items() if f.concern is Concern.REMOTE}
+        told, self._away = self._away, {name: f.message for name, f in found.items()}
+        for name, finding in found.items():
+            if name not in apart and told.get(name) != finding.message:
+                kind, place = name
+                log.warning(log_line("not-started", kind=kind, name=place, error=finding))
 
 
 def _finding(error: ApiError) -> Finding:

@@ -147,6 +147,14 @@ def test_what_was_known_before_stays_while_nothing_is_known() -> None:
     assert unit_status(unit, record, None, later) == first  # nothing new, nothing to write
 
 
+@pytest.mark.parametrize(
+    ("code", "phase"), [("GK3101", "Unknown"), ("GK7007", "Rejected"), ("GK9000", "Stuck")]
+)
+def test_a_remote_that_is_away_rejects_no_commit(code: str, phase: str) -> None:
+    """As for a unit of a file: its Sink cannot be opened, and nothing was read."""
+    assert broken_unit(Finding(code=code, message="no answer"), TOLD)["phase"] == phase
+
+
 SOURCES: list[tuple[str, str, tuple[str, str]]] = [
     ("GK3101", "", ("False", "GitOperationFailed")),
     ("GK3102", "", ("False", "AuthenticationFailed")),
