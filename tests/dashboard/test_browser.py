@@ -159,6 +159,13 @@ def test_a_cluster_that_is_away_is_told_and_what_is_known_stays(
     expect(page.locator("[data-row]")).to_have_count(1)
 
 
+def test_kinds_that_the_dashboard_may_not_list_are_named(page: Page, dashboard: Dashboard) -> None:
+    dashboard.write(fleet=fleet(row("cart"), unread=["deployments.apps", "jobs.batch"]))
+    enter(page, dashboard)
+    expect(page.get_by_text("Not shown: deployments.apps, jobs.batch")).to_be_visible()
+    expect(page.locator("[data-row]")).to_have_count(1)
+
+
 def test_a_lost_connection_comes_back_without_loading_the_page(browser: Browser) -> None:
     context = browser.new_context()
     page = context.new_page()

@@ -18,7 +18,7 @@ export class EventsPage extends FilteredPage {
     const found = [...this.rows.values()].filter((e) => `${e.namespace} ${e.object} ${e.reason} ${e.message}`.toLowerCase().includes(text));
     const shown = this.list.show(found);
     const more = found.length > shown ? `, the newest ${shown} are shown` : "";
-    say(this.summary, found.length ? `${plural(found.length, "event")}${more}` : "No events");
+    say(this.summary, found.length ? `${plural(found.length, "event")}${more}` : "No events that the dashboard may list");
   }
 }
 

@@ -173,7 +173,7 @@ export class WorkloadPage {
 
   absent() {
     fill(this.state, ["not there"]);
-    say(this.facts, "The cluster has no such object, or gitkruise does not manage it.");
+    say(this.facts, "The cluster has no such object, gitkruise does not manage it, or the dashboard may not list it.");
     this.grid.take(new Map(), { reset: true });
     this.why.hidden = true;
   }
