@@ -130,20 +130,21 @@ _OTHERS: Final = {
 def parse_workload(text: str) -> tuple[GroupKind, str]:
     """Parse `type/name` of a workload, or the name of a CloneSet. Raises UsageProblem."""
     word, slash, name = text.rpartition("/")
-    kind = _workload(word.lower()) if slash else CLONESET
+    kind = workload_kind(word.lower()) if slash else CLONESET
     if kind is None or not name:
         known = [noun for noun in _WORKLOADS if noun != "rollouts"] + [*_OTHERS]
         raise _bad_argument(f'"{text}": not a workload', ", ".join(known))
     return kind, name
 
 
-def _workload(word: str) -> GroupKind | None:
-    """Return the kind of a type, which may have its group: `deploy.apps`, `jobs.v1.batch`."""
+def workload_kind(word: str) -> GroupKind | None:
+    """Return the kind of a type, which may have its group: `deploy.apps`, `jobs.v1.batch`; None
+    for one of no workload."""
     known = _WORKLOADS.get(NOUNS.get(word, "")) or _OTHERS.get(word.removesuffix("s"))
     short, dot, group = word.partition(".")
     if known is not None or not dot:
         return known
-    found = _workload(short)
+    found = workload_kind(short)
     same = found is not None and found.group in {group, group.partition(".")[2]}
     return found if same else None
 

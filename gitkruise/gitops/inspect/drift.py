@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -52,13 +52,15 @@ THERE, GONE = "is there", "is gone"
 class DriftComparison:
     """Fields that differ by unit, object and field; the objects compared; why units were not.
 
-    `recorded` is when the newest record was written that they were read from; None: they are live.
+    `others` are objects that were not asked for. `recorded` is when the newest record was written
+    that they were read from; None: they are live.
     """
 
     differing: Sequence[DriftRecord]
     compared: frozenset[ObjectKey]
     unread: tuple[DiagnosticError, ...] = ()
     recorded: datetime | None = None
+    others: frozenset[ObjectKey] = frozenset()
 
 
 async def compare(
@@ -70,8 +72,9 @@ async def compare(
     transport: Transport,
     charts: Charts,
     cluster: str,
+    asked: Callable[[ObjectKey], bool] = lambda _: True,
 ) -> DriftComparison:
-    """Compare every unit that can be read with its live objects.
+    """Compare every unit that can be read with its live objects, as far as they are `asked` for.
 
     A missing object is one row. Objects that may not be read are not compared.
 
@@ -88,9 +91,10 @@ async def compare(
         if ChartCache.shared is not None:
             live = {u.unit: u.chart for u in units if u.chart}
             charts = LiveCharts(charts, ChartCache.shared, live)
-        access = ClusterAccess(transport, kinds, charts, hidden)
+        access = ClusterAccess(transport, kinds, charts, hidden, asked)
         found: list[DriftRecord] = []
         compared: set[ObjectKey] = set()
+        others: set[ObjectKey] = set()
         unread: list[DiagnosticError] = []
         if config is None and repository.find(head, CONFIG_FILE) is None:
             here = addresses(repository.git_dir)
@@ -104,7 +108,7 @@ async def compare(
                 continue
             commit = head if revision else applied.get(unit.id, head)
             try:
-                records, wanted, refused = await _of_unit(
+                records, wanted, refused, apart = await _of_unit(
                     repository, unit, commit, access, fixed=bool(revision)
                 )
             except DiagnosticError as error:
@@ -112,8 +116,9 @@ async def compare(
                 continue
             found += records
             compared.update(d.key for d in wanted)
+            others |= apart
             unread += refused
-        return DriftComparison(found, frozenset(compared), tuple(unread))
+        return DriftComparison(found, frozenset(compared), tuple(unread), others=frozenset(others))
 
 
 async def _served(transport: Transport, catalog: Catalog) -> tuple[Catalog, str]:
@@ -127,30 +132,34 @@ async def _served(transport: Transport, catalog: Catalog) -> tuple[Catalog, str]
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """Ways to a cluster, to its kinds and to charts. `hidden` is why its definitions of kinds are
-    not known."""
+    """Ways to a cluster, to its kinds and to charts, for the objects that are `asked` for.
+    `hidden` is why its definitions of kinds are not known."""
 
     transport: Transport
     catalog: Catalog
     charts: Charts
     hidden: str = ""
+    asked: Callable[[ObjectKey], bool] = lambda _: True
 
 
 async def _of_unit(
     repository: Repository, unit: Unit, commit: str, access: ClusterAccess, *, fixed: bool
-) -> tuple[list[DriftRecord], tuple[Desired, ...], list[ClusterFailed]]:
+) -> tuple[list[DriftRecord], tuple[Desired, ...], list[ClusterFailed], set[ObjectKey]]:
     """One unit's, at a commit: the one that was asked for, or a newer one that objects carry.
 
-    Returns (what differs, the objects that were compared, why others were not).
+    Returns (what differs, the objects that were compared, why others were not, those that were
+    not asked for).
     """
     transport, catalog = access.transport, access.catalog
-    wanted = await _desired(repository, unit, commit, access)
+    whole = await _desired(repository, unit, commit, access)
+    wanted = _asked(whole, access)
     live = await _live(wanted, access)
     if not fixed:
         marks = {annotation(obj, COMMIT) for obj in live.objects.values()} - {""}
         newest = await asyncio.to_thread(newest_of, repository, sorted(marks), commit)
         if newest != commit:
-            wanted = await _desired(repository, unit, newest, access)
+            whole = await _desired(repository, unit, newest, access)
+            wanted = _asked(whole, access)
             live = await _live(wanted, access)
     apart = of_unknown_kinds(wanted, catalog, access.hidden)
     read = tuple(d for d in wanted if d.key not in live.unread and d.key not in apart)
@@ -158,7 +167,12 @@ async def _of_unit(
     records = differences(unit, read, live.objects, sized.keys, catalog)
     unsure = sized.findings if any(r.field == _SIZE for r in records) else ()
     refused = [replace(f, severity=Severity.ERROR) for f in (*live.findings, *unsure)]
-    return records, read, [*map(ClusterFailed, refused), *map(ClusterFailed, apart.values())]
+    failed = [*map(ClusterFailed, refused), *map(ClusterFailed, apart.values())]
+    return records, read, failed, {d.key for d in whole} - {d.key for d in wanted}
+
+
+def _asked(wanted: Sequence[Desired], access: ClusterAccess) -> tuple[Desired, ...]:
+    return tuple(d for d in wanted if access.asked(d.key))
 
 
 async def _live(wanted: Sequence[Desired], access: ClusterAccess) -> LiveObjects:

@@ -160,7 +160,7 @@ def recorded(checkout: Checkout) -> Checkout:
 
 
 FILTERS = [
-    ([], 2), (["deployment/web"], 1), (["web"], 1), (["-n", "shop"], 2),
+    ([], 2), (["deployment/web"], 1), (["deploy/web"], 1), (["web"], 1), (["-n", "shop"], 2),
 ]  # fmt: skip
 
 

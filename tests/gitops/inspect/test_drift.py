@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 Refusal = Callable[[ApiRequest], ApiError | None]
 
 
-async def compared(stage: Stage, refuse: Refusal) -> DriftComparison:
+async def compared(stage: Stage, refuse: Refusal, *names: str) -> DriftComparison:
     """Compare the only unit of the stage through a line that refuses some requests."""
     stage.wire.refuse = refuse
     source = GitSource("shop", "src", GitSourceSpec(url=str(stage.origin.bare), ref=stage.ref))
@@ -28,6 +28,7 @@ async def compared(stage: Stage, refuse: Refusal) -> DriftComparison:
     return await compare(
         str(stage.origin.bare), "main", config, load_catalog(),
         transport=stage.wire, charts=stage.around.charts, cluster="test",
+        asked=lambda key: not names or key.name in names,
     )  # fmt: skip
 
 
@@ -49,6 +50,23 @@ def test_objects_that_may_not_be_read_hide_no_drift_of_others(staged: MakeStage)
         (error,) = seen.unread
         assert error.findings[0].message == "not allowed: no configmaps"
         assert error.findings[0].notes == (("unchanged", "ConfigMap objects were not compared"),)
+
+    stage.play(script)
+
+
+def test_an_object_is_compared_without_the_rights_to_others(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), config_map("settings", a="1"))
+            await stage.rest()
+        seen = await compared(stage, without("configmaps"), "web")
+        assert (seen.differing, seen.unread) == ([], ())
+        assert {key.name for key in seen.compared} == {"web"}
+        assert {key.name for key in seen.others} == {"settings"}
+        seen = await compared(stage, without("configmaps"), "settings")
+        assert (len(seen.unread), seen.compared) == (1, frozenset())
 
     stage.play(script)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +18,7 @@ from gitkruise.cli.console.output import list_of, say, say_json, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
-from gitkruise.cli.context.resource_args import object_argument
+from gitkruise.cli.context.resource_args import object_argument, workload_kind
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.printable import many
 from gitkruise.wire.primitives.names import noun
@@ -90,7 +91,8 @@ def drift(
         )
     fetch_records(path, cluster.name)
     if cluster.given:
-        work = _compared(cluster, path, flags["config_path"], flags["revision"])
+        asked = partial(_wanted, name=object_name, namespace=namespace)
+        work = _compared(cluster, path, flags["config_path"], flags["revision"], asked)
         seen, now = asyncio.run(work)
     else:
         seen, now = _recorded(cluster.name, path)
@@ -98,7 +100,9 @@ def drift(
     if (object_name or namespace) and not any(
         _wanted(key, object_name, namespace) for key in known
     ):
-        raise seen.unread[0] if seen.unread else _unknown(object_name, namespace, known)
+        raise (
+            seen.unread[0] if seen.unread else _unknown(object_name, namespace, known | seen.others)
+        )
     rows = [d for d in seen.differing if _wanted(d.key, object_name, namespace)]
     if flags["output"] == "json":
         _print_json(rows, seen.unread)
@@ -149,7 +153,11 @@ def _recorded(cluster: str, path: str) -> tuple[DriftComparison, datetime]:
 
 
 async def _compared(
-    choice: ClusterChoice, path: str, config_path: Path | None, revision: str
+    choice: ClusterChoice,
+    path: str,
+    config_path: Path | None,
+    revision: str,
+    asked: Callable[[ObjectKey], bool],
 ) -> tuple[DriftComparison, datetime]:
     from gitkruise.cli.context.charts import chart_fetcher  # noqa: PLC0415
     from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415
@@ -160,7 +168,7 @@ async def _compared(
     async with connected(choice, read_environment()) as chosen:
         seen = await compare(
             path, revision, given, load_catalog(), transport=chosen.transport,
-            charts=chart_fetcher(chosen.clock), cluster=chosen.name,
+            charts=chart_fetcher(chosen.clock), cluster=chosen.name, asked=asked,
         )  # fmt: skip
         return seen, chosen.clock.now()
 
@@ -168,9 +176,11 @@ async def _compared(
 def _wanted(key: ObjectKey, name: str, namespace: str) -> bool:
     if namespace not in {"", key.namespace}:
         return False
-    kind, slash, short = name.rpartition("/")
-    fits = not slash or kind.lower() in {noun(key.group_kind), f"{noun(key.group_kind)}s"}
-    return not name or (key.name == short and fits)
+    word, slash, short = name.rpartition("/")
+    kind = workload_kind(word.lower())
+    named = {noun(key.group_kind), f"{noun(key.group_kind)}s"}
+    fits = key.group_kind == kind if kind is not None else word.lower() in named
+    return not name or (key.name == short and (not slash or fits))
 
 
 def _lines(
