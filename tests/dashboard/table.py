@@ -18,6 +18,7 @@ class Table:
         self.failure: Exception | None = None
         self.answers: dict[str, Any] = {}  # to questions, by path
         self.known = True  # whether objects have an explanation
+        self.explained: dict[str, Any] = {}  # more of each explanation
 
     def rows(self, topic: str) -> dict[str, Any]:
         self.reads += 1
@@ -27,7 +28,8 @@ class Table:
         if self.failure is not None:
             raise self.failure
         reasons = [f"{noun} {namespace} {name}"]
-        return {"reasons": reasons, "next": [f"gitkruise promote {name}"]} if self.known else None
+        found = {"reasons": reasons, "next": [f"gitkruise promote {name}"], **self.explained}
+        return found if self.known else None
 
     async def find_out(self, about: str, viewer: Viewer) -> Any:
         if self.failure is not None:

@@ -9,7 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from tests.dashboard.browser import Dashboard, enter, served
-from tests.dashboard.scenes import event, fleet, pod, pods, row
+from tests.dashboard.scenes import COMMIT, event, fleet, pod, pods, row
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 CART = "/cloneset/shop/cart"
@@ -270,3 +270,16 @@ def test_pages_fit_every_width(page: Page, dashboard: Dashboard, path: str, widt
         page.wait_for_function(
             "() => document.documentElement.scrollWidth <= document.documentElement.clientWidth"
         )
+
+
+def test_an_explanation_of_long_words_fits_a_narrow_page(page: Page, dashboard: Dashboard) -> None:
+    """A subject of a commit, or the image that cannot be pulled."""
+    long = "L" * 300
+    dashboard.table.explained = {"commit": COMMIT, "subject": long, "reasons": [long]}
+    dashboard.write(fleet=fleet(row("cart", "Stuck")), pods=pods())
+    page.set_viewport_size({"width": 360, "height": 800})
+    enter(page, dashboard, CART)
+    expect(page.get_by_text(f'"{long}"')).to_be_visible()
+    page.wait_for_function(
+        "() => document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    )
