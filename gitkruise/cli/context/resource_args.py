@@ -72,10 +72,14 @@ def in_one_word(ctx: click.Context, words: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceArg:
-    """A plural noun, and the name of one object or "" for all."""
+    """A plural noun, and the name of one object or "" for all.
+
+    `owner` is the noun of the rollout behind pods, revisions or events, "" for one of any kind.
+    """
 
     noun: str
     name: str = ""
+    owner: str = ""
 
     @property
     def rollouts(self) -> bool:
@@ -88,16 +92,17 @@ def parse_resource_arg(words: tuple[str, ...]) -> ResourceArg:
         raise _bad_argument(f"no type given; known: {', '.join(_WORDS)}")
     head, slash, name = words[0].partition("/")
     noun = _noun(head)
-    rest = words[1:]
+    rest, of = words[1:], ""
     if len(rest) > (0 if slash else 1):
         raise _bad_argument(f"too many names: {' '.join(words)}")
     if rest:
         owner, slash, name = rest[0].rpartition("/")
-        if slash and _noun(owner) not in {*_ROLLOUTS, noun}:
+        of = _noun(owner) if slash else ""
+        if slash and of not in {*_ROLLOUTS, noun}:
             raise _bad_argument(f'"{owner}" has no {noun}')
     if slash and not name:
         raise _bad_argument(f'"{words[-1]}": no name after the slash')
-    return ResourceArg(noun=noun, name=name)
+    return ResourceArg(noun=noun, name=name, owner=of if of != noun else "")
 
 
 def parse_object(text: str) -> ResourceArg:

@@ -184,9 +184,10 @@ def _goes_on(news: UnitNews, mine: Sequence[Managed]) -> bool:
 
 
 def events(found: Sequence[Obj], about: frozenset[str]) -> list[Item]:
-    """Return the events of the named objects, or of all, oldest first."""
+    """Return the events of the objects in `about` (`pod/x`, or a name alone), or of all, oldest
+    first."""
     items = [_event(obj) for obj in found]
-    wanted = [i for i in items if not about or i["object"].partition("/")[2] in about]
+    wanted = [i for i in items if not about or about & {i["object"], i["object"].partition("/")[2]}]
     return sorted(wanted, key=lambda i: (i["last"], i["name"]))
 
 

@@ -17,6 +17,7 @@ from gitkruise.gitops.inspect.cluster_view import Managed
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.workloads.pod import pod_facts
 from tests.cli.calls import Caller, Terminal, environment
+from tests.cli.deployments import web as deployment
 from tests.cli.live import applied, apply
 from tests.cli.shop import CHECKOUT, cloneset, rollout
 
@@ -63,6 +64,25 @@ def test_everything_behind_a_rollout(gk: Caller, cluster: Path) -> None:
     assert "pods  ●●●\n" in block
     assert json.loads(units[0])["workloads"] == 1
     assert "NAMESPACE" not in table
+
+
+@pytest.mark.slow
+def test_the_kind_of_the_owner_counts_where_two_have_one_name(gk: Caller, cluster: Path) -> None:
+    env = {"KUBECONFIG": str(cluster)}
+    other = deployment(name="both", replicas=1).replace("app: both", "app: other")
+    with applied(cluster, cloneset(name="both", replicas=1)), applied(cluster, other):
+        assert gk(*wait("both"), **env).code == 0
+        found = {
+            (noun, owner): gk("get", noun, f"{owner}/both", "-n", "shop", "-o", "json", **env)
+            for noun in ("pods", "revisions", "events")
+            for owner in ("cs", "deployment", "rollout")
+        }
+    counts = {key: len(ended.obj["items"]) for key, ended in found.items()}
+    for noun in ("pods", "revisions"):
+        assert [counts[noun, owner] for owner in ("cs", "deployment", "rollout")] == [1, 1, 2]
+    about = {i["object"].partition("/")[0] for i in found["events", "deployment"].obj["items"]}
+    assert about == {"deployment", "pod"}
+    assert counts["events", "cs"] + counts["events", "deployment"] == counts["events", "rollout"]
 
 
 def test_a_name_nobody_has_is_told_from_those_there_are(gk: Caller, cluster: Path) -> None:

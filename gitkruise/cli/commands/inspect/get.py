@@ -44,6 +44,15 @@ if TYPE_CHECKING:
 
 _RECORDS_S: Final = 2.0  # between two looks at the records of units
 OUTPUTS = ("text", "wide", "name", "json", "jsonl", "yaml")
+_ROLLING: Final = (CLONESET, ADVANCED_STATEFULSET, DEPLOYMENT, STATEFULSET, DAEMONSET)
+_KINDS: Final = {
+    "clonesets": (CLONESET,),
+    "deployments": (DEPLOYMENT,),
+    "statefulsets": (STATEFULSET,),
+    "advancedstatefulsets": (ADVANCED_STATEFULSET,),
+    "daemonsets": (DAEMONSET,),
+    "sidecarsets": (SIDECARSET,),
+}
 _WHOLE = frozenset({"json", "yaml"})  # one document with all items
 
 
@@ -169,15 +178,9 @@ def _survey(
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
     wanted = options.wanted
-    owners = (CLONESET, ADVANCED_STATEFULSET, DEPLOYMENT, STATEFULSET, DAEMONSET)
+    owners = _KINDS.get(wanted.owner, _ROLLING)
     kinds = {
-        "rollouts": owners,
-        "clonesets": (CLONESET,),
-        "deployments": (DEPLOYMENT,),
-        "statefulsets": (STATEFULSET,),
-        "advancedstatefulsets": (ADVANCED_STATEFULSET,),
-        "daemonsets": (DAEMONSET,),
-        "sidecarsets": (SIDECARSET,),
+        **_KINDS,
         "events": (EVENT, *owners) if wanted.name else (EVENT,),
         "units": WORKLOADS,
     }.get(wanted.noun, owners)
@@ -277,8 +280,9 @@ class _ItemReader:
         from gitkruise.cli.views import resources  # noqa: PLC0415  imports the model
 
         name = self.options.wanted.name
-        about = frozenset({name, *(pod.name for m in found for pod in m.pods)} - {""})
-        return resources.events(self.survey.events(), about if name else frozenset())
+        about = {f"{m.key.kind.lower()}/{m.key.name}" for m in found}
+        about |= {f"pod/{pod.name}" for m in found for pod in m.pods}
+        return resources.events(self.survey.events(), frozenset((about or {name}) if name else ()))
 
     @property
     def drawing(self) -> Drawing:
