@@ -138,6 +138,7 @@ class Survey:
         self.namespace = namespace
         self.changed = asyncio.Event()
         self._refused: dict[Feed, Forbidden] = {}  # by `look`
+        self._unserved: set[Feed] = set()  # as it found out
         self._transport = transport
         self._store = OverlaidCache()
         self._marked = marked
@@ -179,6 +180,8 @@ class Survey:
                 # An API server checks the rights before it looks for the kind.
                 if await is_served(self._transport, feed.ref):
                     await self._go_on_without(feed, error)
+                else:
+                    self._unserved.add(feed)
                 return
             state, events = step(state, ListPage(reply.body), feed)
             for event in events:
@@ -242,7 +245,8 @@ class Survey:
         """Return the feeds that the account may not list; a watch knows that better than a look."""
         followed = {feed: one.error for feed, one in self._followed.informers()}
         watched = {f: error for f, error in followed.items() if isinstance(error, Forbidden)}
-        return {f: e for f, e in self._refused.items() if f not in followed} | watched
+        known = {f: e for f, e in self._refused.items() if f not in followed} | watched
+        return {feed: error for feed, error in known.items() if feed not in self._unserved}
 
     def _note(self, _: StoreChange) -> None:
         self.changed.set()

@@ -126,8 +126,17 @@ def test_a_look_goes_on_without_what_the_server_does_not_serve(kind: GroupKind) 
     transport = refusing(kind, FORBIDDEN)
     transport.served = []
     survey = Survey(transport, load_catalog(), BOTH)
-    asyncio.run(survey.look())
-    assert survey.unread == set()
+
+    async def body() -> None:
+        await survey.look()
+        async with asyncio.TaskGroup() as tasks:
+            following = tasks.create_task(survey.follow(SystemClock()))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert survey.unread == set(), "a watch finds out no more than the look"
+            following.cancel()
+
+    asyncio.run(body())
 
 
 def test_a_kind_that_is_asked_for_alone_is_never_taken_for_empty() -> None:
