@@ -51,6 +51,7 @@ class ClusterSource:
     stale: list[str] = field(default_factory=list)
     problem: str = ""
     problem_since: datetime | None = None
+    unread: set[str] = field(default_factory=set)  # kinds that the account may not list
     _proposed: Rows = field(default_factory=dict)  # as last noticed
 
     @property
@@ -78,11 +79,11 @@ class ClusterSource:
         return await self.answers(about, viewer)
 
     def look(self) -> None:
-        """Notice whether the cluster can be followed, and what is proposed; a difference is a
-        change."""
-        proposed = self.proposed()
-        if proposed != self._proposed:
-            self._proposed = proposed
+        """Notice whether the cluster can be followed, which kinds of it, and what is proposed; a
+        difference is a change."""
+        before, self._proposed = self._proposed, self.proposed()
+        unread, self.unread = self.unread, self.survey.left_out
+        if (before, unread) != (self._proposed, self.unread):
             self.changed.set()
         found = self.survey.problem
         if bool(found) != bool(self.problem):
@@ -114,7 +115,7 @@ class ClusterSource:
             "cluster": self.cluster,
             "repository": self.repository,
             "stale": self.stale,
-            "unread": sorted(self.survey.left_out),
+            "unread": sorted(self.unread),
             "problem": self.problem,
             "problemSince": format_time(self.problem_since) if self.problem_since else "",
         }

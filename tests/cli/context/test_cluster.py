@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from gitkruise.cli.context.cluster import look
+from gitkruise.cli.views.dashboard import ClusterSource
 from gitkruise.errors import ApiError, Forbidden, NotFound
 from gitkruise.gitops.inspect.cluster_view import Survey
 from gitkruise.kube.auth.connection import Connection
 from gitkruise.kube.client.connection_errors import cluster_failed
+from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET
 from tests.gitops.inspect.test_survey import refusing
+from tests.worlds import START
 
 
 @pytest.mark.parametrize(
@@ -41,6 +45,22 @@ def test_a_command_goes_on_without_all_of_what_it_can_do_without() -> None:
     survey = Survey(transport, load_catalog(), (ADVANCED_STATEFULSET,))
     asyncio.run(look(survey, dispensable=True))
     assert survey.left_out == {"statefulsets.apps.kruise.io"}
+
+
+def test_a_dashboard_notices_which_kinds_its_account_may_not_list() -> None:
+    """A right that is taken away changes no object, and the note has to come all the same."""
+    transport = refusing(ADVANCED_STATEFULSET, Forbidden("not yours"))
+    survey = Survey(transport, load_catalog(), (CLONESET, ADVANCED_STATEFULSET))
+    unread: Any = None
+    source = ClusterSource(survey, ManualClock(START), "prod", "", unread, unread)
+    assert source.head()["unread"] == []
+    asyncio.run(survey.look())
+    source.look()
+    assert source.changed.is_set()
+    assert source.head()["unread"] == ["statefulsets.apps.kruise.io"]
+    source.changed.clear()
+    source.look()
+    assert not source.changed.is_set()
 
 
 @pytest.mark.parametrize("fix", ["", "name a namespace with -n"])
