@@ -159,6 +159,22 @@ def test_a_cluster_that_is_away_is_told_and_what_is_known_stays(
     expect(page.locator("[data-row]")).to_have_count(1)
 
 
+def test_a_unit_is_named_where_no_row_says_what_is_wrong(page: Page, dashboard: Dashboard) -> None:
+    """Of a hundred units with a bad image each, the table says it all."""
+    said = {"waits": "", "message": "m", "problems": []}
+    units: list[dict[str, Any]] = [
+        {"unit": "shop/shop", "state": "Stuck", **said},
+        {"unit": "shop/config", "state": "Stuck", **said},
+        {"unit": "shop/old", "state": "Done", **said, "problems": ["its record is out of date"]},
+        {"unit": "shop/bad", "state": "Rejected", **said, "problems": ["GK1204 no number"]},
+    ]
+    dashboard.write(fleet=fleet(row("cart", "Stuck", "no image"), units=units))
+    enter(page, dashboard)
+    expect(page.locator(".note strong")).to_have_text(
+        ["Unit shop/config is Stuck", "Unit shop/old is Done", "Unit shop/bad is Rejected"]
+    )
+
+
 def test_kinds_that_the_dashboard_may_not_list_are_named(page: Page, dashboard: Dashboard) -> None:
     dashboard.write(fleet=fleet(row("cart"), unread=["deployments.apps", "jobs.batch"]))
     enter(page, dashboard)

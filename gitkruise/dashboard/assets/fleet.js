@@ -39,13 +39,15 @@ export class FleetPage extends FilteredPage {
     if (!head) return;
     const all = [...this.rows].filter(([key]) => key !== "");
     this.remember();
-    this.showNotes(head);
+    this.showNotes(head, all);
     this.showChips(all);
     const text = this.filter.value.toLowerCase();
     const found = all.filter(([, row]) => this.wanted(row, text));
     keep(this.body, this.ordered(found), makeRow, showRow);
     const empty = head.limited
       ? "You may list no object that gitkruise manages in this cluster"
+      : head.unread.length > 0
+      ? "gitkruise manages no workload of the kinds that the dashboard may list"
       : "gitkruise manages no workload in this cluster yet: gitkruise sync, or gitkruise run";
     const said = `${plural(found.length, "object")}${found.length < all.length ? ` of ${all.length}` : ""}`;
     say(this.summary, all.length ? said : empty);
@@ -95,17 +97,20 @@ export class FleetPage extends FilteredPage {
     if (search !== location.search) history.replaceState(null, "", location.pathname + search);
   }
 
-  showNotes(head) {
+  /** The units that need you, apart from those whose objects say so in their rows. */
+  showNotes(head, all) {
     const notes = [];
     if (head.problem !== "")
       notes.push([`The cluster cannot be read since ${clock(head.problemSince)}: what you see is from then`, head.problem]);
     if (head.unread.length > 0)
       notes.push(["The account of the dashboard may not list all kinds of objects", `Not shown: ${head.unread.join(", ")}`]);
     for (const line of head.stale.slice(0, 1)) notes.push([line, head.stale.slice(1).join(" ")]);
+    const shown = new Set(all.filter(([, row]) => NEEDS_YOU.has(row.state)).map(([, row]) => row.unit));
     for (const unit of head.units) {
       const name = unit.holder ? `${unit.unit} (${unit.holder})` : unit.unit;
       if (unit.waits !== "") notes.push([`Unit ${name} waits for ${unit.waits}`, ""]);
-      else if (NEEDS_YOU.has(unit.state)) notes.push([`Unit ${name} is ${unit.state}`, unit.problems[0] ?? unit.message]);
+      else if (unit.problems.length > 0 || (NEEDS_YOU.has(unit.state) && !shown.has(unit.unit)))
+        notes.push([`Unit ${name} is ${unit.state}`, unit.problems[0] ?? unit.message]);
     }
     keep(this.notes, notes.map((note) => [note[0], note]), () => el("div", { class: "note" }), (box, [first, more]) =>
       fill(box, [el("strong", {}, first), more === "" ? null : el("p", {}, more)]),
