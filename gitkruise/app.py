@@ -32,7 +32,6 @@ from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.charts.fetcher import open_charts
 from gitkruise.gitops.cluster.engine import (
     AUTO,
-    EMBEDDED_HOLDER,
     KRUISE,
     LEASE_NAMESPACE,
     OWN,
@@ -76,7 +75,7 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.serve.addresses import Listen
 from gitkruise.kube.system.clock import Clock
 from gitkruise.kube.system.crash_reports import FOLDER, CrashReports
-from gitkruise.kube.system.lease_terms import DURATION_S, SYNC_LEASE
+from gitkruise.kube.system.lease_terms import DURATION_S, EMBEDDED_HOLDER, SYNC_LEASE
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.kube.system.state_lock import state_locked
 from gitkruise.model.gitops.config import Config

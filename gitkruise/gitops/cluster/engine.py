@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from gitkruise.errors import ClusterFailed, Finding, Forbidden, NotFound
 from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.lease_terms import EMBEDDED_HOLDER, is_held_for_good
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest
 from gitkruise.wire.primitives.times import format_micro_time, parse_time
@@ -22,7 +23,6 @@ KRUISE_NAMESPACE: Final = "kruise-system"
 KRUISE_LEASE: Final = "kruise-manager"
 LEASE_NAMESPACE: Final = "kube-system"
 WORKLOADS_LEASE: Final = "gitkruise-workloads"
-EMBEDDED_HOLDER: Final = "sandbox"  # of that lease, for good, inside an embedded cluster
 HEEDS_CANARIES: Final = "gitkruise.io/heeds-canaries"  # on that lease: who pauses at canaries
 BY_CONTROLLER, STEERED = "true", "steered"  # the Deployment controller itself; gitkruise next to it
 OWN, KRUISE, AUTO = "own", "kruise", "auto"
@@ -138,11 +138,6 @@ async def hold_workloads(transport: Transport, now: datetime, marks: Mapping[str
         params={"fieldManager": "gitkruise-sandbox", "force": "true"},
     )  # fmt: skip
     await transport.send(request)
-
-
-def is_held_for_good(lease: Obj) -> bool:
-    """Return whether an embedded cluster holds a lease, by its controllers inside."""
-    return bool(get(lease, "spec", "holderIdentity") == EMBEDDED_HOLDER)
 
 
 async def release_workloads(transport: Transport) -> None:

@@ -14,7 +14,6 @@ from itertools import product
 from typing import Final
 
 from gitkruise.errors import ApiError, Finding, MethodNotAllowed, NotFound, UsageProblem
-from gitkruise.gitops.cluster.engine import is_held_for_good
 from gitkruise.gitops.install.installer import (
     CRD,
     HOME,
@@ -26,6 +25,7 @@ from gitkruise.gitops.install.installer import (
 )
 from gitkruise.kube.client.discovery import CRDS, each, listed, served_catalog
 from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.lease_terms import is_held_for_good
 from gitkruise.planner.node.pull_secrets import SECRET
 from gitkruise.planner.sync.annotations import MANAGER as APPLIER
 from gitkruise.printable import listing, many

@@ -11,7 +11,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
+
 SYNC_LEASE: Final = "gitkruise-sync"  # of a controller without a name of its own
+EMBEDDED_HOLDER: Final = "sandbox"  # for good, of the lease of what drives pods
 DURATION_S: Final = 10
 SHARDS_MAX: Final = 32  # a role names the Leases of each
 # Shares of the duration:
@@ -19,6 +23,11 @@ RENEW_WITHIN: Final = 2 / 3  # without a renewal for so long the holder stops wr
 RENEW_EVERY: Final = 1 / 4
 RETRY: Final = 2 / 15  # between two looks, and after a renewal that failed
 UNSENT_WITHIN: Final = 1 / 4  # the kernel drops a connection whose bytes are not acknowledged
+
+
+def is_held_for_good(lease: Obj) -> bool:
+    """Return whether an embedded cluster holds a lease, by its controllers inside."""
+    return bool(get(lease, "spec", "holderIdentity") == EMBEDDED_HOLDER)
 
 
 def shard_lease(controller: str, number: int) -> str:

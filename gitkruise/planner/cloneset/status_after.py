@@ -32,7 +32,7 @@ class Conclusion:
     def __call__(self, outcomes: Sequence[Outcome]) -> Mapping[str, Any] | None:
         """The whole status, or None when nothing worth writing changed.
 
-        Without counts yet, which its schema requires, the next round tells.
+        Without counts yet, which its schema requires, that is left to the next round.
         """
         if not self.after:
             return None
