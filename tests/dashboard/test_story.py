@@ -34,7 +34,7 @@ def test_a_canary_in_a_browser(page: Page, tmp_path: Path, picture: Callable[[st
     with sandbox(tmp_path, "--speed", "20") as cluster:
         shop = create(tmp_path, cluster.env)
 
-        sync = gitkruise("sync", "--sandbox")
+        sync = gitkruise("sync", "--wait", "--sandbox")
         output(sync, cluster.env, shop.clone)
         words = gitkruise("dashboard", "--sandbox", "--listen", "127.0.0.1:0")
         with started(words, cluster.env, shop.clone) as command:
