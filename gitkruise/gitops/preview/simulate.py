@@ -227,15 +227,16 @@ def after_takeover(
 def refusals_of(
     wanted: Iterable[tuple[Desired, Obj | Desired]], catalog: Catalog, gates: Gates, now: datetime
 ) -> Iterator[tuple[Desired, ApiError]]:
-    """Try objects of git over what there is, live or of an earlier commit, each on its own; yield
-    those that the model rejects."""
-    for d, before in wanted:
-        if not _served(d, catalog) or (
-            isinstance(before, Desired) and not _served(before, catalog)
-        ):
-            continue
-        old = [] if isinstance(before, Desired) else [before]
-        world = live_world(old, catalog, gates)
+    """Try objects of git over what there is, live or of an earlier commit; yield those that the
+    model rejects."""
+    due = [
+        pair
+        for pair in wanted
+        if all(_served(one, catalog) for one in pair if isinstance(one, Desired))
+    ]
+    live = [before for _, before in due if not isinstance(before, Desired)]
+    world = live_world(live, catalog, gates)
+    for d, before in due:
         _ensure_namespace(world, d.key.namespace, catalog, now)
         try:
             if isinstance(before, Desired):
