@@ -131,7 +131,7 @@ class WorkerPool:
     def pids(self) -> list[int]:
         """Return the ids of the running processes."""
         seats = (*self._reading, self._stranger, self._health)
-        return [seat.process.pid for seat in seats if seat.process.pid]
+        return [pid for seat in seats if (pid := seat.process.pid)]  # read once: it may end
 
     def start(self) -> None:
         """Start the first process, so that its imports overlap with other start-up work.
