@@ -25,7 +25,7 @@ from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.planner.sync.takeover import applied_by_others, handed_over
 from gitkruise.printable import listing
 from gitkruise.wire.catalog.catalog import Catalog
-from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
 
 if TYPE_CHECKING:
     from gitkruise.gitops.preview.cluster_facts import ClusterFacts
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gitkruise.kube.client.transport import Transport
 
 _NAMED: Final = 3
+_CONFIG_MAP: Final = GroupKind("", "ConfigMap")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ def offline_preview(
     owned = owned_changes(
         changes_between(before, target.objects, catalog), base, target, {}, wall_time()
     )
-    if base and any(c.kind is ChangeKind.CONFIGURE for c in owned.changes):
+    if base and any(map(_may_be_refused, owned.changes)):
         from gitkruise.gitops.preview.fixed_fields import with_fixed_fields  # noqa: PLC0415  the model
 
         there = {d.key: d for d in before}
@@ -93,6 +94,14 @@ def offline_preview(
         unplayed=(*told, *played.findings), staged=bool(earlier), unknown=played.unknown,
         notes=sizes,
     )  # fmt: skip
+
+
+def _may_be_refused(change: ObjectChange) -> bool:
+    """Return whether a change may be of a field that is fixed. ConfigMaps, the most frequent ones,
+    are planned without the model, whose imports take longer than the plan."""
+    before = change.before or {}
+    free = change.key.group_kind == _CONFIG_MAP and not before.get("immutable")
+    return change.kind is ChangeKind.CONFIGURE and not free
 
 
 def _sized_by_autoscalers(

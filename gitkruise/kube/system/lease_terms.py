@@ -9,10 +9,8 @@ must not carry them.
 
 from __future__ import annotations
 
-from typing import Final
-
-from gitkruise.wire.primitives.names import Obj
-from gitkruise.wire.primitives.paths import get
+from collections.abc import Mapping
+from typing import Any, Final
 
 SYNC_LEASE: Final = "gitkruise-sync"  # of a controller without a name of its own
 EMBEDDED_HOLDER: Final = "sandbox"  # for good, of the lease of what drives pods
@@ -25,9 +23,9 @@ RETRY: Final = 2 / 15  # between two looks, and after a renewal that failed
 UNSENT_WITHIN: Final = 1 / 4  # the kernel drops a connection whose bytes are not acknowledged
 
 
-def is_held_for_good(lease: Obj) -> bool:
+def is_held_for_good(lease: Mapping[str, Any]) -> bool:
     """Return whether an embedded cluster holds a lease, by its controllers inside."""
-    return bool(get(lease, "spec", "holderIdentity") == EMBEDDED_HOLDER)
+    return bool((lease.get("spec") or {}).get("holderIdentity") == EMBEDDED_HOLDER)
 
 
 def shard_lease(controller: str, number: int) -> str:
