@@ -222,7 +222,7 @@ def test_an_edit_is_foreseen_in_the_mirror_and_nothing_is_pushed(
 @pytest.mark.parametrize(("about", "code"), [
     ("forecast/promote/cloneset/shop/other", "GK7040"),
     ("forecast/rollback/cloneset/shop/web", "GK7041"),
-    (f"{PROMOTE}?partition=90%", "GK7042"),
+    (f"{PROMOTE}?partition=100%", "GK7042"),
 ])  # fmt: skip
 def test_an_edit_that_the_command_refuses_is_refused_in_its_words(
     staged: MakeStage, tmp_path: Path, about: str, code: str
