@@ -62,7 +62,7 @@ IN_MEMORY := $(if $(wildcard /dev/shm/.),TMPDIR=/dev/shm)
 
 .PHONY: observer
 observer: $(VENV)/dev ## Compare all that is said with what is so, over 500 histories; PROFILE=night plays 20,000 new ones
-	$(IN_MEMORY) $(NIGHT) $(BIN)/python -m pytest -q -n auto --dist worksteal --ignore tests/observer/test_lies.py tests/observer
+	$(IN_MEMORY) $(NIGHT) $(BIN)/python -m pytest -q -n $(ONE_MORE) --dist worksteal --ignore tests/observer/test_lies.py tests/observer
 
 .PHONY: lies
 lies: $(VENV)/dev ## Plant lies in gitkruise, one by one, and have the observer catch each
