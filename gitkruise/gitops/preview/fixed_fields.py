@@ -41,7 +41,11 @@ def with_fixed_fields(
     mine = [d for d in target.objects if d.key in due and not d.hook]
     refused = refusals_of([(d, before[d.key]) for d in mine], catalog, gates, now)
     errors = {d.key: (d, error) for d, error in refused if immutable(error)}
-    again = {key for key, (d, _) in errors.items() if replaceable(d, target.units[key])}
+    again = {
+        key
+        for key, (d, _) in errors.items()
+        if (unit := target.units.get(key)) is not None and replaceable(d, unit)
+    }
     told = [
         cannot_change(d, error)
         for key, (d, error) in errors.items()
