@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.context.charts import fetch_charts
@@ -22,7 +22,7 @@ from gitkruise.cli.context.commit_draft import (
     waited,
 )
 from gitkruise.cli.context.local_repository import fetch_records
-from gitkruise.cli.context.resource_args import parse_object
+from gitkruise.cli.context.resource_args import WORKLOAD_KINDS, parse_object
 from gitkruise.errors import Finding, NothingToDo, UsageProblem
 from gitkruise.git.push.user_push import Publisher
 from gitkruise.git.repository.mirror import local_folder
@@ -42,28 +42,10 @@ from gitkruise.gitops.actions.proof import check_outcome, check_reach, earlier_s
 from gitkruise.gitops.actions.target import ObjectQuery, check_in_git, find_target
 from gitkruise.gitops.runtime.foreseen_edits import ForeseenEdit
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.workloads.labels import (
-    ADVANCED_STATEFULSET,
-    CLONESET,
-    DAEMONSET,
-    DEPLOYMENT,
-    SIDECARSET,
-    STATEFULSET,
-)
 from gitkruise.planner.report.rollout_steps import failed_commits
 
 if TYPE_CHECKING:
     from gitkruise.gitops.status.reader import PodsToGo
-
-_MOVED: Final = {
-    "rollouts": CLONESET,
-    "clonesets": CLONESET,
-    "sidecarsets": SIDECARSET,
-    "deployments": DEPLOYMENT,
-    "statefulsets": STATEFULSET,
-    "advancedstatefulsets": ADVANCED_STATEFULSET,
-    "daemonsets": DAEMONSET,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +138,7 @@ def _content(
 def query_of(verb: str, object_name: str, namespace: str, unit: str = "") -> ObjectQuery:
     """Return the object that a command line names. Raises UsageProblem GK7040."""
     wanted = parse_object(object_name)
-    kind = _MOVED.get(wanted.noun)
+    kind = WORKLOAD_KINDS.get(wanted.noun)
     if kind is None or not wanted.name:
         message = f"{verb} requires TYPE/NAME, such as cloneset/NAME or deployment/NAME"
         raise UsageProblem(Finding(code="GK7040", message=message))

@@ -113,7 +113,7 @@ def parse_object(text: str) -> ResourceArg:
 
 
 _OPENKRUISE: Final = "apps.kruise.io"
-_WORKLOADS: Final = {
+WORKLOAD_KINDS: Final = {
     "rollouts": CLONESET,
     "clonesets": CLONESET,
     "sidecarsets": SIDECARSET,
@@ -137,7 +137,7 @@ def parse_workload(text: str) -> tuple[GroupKind, str]:
     word, slash, name = text.rpartition("/")
     kind = workload_kind(word.lower()) if slash else CLONESET
     if kind is None or not name:
-        known = [noun for noun in _WORKLOADS if noun != "rollouts"] + [*_OTHERS]
+        known = [noun for noun in WORKLOAD_KINDS if noun != "rollouts"] + [*_OTHERS]
         raise _bad_argument(f'"{text}": not a workload', ", ".join(known))
     return kind, name
 
@@ -145,7 +145,7 @@ def parse_workload(text: str) -> tuple[GroupKind, str]:
 def workload_kind(word: str) -> GroupKind | None:
     """Return the kind of a type, which may have its group: `deploy.apps`, `jobs.v1.batch`; None
     for one of no workload."""
-    known = _WORKLOADS.get(NOUNS.get(word, "")) or _OTHERS.get(word.removesuffix("s"))
+    known = WORKLOAD_KINDS.get(NOUNS.get(word, "")) or _OTHERS.get(word.removesuffix("s"))
     short, dot, group = word.partition(".")
     if known is not None or not dot:
         return known
