@@ -150,6 +150,11 @@ def _rollout_lies(where: str, rollout: Obj, state: str, live: Obj, seen: Seen) -
 _READY = {"Done": "True", "Held": "True"}  # the others: False
 
 
+def _written(event: Obj) -> tuple[str, int]:
+    """The order of Events, also of those of one second."""
+    return str(event["lastTimestamp"]), int(event["metadata"]["resourceVersion"])
+
+
 def condition_lies(
     units: Mapping[str, Expected], objects: Mapping[str, Obj], events: Sequence[Obj]
 ) -> Iterator[str]:
@@ -164,7 +169,7 @@ def condition_lies(
             yield f"conditions: {unit.name} is {told} ({ready['message']}), not {right}"
         uid = obj["metadata"]["uid"]
         about = [event for event in events if event["involvedObject"].get("uid") == uid]
-        newest = max(about, key=lambda event: str(event["lastTimestamp"]), default=None)
+        newest = max(about, key=_written, default=None)
         kind = "Normal" if unit.state in _ROLLOUTS else "Warning"
         if newest is None or (newest["type"], newest["reason"]) != (kind, ready["reason"]):
             yield f"Events: the newest of {unit.name} is {newest}, not {kind} {ready['reason']}"
