@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from gitkruise.planner.sync.prune import leaves_nothing
 if TYPE_CHECKING:
     from gitkruise.gitops.preview.inputs import PlanSide
     from gitkruise.model.gitops.config import Unit
+    from gitkruise.wire.primitives.names import ObjectKey
 
 
 def rejected_after(filled: Set[str], after: PlanSide) -> Mapping[str, tuple[Finding, ...]]:
@@ -83,6 +84,13 @@ def taken_by_some(before: PlanSide | None, after: PlanSide) -> PlanSide:
 def rejected_as_whole(finding: Finding) -> Finding:
     """Return the error of an object for which its unit would reject all of a commit."""
     return _kept(finding, "the unit of this object would reject the commit and keep what is live")
+
+
+def refusing(errors: Iterable[Finding], units: Mapping[ObjectKey, Unit]) -> Mapping[str, str]:
+    """Return the code of the error by each unit with an object that the cluster would refuse:
+    it applies nothing of the commit. `units` are by object."""
+    codes = {f.object: f.code for f in errors if f.is_error}
+    return {unit.id: code for key, unit in units.items() if (code := codes.get(str(key)))}
 
 
 def _kept(finding: Finding, unchanged: str) -> Finding:

@@ -11,7 +11,7 @@ from gitkruise.gitops.charts.cache import kept_chart
 from gitkruise.gitops.config.dependencies import suspension_details
 from gitkruise.gitops.config.fingerprints import source_of
 from gitkruise.gitops.preview.ownership import moves
-from gitkruise.gitops.preview.rejection import rejected_as_whole
+from gitkruise.gitops.preview.rejection import refusing, rejected_as_whole
 from gitkruise.gitops.reconcile.pruner import prune_rules
 from gitkruise.kube.system.wall_clock import wall_time
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
@@ -95,8 +95,7 @@ def _rejected(preview: Preview, base: PlanSide | None, target: PlanSide) -> Mapp
     """Return the code of the error by each object of a unit that rejects the commit: it applies
     nothing of it."""
     units = {**(base.units if base else {}), **target.units}
-    errors = {f.object: f.code for f in preview.unplayed if f.is_error}
-    codes = {units[key].id: code for key in units if (code := errors.get(str(key)))}
+    codes = refusing(preview.unplayed, units)
     return {key: codes[unit.id] for key, unit in units.items() if unit.id in codes}
 
 

@@ -133,8 +133,9 @@ class _Foreseen(NamedTuple):
 
     def refused(self) -> Set[str]:
         """Return the units with an object that the cluster would refuse."""
-        wrong = {f.object for f in self.preview.unplayed if f.is_error}
-        return {unit.id for key, unit in self._units().items() if str(key) in wrong}
+        from gitkruise.gitops.preview.rejection import refusing  # noqa: PLC0415  seldom needed
+
+        return refusing(self.preview.unplayed, self._units()).keys()
 
     def of_others(self, refused: Set[str]) -> _Foreseen:
         """Return the plan without these units and the errors of their objects."""
