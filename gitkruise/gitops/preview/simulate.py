@@ -213,15 +213,25 @@ def after_takeover(
     world = live_world(there, catalog, gates)
     found: dict[ObjectKey, Obj] = {}
     wrong: list[Finding] = []
-    for d, _ in wanted:
-        if catalog.by_kind(d.key.group, d.version, d.key.kind) is None:
-            continue  # the cluster does not serve it: there is a finding for that
+    served = [d for d, _ in wanted if _served(d, catalog)]  # there is a finding for the others
+    for d, answer in _applied(world, served, catalog, now):
+        if isinstance(answer, ApiError):
+            wrong.append(_losses_unknown(d, unquoted(answer, d).message))
+        else:
+            found[d.key] = answer
+    return found, wrong
+
+
+def _applied(
+    world: World, wanted: Iterable[Desired], catalog: Catalog, now: datetime
+) -> Iterator[tuple[Desired, Obj | ApiError]]:
+    """Apply objects of git to `world`; yield each with what it became, or why it was rejected."""
+    for d in wanted:
         _ensure_namespace(world, d.key.namespace, catalog, now)
         try:
-            found[d.key] = world.handle(_apply(d, catalog), now).body
+            yield d, world.handle(_apply(d, catalog), now).body
         except ApiError as error:
-            wrong.append(_losses_unknown(d, unquoted(error, d).message))
-    return found, wrong
+            yield d, error
 
 
 def refusals_of(
@@ -236,17 +246,13 @@ def refusals_of(
     ]
     live = [before for _, before in due if not isinstance(before, Desired)]
     world = live_world(live, catalog, gates)
-    for d, before in due:
-        _ensure_namespace(world, d.key.namespace, catalog, now)
-        try:
-            if isinstance(before, Desired):
-                world.handle(_apply(before, catalog), now)
-        except ApiError:
-            continue  # the earlier commit was rejected itself
-        try:
-            world.handle(_apply(d, catalog), now)
-        except ApiError as error:
-            yield d, error
+    earlier = [before for _, before in due if isinstance(before, Desired)]
+    answers = _applied(world, earlier, catalog, now)
+    never = {d.key for d, answer in answers if isinstance(answer, ApiError)}
+    tried = (d for d, _ in due if d.key not in never)
+    for d, answer in _applied(world, tried, catalog, now):
+        if isinstance(answer, ApiError):
+            yield d, answer
 
 
 def _write(world: World, d: Desired, catalog: Catalog, now: datetime) -> ApiRequest:
