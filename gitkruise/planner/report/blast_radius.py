@@ -94,7 +94,7 @@ def played_ahead(change: ObjectChange) -> bool:
     """
     if change.key.group_kind not in ROLLING_KINDS:
         return False
-    if change.replaced and change.key.group_kind in _SIZED:
+    if change.replaced and change.key.group_kind in _COUNTED:
         return False
     if change.key.group_kind == DEPLOYMENT:
         paths = [field.path for field in change.fields]
@@ -128,7 +128,7 @@ def footprint(change: ObjectChange) -> PodEffects:
         return PodEffects(added=(_replicas(change.after) or 0) if sized else 0)
     if change.key.group_kind in DAEMON_KINDS:
         return PodEffects(uncounted=int(_rolls(change)))
-    if change.key.group_kind not in (_SIZED if change.replaced else _COUNTED):
+    if change.key.group_kind not in _COUNTED:
         return PodEffects()
     before, after = _replicas(change.before), _replicas(change.after)
     grown = 0 if before is None or after is None else after - before
