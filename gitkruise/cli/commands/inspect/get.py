@@ -23,7 +23,11 @@ from gitkruise.cli.context.local_repository import (
     repository_at_hand,
     why_stale,
 )
-from gitkruise.cli.context.resource_args import ResourceArg, parse_resource_arg
+from gitkruise.cli.context.resource_args import (
+    WORKLOAD_KINDS,
+    ResourceArg,
+    parse_resource_arg,
+)
 from gitkruise.errors import ClusterFailed, Finding, UsageProblem
 from gitkruise.kube.system.lease_terms import SYNC_LEASE
 from gitkruise.model.workloads.labels import (
@@ -31,7 +35,6 @@ from gitkruise.model.workloads.labels import (
     CLONESET,
     DAEMONSET,
     DEPLOYMENT,
-    SIDECARSET,
     STATEFULSET,
 )
 
@@ -45,14 +48,7 @@ if TYPE_CHECKING:
 _RECORDS_S: Final = 2.0  # between two looks at the records of units
 OUTPUTS = ("text", "wide", "name", "json", "jsonl", "yaml")
 _ROLLING: Final = (CLONESET, ADVANCED_STATEFULSET, DEPLOYMENT, STATEFULSET, DAEMONSET)
-_KINDS: Final = {
-    "clonesets": (CLONESET,),
-    "deployments": (DEPLOYMENT,),
-    "statefulsets": (STATEFULSET,),
-    "advancedstatefulsets": (ADVANCED_STATEFULSET,),
-    "daemonsets": (DAEMONSET,),
-    "sidecarsets": (SIDECARSET,),
-}
+_KINDS: Final = {n: (kind,) for n, kind in WORKLOAD_KINDS.items() if n != "rollouts"}
 _WHOLE = frozenset({"json", "yaml"})  # one document with all items
 
 
