@@ -21,7 +21,7 @@ from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.document import GitCommit
-from gitkruise.model.gitops.record import RolloutStep, UnitRecord
+from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import STUCK_FOR, State
 from gitkruise.planner.analysis.schedule import blocks
 from gitkruise.planner.notify.comment import plain
@@ -111,10 +111,11 @@ class FailureHandler:
         branch = f"gitkruise/revert-{failure.key.name}-{causal.short}"
         pull = await self._offers.found(branch) if self._offers is not None else None
         if pull is None:
+            steps = dict(self._reporter.record.steps).get(failure.key, ())
             act = ActionRequest(
                 verb=ActionVerb.ROLLBACK,
                 key=failure.key,
-                wish=ActionArgs(failed=failed_commits(self._steps(failure.key))),
+                wish=ActionArgs(failed=failed_commits(steps)),
                 trailers=failure.trailers,
             )
             proposal = await self._proposer.propose(act, live)
@@ -128,9 +129,6 @@ class FailureHandler:
         self._done = causal.id
         if pull_url:
             self._say(f"{causal.short} failed; the rollback is proposed: {pull_url}")
-
-    def _steps(self, key: ObjectKey) -> tuple[RolloutStep, ...]:
-        return dict(self._reporter.record.steps).get(key, ())
 
     async def _deliver(self, proposal: ActionProposal, branch: str, failure: Failure) -> str:
         """The address of its pull request; "" for a push."""

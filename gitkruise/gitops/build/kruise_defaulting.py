@@ -21,7 +21,7 @@ from gitkruise.model.gitops.change import Desired
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET
 from gitkruise.wire.catalog.catalog import Catalog, Kind
-from gitkruise.wire.primitives.names import GroupKind, Obj, key_of
+from gitkruise.wire.primitives.names import GroupKind, Obj, key_of, split_api_version
 from gitkruise.wire.primitives.paths import drop, get
 
 _DEFAULTS: Final[Mapping[GroupKind, Callable[[AdmissionRequest, Gates], Obj]]] = {
@@ -62,7 +62,7 @@ class ClusterDialect:
 
 def as_webhook_keeps(live: Obj, catalog: Catalog, gates: Gates) -> Obj:
     """Return a live object with the defaults that OpenKruise's webhook would have set."""
-    group, _, version = live["apiVersion"].rpartition("/")
+    group, version = split_api_version(live["apiVersion"])
     kind = catalog.by_kind(group, version, live["kind"])
     return live if kind is None else _defaulted(live, live, kind, gates)
 

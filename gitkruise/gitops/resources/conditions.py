@@ -16,6 +16,7 @@ from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import APPROVAL, Rollout, UnitRecord, pod_counts
 from gitkruise.model.gitops.unit_state import CHOSEN, State, worst
 from gitkruise.model.planning.plan import Event
+from gitkruise.model.workloads.conditions import find
 from gitkruise.planner.analysis.schedule import blocks, progress_of
 from gitkruise.printable import shown, visible
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -210,7 +211,7 @@ def _ready(status: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _condition_in(status: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
-    return next((c for c in status.get("conditions", ()) if c["type"] == type_), {})
+    return find(status.get("conditions", ()), type_) or {}
 
 
 def _deciding(status: Mapping[str, Any]) -> str:
