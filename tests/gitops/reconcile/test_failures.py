@@ -8,7 +8,7 @@ import pytest
 from gitkruise.errors import Forbidden, InternalError
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.git.repos import run_git
-from tests.gitops.stage import MakeStage, config_map, documents, web
+from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
 
 pytestmark = pytest.mark.slow
 
@@ -102,6 +102,14 @@ def test_a_start_without_the_remote_heals_what_is_live(staged: MakeStage) -> Non
     assert not any(w.startswith("delete") for w in stage.wire.writes())
 
 
+async def rewritten(stage: Stage, onto: str) -> None:
+    """A user pushes another history on top of `onto`."""
+    run_git(stage.origin.work, "reset", "--hard", "-q", onto)
+    run_git(stage.origin.bare, "update-ref", "refs/heads/main", onto)
+    await stage.push(web("app:v3"), SETTINGS)
+    await stage.rest()
+
+
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_rewritten_branch_stops_until_it_is_put_back(
     staged: MakeStage, *, restarted: bool
@@ -116,10 +124,7 @@ def test_a_rewritten_branch_stops_until_it_is_put_back(
         if restarted:
             stage.start_over()
         async with stage.running():
-            run_git(stage.origin.work, "reset", "--hard", "-q", first)
-            run_git(stage.origin.bare, "update-ref", "refs/heads/main", first)
-            await stage.push(web("app:v3"), SETTINGS)
-            await stage.rest()
+            await rewritten(stage, first)
             assert (stage.state, stage.record.findings[-1].code) == ("Rejected", "GK3204")
             assert stage.images() == ["app:v2"] * 4
             run_git(stage.origin.bare, "update-ref", "refs/heads/main", good)
@@ -145,10 +150,7 @@ def test_a_rewrite_that_drops_a_rollout_in_progress_stops_after_a_restart(
             assert stage.state == "Stuck"
         stage.start_over()
         async with stage.running():
-            run_git(stage.origin.work, "reset", "--hard", "-q", first)
-            run_git(stage.origin.bare, "update-ref", "refs/heads/main", first)
-            await stage.push(web("app:v3"), SETTINGS)
-            await stage.rest()
+            await rewritten(stage, first)
             assert (stage.state, stage.record.findings[-1].code) == ("Rejected", "GK3204")
 
     stage.play(script)
