@@ -21,17 +21,12 @@ from gitkruise.wire.primitives.names import GroupKind
 
 _WORDS: Final = {
     "rollouts": ("rollout", "ro"),
-    "clonesets": ("cloneset", "clone", "cs", "clonesets.apps.kruise.io", "cloneset.apps.kruise.io"),
+    "clonesets": ("cloneset", "clone", "cs"),
     "sidecarsets": ("sidecarset", "sidecar", "ss"),
-    "deployments": ("deployment", "deploy", "deployments.apps", "deployment.apps"),
-    "statefulsets": ("statefulset", "sts", "statefulsets.apps", "statefulset.apps"),
-    "advancedstatefulsets": (
-        "advancedstatefulset",
-        "asts",
-        "statefulsets.apps.kruise.io",
-        "statefulset.apps.kruise.io",
-    ),
-    "daemonsets": ("daemonset", "ds", "daemonsets.apps", "daemonset.apps"),
+    "deployments": ("deployment", "deploy"),
+    "statefulsets": ("statefulset", "sts"),
+    "advancedstatefulsets": ("advancedstatefulset", "asts"),
+    "daemonsets": ("daemonset", "ds"),
     "pods": ("pod", "po"),
     "revisions": ("revision", "rev"),
     "events": ("event", "ev"),
@@ -122,6 +117,7 @@ WORKLOAD_KINDS: Final = {
     "advancedstatefulsets": ADVANCED_STATEFULSET,
     "daemonsets": DAEMONSET,
 }
+_TYPED: Final = WORKLOAD_KINDS.keys() - {"rollouts"}
 # Those that `get` does not list, and that a unit may have.
 _OTHERS: Final = {
     "job": GroupKind("batch", "Job"),
@@ -137,7 +133,7 @@ def parse_workload(text: str) -> tuple[GroupKind, str]:
     word, slash, name = text.rpartition("/")
     kind = workload_kind(word.lower()) if slash else CLONESET
     if kind is None or not name:
-        known = [noun for noun in WORKLOAD_KINDS if noun != "rollouts"] + [*_OTHERS]
+        known = [noun for noun in WORKLOAD_KINDS if noun in _TYPED] + [*_OTHERS]
         raise _bad_argument(f'"{text}": not a workload', ", ".join(known))
     return kind, name
 
@@ -145,17 +141,36 @@ def parse_workload(text: str) -> tuple[GroupKind, str]:
 def workload_kind(word: str) -> GroupKind | None:
     """Return the kind of a type, which may have its group: `deploy.apps`, `jobs.v1.batch`; None
     for one of no workload."""
-    known = WORKLOAD_KINDS.get(NOUNS.get(word, "")) or _OTHERS.get(word.removesuffix("s"))
-    short, dot, group = word.partition(".")
-    if known is not None or not dot:
+    known = WORKLOAD_KINDS.get(_known_noun(word))
+    short, _, group = word.partition(".")
+    other = _OTHERS.get(short.removesuffix("s"))
+    if known is not None or other is None:
         return known
-    found = workload_kind(short)
-    same = found is not None and found.group in {group, group.partition(".")[2]}
-    return found if same else None
+    return other if _has_group(other, group) else None
+
+
+def _has_group(kind: GroupKind, group: str) -> bool:
+    """Return whether a kind is of `group`, which may follow a version; "" is any group."""
+    return not group or kind.group in {group, group.partition(".")[2]}
+
+
+def _known_noun(word: str) -> str:
+    """Return the noun of a type in lower case, "" for an unknown one.
+
+    kubectl tells resources of one name apart by their groups: `sts.apps` is a StatefulSet, and
+    `sts.apps.kruise.io` an Advanced StatefulSet.
+    """
+    short, dot, group = word.partition(".")
+    found = NOUNS.get(short, "")
+    if not dot:
+        return found
+    nouns = (found, f"advanced{found}")
+    kinds = {noun: WORKLOAD_KINDS[noun] for noun in nouns if noun in _TYPED}
+    return next((noun for noun, kind in kinds.items() if _has_group(kind, group)), "")
 
 
 def _noun(word: str) -> str:
-    found = NOUNS.get(word.lower())
+    found = _known_noun(word.lower())
     if found:
         return found
     import difflib  # noqa: PLC0415  only for a mistyped word

@@ -233,6 +233,7 @@ NOTHING = [
     ("promote --unit other", "GK7040", "in unit other"),
     ("promote --pr --commit", "GK7010", "--commit excludes"),
 ]
+NO_ROLLOUT = ("configmap/web", "job/web", "pods/web", "daemonset/web", "cloneset/", "nothing/web")
 
 
 @pytest.mark.parametrize(
@@ -252,6 +253,14 @@ def test_refused_as_wrong_usage(
     assert (ended.code, code in ended.err) == (2, True), ended.err
     assert words in ended.err
     assert run_git(origin.bare, "show-ref") == before
+
+
+@pytest.mark.parametrize("name", NO_ROLLOUT)
+def test_a_refusal_names_the_types_that_may_be_changed(act: ActionRequest, name: str) -> None:
+    ended = act("rollback", name)
+    assert (ended.code, "GK7040" in ended.err) == (2, True), ended.err
+    line = next(line for line in ended.err.splitlines() if "known" in line)
+    assert line.split("known:")[-1].strip() == "asts, cloneset, deployment, sidecarset, statefulset"
 
 
 @pytest.mark.parametrize(

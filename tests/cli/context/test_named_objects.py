@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from gitkruise.cli.context.resource_args import parse_workload
+from gitkruise.cli.context.resource_args import parse_resource_arg, parse_workload
 from gitkruise.errors import UsageProblem
 from gitkruise.gitops.inspect.cluster_view import WORKLOADS
 from gitkruise.model.workloads.labels import (
@@ -81,6 +81,29 @@ def test_more_than_one_object_is_a_usage_error(gk: Caller, extra: tuple[str, ...
 )
 def test_the_group_of_a_type_counts(text: str, kind: GroupKind) -> None:
     assert parse_workload(text) == (kind, text.rpartition("/")[2])
+
+
+@pytest.mark.parametrize(
+    ("text", "noun"),
+    [
+        ("deploy.apps", "deployments"),
+        ("Deployments.v1.apps", "deployments"),
+        ("sts.apps", "statefulsets"),
+        ("sts.apps.kruise.io", "advancedstatefulsets"),
+        ("statefulsets.v1beta1.apps.kruise.io", "advancedstatefulsets"),
+        ("cs.apps.kruise.io", "clonesets"),
+    ],
+)
+def test_lists_know_types_with_groups(text: str, noun: str) -> None:
+    assert parse_resource_arg((text,)).noun == noun
+
+
+@pytest.mark.parametrize(
+    "text", ["deploy.example.com", "cs.apps", "rollouts.argoproj.io", "x.apps"]
+)
+def test_a_type_of_another_group_is_unknown(text: str) -> None:
+    with pytest.raises(UsageProblem, match="unknown type"):
+        parse_resource_arg((text,))
 
 
 @pytest.mark.parametrize("kind", WORKLOADS)
