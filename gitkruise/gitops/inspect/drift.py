@@ -209,7 +209,8 @@ def _kind_unknown(d: Desired, catalog: Catalog, hidden: str) -> Finding:
     unchanged = ("unchanged", f"{d.key} was not compared")
     if hidden:
         message = f"kind {d.key.kind} ({d.obj['apiVersion']}) is not known: {hidden}"
-        return Finding(code="GK4301", message=message, notes=(unchanged,), object=str(d.key))
+        right = ("next", "give this account the right to list customresourcedefinitions")
+        return Finding(code="GK4301", message=message, notes=(unchanged, right), object=str(d.key))
     found = not_served(d, catalog)
     return replace(found, notes=(unchanged, *(n for n in found.notes if n[0] != unchanged[0])))
 
