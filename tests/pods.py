@@ -81,6 +81,8 @@ def raw_pod(
         home = next((part for part in parts if key in part), None)
         if key in {"annotations", "finalizers", "deletionTimestamp"}:
             home = meta
+        if key in {"initContainers", "initContainerStatuses"}:
+            home = spec if key == "initContainers" else status
         assert home is not None, key
         home[key] = value
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": status}

@@ -52,7 +52,7 @@ from gitkruise.model.workloads.labels import (
 from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.planner.health.health import health
 from gitkruise.planner.health.kinds import ROLLOUTS
-from gitkruise.planner.progress.failing_pods import failure, stuck_job
+from gitkruise.planner.progress.failing_pods import failure, stuck_job, template_images
 from gitkruise.planner.sync.annotations import (
     ARTIFACT,
     COMMIT,
@@ -338,8 +338,7 @@ class Survey:
         if key.group_kind not in _SELECTING:
             return
         selector = label_selector(get(obj, "spec", "selector"))
-        wanted = get(obj, "spec", "template", "spec", "containers", default=())
-        images = {c["name"]: c.get("image", "") for c in wanted}
+        images = template_images(get(obj, "spec", "template", default={}))
         for pod in self._store.pods(key.namespace):
             if pod.active and selector.matches(pod.labels) and _runs(pod, images):
                 own, foreign = failure(pod, images)
@@ -358,14 +357,14 @@ def _lacking(kind: GroupKind, refused: Feed) -> str:
 
 def pods_and_images(survey: Survey, m: Managed) -> tuple[tuple[PodFacts, ...], frozenset[str]]:
     """Return the pods of a workload as far as they were read, and the images of its template."""
-    listed = get(m.obj, "spec", "template", "spec", "containers", default=())
-    images = frozenset(c["image"] for c in listed if c.get("image"))
-    return m.pods or survey.selected(m), images
+    images = template_images(get(m.obj, "spec", "template", default={}))
+    return m.pods or survey.selected(m), frozenset(filter(None, images.values()))
 
 
 def _runs(pod: PodFacts, images: Mapping[str, str]) -> bool:
     """Return whether a pod is of the template with these images: an older one is replaced."""
-    found = {c.name: c.image for c in pod.containers if c.name in images}
+    listed = (*pod.init_containers, *pod.containers)
+    found = {c.name: c.image for c in listed if c.name in images}
     return found == images
 
 

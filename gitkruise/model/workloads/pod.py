@@ -87,6 +87,11 @@ class Container(_Wire, frozen=True):
     resize_policy: tuple[ResizePolicy, ...] | None = None
     restart_policy: str | None = None
 
+    @property
+    def native_sidecar(self) -> bool:
+        """Return whether an init container keeps running next to the others."""
+        return self.restart_policy == "Always"
+
 
 class WaitingState(_Wire, frozen=True):
     """Reason why a container does not run: ImagePullBackOff, CrashLoopBackOff, …"""
@@ -134,6 +139,11 @@ class ContainerStatus(_Wire, frozen=True):
     @property
     def waiting(self) -> WaitingState | None:
         return self.state.waiting if self.state else None
+
+    @property
+    def terminated(self) -> TerminatedState | None:
+        """The end of a container that neither runs nor waits."""
+        return self.state.terminated if self.state else None
 
 
 class _Owner(_Wire, frozen=True):
@@ -212,8 +222,9 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     in_place_settled: bool = False  # it is True and says nothing more
     gates: tuple[str, ...] = ()  # readiness gates
     containers: tuple[Container, ...] = ()
-    init_names: tuple[str, ...] = ()  # init containers
+    init_containers: tuple[Container, ...] = ()
     statuses: tuple[ContainerStatus, ...] = ()
+    init_statuses: tuple[ContainerStatus, ...] = ()
     restarts: int = 0  # highest restart count over containers
     sidecar_restarts: int = 0  # the same over init containers that keep running
     revision: str = ""  # label controller-revision-hash, pod-template-hash of a ReplicaSet's
@@ -349,8 +360,9 @@ def _facts(pod: _Pod) -> PodFacts:
         in_place_settled=gate is not None and gate.true and not gate.reason and not gate.message,
         gates=tuple([g.condition_type for g in spec.readiness_gates or ()]),
         containers=spec.containers,
-        init_names=tuple([c.name for c in spec.init_containers or ()]),
+        init_containers=spec.init_containers or (),
         statuses=statuses,
+        init_statuses=status.init_container_statuses or (),
         restarts=max([s.restart_count for s in statuses]) if statuses else 0,
         sidecar_restarts=_sidecar_restarts(spec, status) if spec.init_containers else 0,
     )
@@ -393,7 +405,7 @@ def _controller(owners: tuple[_Owner, ...]) -> str:
 
 
 def _sidecar_restarts(spec: _Spec, status: _Status) -> int:
-    keeps = {c.name for c in spec.init_containers or () if c.restart_policy == "Always"}
+    keeps = {c.name for c in spec.init_containers or () if c.native_sidecar}
     counts = [s.restart_count for s in status.init_container_statuses or () if s.name in keeps]
     return max(counts, default=0)
 

@@ -21,7 +21,12 @@ from gitkruise.planner.builtin import replicasets as rs
 from gitkruise.planner.builtin.canary import CanaryState, canary_state
 from gitkruise.planner.builtin.deployment import newest_set, revision_number
 from gitkruise.planner.builtin.replicasets import SetFacts, set_facts
-from gitkruise.planner.progress.failing_pods import cannot_start, failure, refusals
+from gitkruise.planner.progress.failing_pods import (
+    cannot_start,
+    failure,
+    refusals,
+    template_images,
+)
 from gitkruise.planner.sync.annotations import COMMIT
 from gitkruise.wire.primitives.names import Obj, controller_of, key_of
 from gitkruise.wire.primitives.paths import get
@@ -101,7 +106,7 @@ class _Facts:
         self.active = tuple(p for p in pods if p.active)
         self.updated = self.pods_of(self.new)
         self.new_available = sum(self.available(p) for p in self.updated)
-        own = {c["name"] for c in get(self.spec, "template", "spec", "containers", default=())}
+        own = template_images(self.spec.get("template") or {})
         found = [(p.name, failure(p, own)) for p in self.updated]
         self.failing = tuple((name, why.own) for name, why in found if why.own)
         self.hindered = tuple((n, why.foreign) for n, why in found if why.foreign and not why.own)

@@ -17,7 +17,12 @@ from gitkruise.model.workloads.conditions import STALLED
 from gitkruise.model.workloads.labels import DAEMONSET
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.progress.cloneset import commits
-from gitkruise.planner.progress.failing_pods import broken, cannot_start, failure
+from gitkruise.planner.progress.failing_pods import (
+    broken,
+    cannot_start,
+    failure,
+    template_images,
+)
 from gitkruise.wire.primitives.names import Obj, key_of
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.intstr import UnreadableAmount, resolve
@@ -127,7 +132,7 @@ def observe_daemon_set(
 
 
 def _rollout(c: _Counted, partition: str) -> Rollout:
-    own = {one["name"] for one in get(c.raw, "spec", "template", "spec", "containers", default=())}
+    own = template_images(c.raw["spec"]["template"])
     found = [(p.name, failure(p, own)) for p in c.updated]
     failing = tuple((name, why.own) for name, why in found if why.own)
     hindered = tuple((name, why.foreign) for name, why in found if why.foreign and not why.own)

@@ -12,7 +12,12 @@ from gitkruise.model.planning.amounts import Amounts, resolve_amounts
 from gitkruise.model.workloads.cloneset import CloneSetFacts, Policy, cloneset_facts
 from gitkruise.model.workloads.conditions import FAILED_SCALE, FAILED_UPDATE, STALLED
 from gitkruise.model.workloads.pod import PodFacts
-from gitkruise.planner.progress.failing_pods import cannot_start, failure, refusals
+from gitkruise.planner.progress.failing_pods import (
+    cannot_start,
+    failure,
+    refusals,
+    template_images,
+)
 from gitkruise.printable import many
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
@@ -80,7 +85,7 @@ class _PodCounts:
         self.now, self.min_ready_s = now, owner.min_ready_s
         self.active, self.new = active, new
         self.new_available = sum(self.available(p) for p in new)
-        own = {c["name"] for c in get(owner.template, "spec", "containers", default=())}
+        own = template_images(owner.template)
         found = [(p.name, failure(p, own)) for p in new]
         self.failing = tuple((name, why.own) for name, why in found if why.own)
         self.hindered = tuple((n, why.foreign) for n, why in found if why.foreign and not why.own)

@@ -33,6 +33,8 @@ BROKEN: Final = frozenset(
 _PULLS: Final = frozenset({"ErrImagePull", "ImagePullBackOff"})
 # Reported of a container that was created, so the status names the image that failed.
 _CREATED: Final = frozenset({"CrashLoopBackOff", "RunContainerError"})
+_NOT_READY: Final = "container {} is not ready"
+_ENDS: Final = "CrashLoopBackOff: container {} ends again and again"
 _QUOTED_IMAGE: Final = re.compile(r'\bimage(?: \w+)? "([^"]+)"')
 
 
@@ -42,6 +44,13 @@ class PodFailure(NamedTuple):
 
     own: str
     foreign: str
+
+
+def template_images(template: Obj) -> Mapping[str, str]:
+    """Return the image of each container of a raw pod template, init containers first."""
+    spec = template.get("spec") or {}
+    listed = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    return {one["name"]: one.get("image", "") for one in listed}
 
 
 def failure(pod: PodFacts, own: Collection[str]) -> PodFailure:
@@ -65,10 +74,12 @@ def unready(pod: PodFacts) -> str:
     scheduled = pod.condition("PodScheduled")
     if scheduled is not None and scheduled.status == "False":
         return f"no node takes it: {scheduled.message or scheduled.reason}"
-    for status in pod.statuses:
+    plain = {c.name for c in pod.init_containers if not c.native_sidecar}
+    for status in (*pod.init_statuses, *pod.statuses):
         if not status.ready:
             waiting = f": {status.waiting.reason}" if status.waiting is not None else ""
-            return f"container {status.name} is not ready{waiting}"
+            what = "init container {} has not finished" if status.name in plain else _NOT_READY
+            return what.format(status.name) + waiting
     for gate in pod.gates:
         condition = pod.condition(gate)
         if condition is None or not condition.true:
@@ -78,7 +89,7 @@ def unready(pod: PodFacts) -> str:
 
 def stuck_job(job: Obj, pods: Iterable[PodFacts]) -> str:
     """Return what keeps each active pod of a Job from starting; "" if one may start or has."""
-    own = {c["name"] for c in get(job, "spec", "template", "spec", "containers", default=())}
+    own = template_images(job["spec"]["template"])
     found = [(pod.name, failure(pod, own)) for pod in pods if pod.active]
     down = [(name, why.own or why.foreign) for name, why in found if why.own or why.foreign]
     if not down or len(down) < len(found):
@@ -96,9 +107,9 @@ def broken(pod: PodFacts) -> Mapping[str, str]:
     one yet. Nor is a pause of the kubelet's crash back-off after a successful exit, or after an
     exit that an update in place caused (KUB-61, KUB-64): the container starts when it is over.
     """
-    images = {c.name: c.image for c in pod.containers}
-    found = {}
-    for status in pod.statuses:
+    images = {c.name: c.image for c in (*pod.init_containers, *pod.containers)}
+    found = {name: _ENDS.format(name) for name in _failing_again(pod)}
+    for status in (*pod.init_statuses, *pod.statuses):
         waiting = status.waiting
         if waiting is None or waiting.reason not in BROKEN:
             continue
@@ -106,6 +117,19 @@ def broken(pod: PodFacts) -> Mapping[str, str]:
         if not _of_earlier_image(status, waiting, image) and not _only_waits(pod, status, waiting):
             found[status.name] = _sentence(status.name, waiting, image)
     return found
+
+
+def _failing_again(pod: PodFacts) -> Iterator[str]:
+    """Yield the init containers that failed, were started again, and failed again.
+
+    Kubelet reports their end, and not the back-off, until it starts them once more. Nobody but they
+    themselves ends a plain init container.
+    """
+    plain = {c.name for c in pod.init_containers if not c.native_sidecar}
+    for status in pod.init_statuses:
+        end, before = status.terminated, status.ended
+        if status.name in plain and end and end.exit_code and before and before.exit_code:
+            yield status.name
 
 
 def _only_waits(pod: PodFacts, status: ContainerStatus, waiting: WaitingState) -> bool:
@@ -166,7 +190,7 @@ def _sentence(name: str, waiting: WaitingState, image: str) -> str:
     if waiting.reason in _PULLS:
         return f"image {image} cannot be pulled"
     if waiting.reason == "CrashLoopBackOff":
-        return f"CrashLoopBackOff: container {name} ends again and again"
+        return _ENDS.format(name)
     return f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
 
 

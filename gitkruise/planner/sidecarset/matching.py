@@ -49,13 +49,11 @@ def _holder(owner: SidecarSetFacts) -> Callable[[PodFacts], bool]:
     hot = frozenset(s.name for s in owner.containers if s.hot)
     pairs = frozenset(name for s in owner.containers if s.hot for name in s.pair)
     single = frozenset(s.name for s in owner.containers if not s.hot)
-    everything = pairs | single
 
     def holds_all(pod: PodFacts) -> bool:
         names = [c.name for c in pod.containers]
-        if not everything.issubset(names) and not (
-            pairs.issubset(names) and single.issubset([*names, *pod.init_names])
-        ):
+        with_inits = [*names, *(c.name for c in pod.init_containers)]
+        if not (pairs.issubset(names) and single.issubset(with_inits)):
             return False
         return not hot or hot.issubset(working_in(pod.annotations))
 

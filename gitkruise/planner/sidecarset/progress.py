@@ -73,7 +73,7 @@ def observe_sidecars(
     del now
     owner = sidecarset_facts(raw)
     it = stand(owner, pods)
-    own = MatchCriteria(owner).names
+    own = MatchCriteria(owner).names | {sidecar.name for sidecar in owner.init_containers}
     found = [(j, failure(j.pod, own)) for j in it.pods]
     failing = tuple((j.pod.name, why.own) for j, why in found if why.own and j.updated)
     hindered = [(j, why.foreign) for j, why in found if why.foreign and not why.own]

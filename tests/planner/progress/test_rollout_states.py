@@ -10,6 +10,7 @@ import pytest
 from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.workloads.pod import PodFacts, pod_facts
 from gitkruise.planner.progress.cloneset import observe_rollout
+from gitkruise.planner.progress.failing_pods import broken, unready
 from tests.pods import NOW, OWNER_UID, pods, raw_pod
 
 
@@ -266,6 +267,56 @@ def test_states(row: tuple[str, Any, tuple[PodFacts, ...], str, str]) -> None:
     _, raw, found, state, words = row
     rollout = judged(raw, found)
     assert (str(rollout.state), words in rollout.message) == (state, True), rollout.message
+
+
+ENDED = {"terminated": {"exitCode": 3, "reason": "Error"}}
+WAITS = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
+PULLS = {"waiting": {"reason": "ImagePullBackOff", "message": 'Back-off pulling "migrate:9"'}}
+# State of an init container, its state before, Rollout's state, its message, what it waits for.
+INITS: list[tuple[str, Any, Any, str, str]] = [
+    ("its image", PULLS, {}, "Stuck", "image migrate:9 cannot be pulled"),
+    ("crash loop", WAITS, ENDED, "Stuck", "CrashLoopBackOff: container migrate ends again"),
+    ("failed again", ENDED, ENDED, "Stuck", "CrashLoopBackOff: container migrate ends again"),
+    ("failed once", ENDED, {}, "Rolling", "init container migrate has not finished"),
+    ("runs", {"running": {}}, ENDED, "Rolling", "init container migrate has not finished"),
+]
+
+
+@pytest.mark.parametrize("row", INITS, ids=[row[0] for row in INITS])
+def test_an_init_container_that_fails_keeps_its_pod_from_starting(
+    row: tuple[str, Any, Any, str, str],
+) -> None:
+    _, state, before, verdict, words = row
+    waits = {"waiting": {"reason": "PodInitializing"}}
+    raw = raw_pod(
+        "web-bad",
+        ready=False,
+        initContainers=[{"name": "migrate", "image": "migrate:9"}],
+        initContainerStatuses=[
+            {"name": "migrate", "image": "migrate:9", "state": state, "lastState": before}
+        ],
+        containerStatuses=[{"name": "main", "image": "web:bad", "ready": False, "state": waits}],
+    )
+    set_ = owner()
+    set_["spec"]["template"]["spec"]["initContainers"] = raw["spec"]["initContainers"]
+    rollout = judged(set_, (*pods("3o+"), pod_facts(raw)))
+    assert str(rollout.state) == verdict
+    assert words in (rollout.message if verdict == "Stuck" else unready(pod_facts(raw)))
+    assert bool(rollout.failing) is (verdict == "Stuck")
+    assert not rollout.hindered
+
+
+def test_a_failing_native_sidecar_that_an_update_ended_is_no_failure() -> None:
+    """An update in place ends a native sidecar, and kubelet starts it again."""
+    raw = raw_pod(
+        "web-new",
+        initContainers=[{"name": "mesh", "image": "mesh:2", "restartPolicy": "Always"}],
+        initContainerStatuses=[
+            {"name": "mesh", "image": "mesh:2", "state": ENDED, "lastState": ENDED}
+        ],
+    )
+    assert not broken(pod_facts(raw))
+    assert unready(pod_facts(raw)) == "container mesh is not ready"
 
 
 def test_a_crash_loop_stays_one_piece_of_news() -> None:
