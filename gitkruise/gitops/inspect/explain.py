@@ -20,7 +20,7 @@ from gitkruise.model.workloads.labels import DAEMONSET, DEPLOYMENT, SIDECARSET, 
 from gitkruise.model.workloads.rollout_kinds import STATEFUL
 from gitkruise.model.workloads.sidecarset import NOT_UPDATE
 from gitkruise.planner.progress.builtin import unreplaced
-from gitkruise.planner.progress.failing_pods import unready
+from gitkruise.planner.progress.failing_pods import unready, unscheduled
 from gitkruise.planner.report.stops import is_template, next_move
 from gitkruise.planner.report.summary import keeps
 from gitkruise.printable import many
@@ -91,7 +91,7 @@ _ORDER: Final = {hold: rank for rank, hold in enumerate(
 
 # Kinds whose controllers plan no single pod; gitkruise does not drive them on a real cluster.
 _UNPLANNED: Final = frozenset({DEPLOYMENT, STATEFULSET, DAEMONSET})
-_MOVING: Final = frozenset({State.STUCK, State.ROLLING, State.WAITING})
+MOVING: Final = frozenset({State.STUCK, State.ROLLING, State.WAITING})
 
 
 def explain(
@@ -101,10 +101,12 @@ def explain(
     step: RolloutStep | None = None,
     sharing: Sharing = ALONE,
     unavailable: Sequence[UnavailableBudget] = (),
+    *,
+    warnings: Sequence[str] = (),
 ) -> Why:
     """From the live object, its next plan, who else changes its pods, and its unit's record.
 
-    `unavailable` are the PodUnavailableBudgets of its pods.
+    `unavailable` are the PodUnavailableBudgets of its pods, `warnings` the cluster's of them.
     """
     now = as_recorded(managed, unit)
     state, message = now.state, now.message
@@ -117,6 +119,7 @@ def explain(
         *_of_failing(managed),
         *_of_rollout(managed.rollout),
         *_of_unready(managed),
+        *warnings,
         *_of_pods(held, managed.rollout),
         *(_of_old_pods(managed.rollout) if managed.key.group_kind in _UNPLANNED else ()),
     ]
@@ -129,7 +132,7 @@ def explain(
         state=state,
         message=message,
         reasons=tuple(reasons),
-        next=tuple(_next(managed, state, unit, sharing, held)),
+        next=tuple(_next(managed, state, unit, sharing, held, warned=bool(warnings))),
         held=held,
         acts=len(plan.actions) if plan else 0,
         step=step,
@@ -279,11 +282,19 @@ def budget(r: Rollout) -> str:
 
 
 def _next(
-    m: Managed, state: State, unit: UnitNews | None, shared: Sharing, held: Sequence[HeldPod]
+    m: Managed,
+    state: State,
+    unit: UnitNews | None,
+    shared: Sharing,
+    held: Sequence[HeldPod],
+    *,
+    warned: bool,
 ) -> Iterator[str]:
     """Yield the next steps for a user, those of its PodUnavailableBudgets first."""
-    moving = state in _MOVING and not (m.rollout and m.rollout.failing)
-    yield from (moving and _moved_by_others(m, held)) or _moves(m, state, unit, shared)
+    moving = state in MOVING and not (m.rollout and m.rollout.failing)
+    yield from (moving and _moved_by_others(m, held)) or _moves(
+        m, state, unit, shared, warned=warned
+    )
     if unit is not None and unit.correction:
         yield f"for the newest commit: {unit.correction}"
 
@@ -299,13 +310,15 @@ def _moved_by_others(m: Managed, held: Sequence[HeldPod]) -> list[str]:
     return found
 
 
-def _moves(m: Managed, state: State, unit: UnitNews | None, shared: Sharing) -> Iterator[str]:
+def _moves(
+    m: Managed, state: State, unit: UnitNews | None, shared: Sharing, *, warned: bool
+) -> Iterator[str]:
     """Yield the next steps for a user, or that none is needed."""
     if left_git(m, unit):
         yield "the end of what keeps it: then it is deleted"
-    elif m.rollout is not None and m.rollout.innocent and state in _MOVING:
+    elif m.rollout is not None and m.rollout.innocent and state in MOVING:
         yield from _culprits(m.rollout, shared)
-    elif state is State.STUCK or (m.failing and state in _MOVING):
+    elif state is State.STUCK or (m.failing and state in MOVING):
         yield from _repairs(m)
     elif state is State.HELD and m.rollout is not None:
         kept = m.rollout.kept
@@ -316,8 +329,8 @@ def _moves(m: Managed, state: State, unit: UnitNews | None, shared: Sharing) -> 
         yield "gitkruise drift shows what differs; drift.mode: correct puts it back"
     elif state is State.WAITING and unit is not None and (unit.waits or unit.pending):
         yield f"what unit {unit.unit} waits for"
-    elif state in _MOVING:
-        yield from _awaited(m)
+    elif state in MOVING:
+        yield from _awaited(m, warned=warned)
 
 
 def past_hold(m: Managed, rollout: Rollout) -> str:
@@ -330,7 +343,7 @@ def past_hold(m: Managed, rollout: Rollout) -> str:
     return "deleting old pods"
 
 
-def _awaited(m: Managed) -> Iterator[str]:
+def _awaited(m: Managed, *, warned: bool) -> Iterator[str]:
     """Yield what a rollout that moves goes on with."""
     if m.rollout is not None and m.rollout.refused:
         yield "a change of what refuses its pods; their controller tries again by itself"
@@ -338,6 +351,10 @@ def _awaited(m: Managed) -> Iterator[str]:
         yield "its controller, when it has seen the newest spec; what keeps it from that may be in"
         yield "gitkruise doctor"
         yield f"gitkruise get events{f' -n {m.key.namespace}' if m.key.namespace else ' -A'}"
+    elif warned:
+        yield "a change of what the warnings name; the nodes of its pods try again by themselves"
+    elif any(pod.active and unscheduled(pod) for pod in m.pods):
+        yield "a node that takes its pods, or a commit that changes what they need of a node"
     else:
         yield "nothing: it goes on by itself when pods become available"
 

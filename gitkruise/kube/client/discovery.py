@@ -109,10 +109,16 @@ def require(catalog: Catalog, kinds: Iterable[tuple[GroupKind, str]]) -> tuple[K
 
 
 async def each(
-    transport: Transport, ref: ResourceRef, *, namespace: str = "", selector: str = ""
+    transport: Transport,
+    ref: ResourceRef,
+    *,
+    namespace: str = "",
+    selector: str = "",
+    field_selector: str = "",
 ) -> AsyncIterator[Obj]:
-    """The objects of a resource that carry the labels, page by page. Raises what `send` raises."""
-    params = {"limit": "500", **({"labelSelector": selector} if selector else {})}
+    """The objects of a resource that selectors choose, page by page. Raises what `send` raises."""
+    chosen = {"labelSelector": selector, "fieldSelector": field_selector}
+    params = {"limit": "500", **{name: text for name, text in chosen.items() if text}}
     for _ in range(PAGES_MAX):
         request = ApiRequest(verb="list", resource=ref, namespace=namespace, params=params)
         body = (await transport.send(request)).body

@@ -71,9 +71,8 @@ def cannot_start(down: Sequence[tuple[str, str]], serving: str) -> str:
 
 def unready(pod: PodFacts) -> str:
     """Return what a pod that can start waits for before it is ready; "" where nothing says it."""
-    scheduled = pod.condition("PodScheduled")
-    if scheduled is not None and scheduled.status == "False":
-        return f"no node takes it: {scheduled.message or scheduled.reason}"
+    if lacking := unscheduled(pod):
+        return lacking
     plain = {c.name for c in pod.init_containers if not c.native_sidecar}
     for status in (*pod.init_statuses, *pod.statuses):
         if not status.ready:
@@ -84,6 +83,14 @@ def unready(pod: PodFacts) -> str:
         condition = pod.condition(gate)
         if condition is None or not condition.true:
             return f"readiness gate {gate} is not True"
+    return ""
+
+
+def unscheduled(pod: PodFacts) -> str:
+    """Return why no node takes a pod; "" where one may."""
+    scheduled = pod.condition("PodScheduled")
+    if scheduled is not None and scheduled.status == "False":
+        return f"no node takes it: {scheduled.message or scheduled.reason}"
     return ""
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from gitkruise.gitops.inspect.cluster_view import Survey
 from gitkruise.gitops.inspect.explain import Why, explain
+from gitkruise.gitops.inspect.pod_warnings import PodWarnings, pod_warnings
+from gitkruise.kube.client.events import EVENTS
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import CLONESET
@@ -16,6 +18,7 @@ from gitkruise.model.workloads.pod import POD
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.names import Obj, key_of
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+from gitkruise.wire.primitives.times import format_time
 from tests.gitops.stage import MakeStage, Stage, web
 from tests.worlds import SPACE
 
@@ -55,6 +58,76 @@ def test_a_rollout_without_progress_is_stuck_for_every_reader(staged: MakeStage)
             assert str((await _why(stage)).state) == "Rolling"
             await stage.rest()
             assert str((await _why(stage)).state) == "Done"
+
+    stage.play(script)
+
+
+async def _warned(stage: Stage) -> PodWarnings:
+    survey = Survey(WorldTransport(stage.cluster), load_catalog(), (CLONESET,))
+    await survey.look()
+    now = stage.clock.now()
+    return await pod_warnings(WorldTransport(stage.cluster), survey.managed(now)[0], now)
+
+
+def _event(stage: Stage, name: str, pod: str, type_: str, reason: str) -> None:
+    (uid,) = [
+        one["metadata"]["uid"]
+        for one in stage.world.objects(POD, SPACE)
+        if one["metadata"]["name"] == pod
+    ]
+    about = {"kind": "Pod", "namespace": SPACE, "name": pod, "uid": uid, "apiVersion": "v1"}
+    event = {
+        "apiVersion": "v1", "kind": "Event", "type": type_, "reason": reason,
+        "metadata": {"name": name, "namespace": SPACE}, "involvedObject": about,
+        "message": f"of\n{name}", "lastTimestamp": format_time(stage.clock.now()),
+    }  # fmt: skip
+    sent(stage, "create", "", EVENTS, event)
+
+
+def test_warnings_of_unavailable_pods_are_named(staged: MakeStage) -> None:
+    """Kubelet gives some causes in Events alone. Of each reason the newest counts."""
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), message="first")
+            await stage.rest()
+            _event(stage, "old", pods(stage)[0], "Warning", "Other")
+            assert not (await _warned(stage)).texts
+            await stage.push(web("app:unready"), message="second")
+            await stage.rest(20)
+            updated = next(
+                pod["metadata"]["name"]
+                for pod in stage.world.objects(POD, SPACE)
+                if pod["spec"]["containers"][0]["image"] == "app:unready"
+            )
+            for name, kind in (("a", "Warning"), ("b", "Warning"), ("c", "Normal")):
+                _event(stage, name, updated, kind, "FailedMount" if name == "b" else "Other")
+            assert set((await _warned(stage)).texts) == {
+                f"{updated}: FailedMount 0s ago: of b", f"{updated}: Other 0s ago: of a",
+            }  # fmt: skip
+
+    stage.play(script)
+
+
+@pytest.mark.parametrize(
+    ("warnings", "moves"),
+    [((), "nothing: it goes on by itself"), (("a warning",), "what the warnings name")],
+)
+def test_a_rollout_with_warnings_waits_for_what_they_name(
+    staged: MakeStage, warnings: tuple[str, ...], moves: str
+) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web("app:unready"), message="first")
+            await stage.rest(20)
+            survey = Survey(WorldTransport(stage.cluster), load_catalog(), (CLONESET,))
+            await survey.look()
+            answer = explain(survey.managed(stage.clock.now())[0], None, warnings=warnings)
+            assert moves in answer.next[0]
+            assert set(warnings) <= set(answer.reasons)
 
     stage.play(script)
 

@@ -108,6 +108,7 @@ async def ask(
     from gitkruise.gitops.inspect.cluster_view import dated, pods_and_images  # noqa: PLC0415
     from gitkruise.gitops.inspect.disruption_budgets import sharing, unavailable_budgets  # noqa: PLC0415
     from gitkruise.gitops.inspect.explain import explain, newest_step, unit_of  # noqa: PLC0415
+    from gitkruise.gitops.inspect.pod_warnings import pod_warnings  # noqa: PLC0415
     from gitkruise.gitops.node.activity import agent_activity  # noqa: PLC0415
     from gitkruise.model.workloads.feature_gates import Gates  # noqa: PLC0415
 
@@ -119,9 +120,11 @@ async def ask(
     pods, images = pods_and_images(survey, found)
     held = plan.held if plan is not None else ()
     budgets = unavailable_budgets(survey.budgets(space), pods, held)
-    answer = explain(found, plan, unit, step, others, budgets)
+    warnings = await pod_warnings(chosen.transport, found, now)
+    answer = explain(found, plan, unit, step, others, budgets, warnings=warnings.texts)
     steps = tuple(lines_carrying(answer.next, chosen.flags))
     activity = await agent_activity(chosen.transport, space, pods, images)
+    activity = replace(activity, unread=(*activity.unread, *warnings.unread))
     return replace(answer, next=steps, division=survey.division(found)), activity
 
 
