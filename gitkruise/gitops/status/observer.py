@@ -195,7 +195,7 @@ def _unmoved_since(rollout: Rollout, evidence: _Evidence, now: datetime) -> date
     if owner.spec_written is None or not annotated_stuck(owner.read(), rollout):
         return now
     moved = (time for pod in pods for time in (pod.created, pod.ready_since) if time is not None)
-    return max(owner.spec_written, *moved)
+    return max((owner.spec_written, *moved))
 
 
 def _with_news(obj: Obj, before: CachedObject) -> Obj:

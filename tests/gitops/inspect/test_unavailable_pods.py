@@ -19,7 +19,7 @@ from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.names import Obj, key_of
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from gitkruise.wire.primitives.times import format_time
-from tests.gitops.stage import MakeStage, Stage, web
+from tests.gitops.stage import MakeStage, Stage, cloneset, web
 from tests.worlds import SPACE
 
 pytestmark = pytest.mark.slow
@@ -218,6 +218,25 @@ def test_a_commit_is_not_stuck_for_the_one_before(staged: MakeStage, image: str)
             assert stage.state == "Done"
         states = [str(r.state) for r in stage.offered if r.causal and r.causal.id == third]
         assert "Stuck" not in states
+
+    stage.play(script)
+
+
+def test_a_rollout_without_any_pod_is_stuck_over_a_restart(staged: MakeStage) -> None:
+    stage = staged(health={"noProgressTimeout": "30s"})
+    long = "web" * 18  # its pods would have a label of over 63 characters
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(cloneset(long, 4, "app:v1"), message="first")
+            await stage.rest(60)
+            assert (stage.state, pods(stage)) == ("Stuck", [])
+        before = stage.rollout.message
+        stage.start_over()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest(5)
+            assert (stage.state, stage.rollout.message) == ("Stuck", before)
 
     stage.play(script)
 
