@@ -181,8 +181,13 @@ def _of_leaving(m: Managed, unit: UnitNews | None) -> Iterator[str]:
     about = [problem for problem in unit.problems if str(m.key) in problem]
     if m.obj["metadata"].get("deletionTimestamp"):
         yield f"{said}: it is being deleted"
+    elif about or unit.problems:
+        yield f"{said}: {(about or unit.problems)[0]}"
+    elif unit.state in SETTLED:
+        yield f"{said}: its deletion has not begun"
     else:
-        yield f"{said}: {(about or unit.problems or ('its deletion has not begun',))[0]}"
+        now = f"the unit is {unit.state}: {unit.message}" if unit.message else ""
+        yield f"{said}: deletions come when all other objects are ready{now and f'; {now}'}"
 
 
 def _of_failing(m: Managed) -> Iterator[str]:

@@ -115,6 +115,10 @@ def test_an_object_that_git_does_not_name_any_more_is_not_as_git_asks(checkout: 
     assert status_obj(shown)["items"][0]["leftGit"] is True
     (reason,) = explain(live, None, units[0]).reasons
     assert reason == f"unit shop/shop does not name it any more: GK2302 {kept.message}"
+    busy = replace(units[0], state=State.STUCK, message="Job shop/mig: it failed", problems=())
+    (reason,) = explain(live, None, busy).reasons
+    ready = "deletions come when all other objects are ready"
+    assert reason.endswith(f"{ready}; the unit is Stuck: Job shop/mig: it failed")
     held = replace(live, state=State.HELD, rollout=rollout())
     assert explain(held, None, units[0]).next == ("the end of what keeps it: then it is deleted",)
     unread = replace(units[0], state=State.REJECTED)
