@@ -11,6 +11,7 @@ from gitkruise.cli.console.ages import age
 from gitkruise.cli.console.environment import BOUNDLESS
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.console.tables import Column, fit_table
+from gitkruise.gitops.inspect.explain import left_git
 from gitkruise.gitops.inspect.shard_holders import WITHOUT_SHARDS, ShardHolders
 from gitkruise.gitops.inspect.unit_objects import UNRECORDED
 from gitkruise.model.gitops.record import Rollout, pod_counts
@@ -157,9 +158,11 @@ def shard_obj(shards: ShardHolders, unit: str) -> dict[str, str]:
 
 def _unit_state(mine: Sequence[Managed], news: UnitNews | None, lost: str) -> Item:
     """Return the state of live workloads, or what only the record knows of a unit: a problem of its
-    commit, and what moves while they are at rest."""
+    commit, and what moves while they are at rest. Workloads that left git are no longer the unit's
+    concern."""
     if lost:
         return {"state": str(State.UNKNOWN), "message": lost}
+    mine = [m for m in mine if not left_git(m, news)]
     state = worst(m.state for m in mine)
     message = next((m.message for m in mine if m.state is state and state not in SETTLED), "")
     if news is None:

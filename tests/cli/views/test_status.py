@@ -11,6 +11,7 @@ import pytest
 
 from gitkruise.cli.console.style import Style, cell_width
 from gitkruise.cli.context.local_repository import clusters_recording
+from gitkruise.cli.views import resources
 from gitkruise.cli.views.status import StatusView, build_view, status_lines, status_obj
 from gitkruise.errors import Finding
 from gitkruise.git.repository.repository import Repository
@@ -113,6 +114,10 @@ def test_an_object_that_git_does_not_name_any_more_is_not_as_git_asks(checkout: 
     (row,) = (line for line in status_lines(shown, style(120), wide=False) if "cloneset" in line)
     assert row.endswith("left git")
     assert status_obj(shown)["items"][0]["leftGit"] is True
+    broken = replace(live, state=State.STUCK, message="it cannot start", unit=units[0].unit)
+    waiting = replace(units[0], state=State.WAITING, waits="approval")
+    (listed,) = resources.units([broken], [waiting], "")
+    assert (listed["state"], listed["message"]) == ("Waiting", "waits for approval")
     (reason,) = explain(live, None, units[0]).reasons
     assert reason == f"unit shop/shop does not name it any more: GK2302 {kept.message}"
     busy = replace(units[0], state=State.STUCK, message="Job shop/mig: it failed", problems=())
