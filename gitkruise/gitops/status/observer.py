@@ -394,7 +394,8 @@ def unit_state(
         return state, f"{problem.code}: {problem.message}"
     if state is State.DONE:
         done = f"{many(len(objects), 'object')} as git asks"
-        return (State.ROLLING, _deleting(leaving)) if leaving else (state, done)
+        going = _deleting(leaving, plan.prune if plan is not None else ())
+        return (State.ROLLING, going) if going else (state, done)
     first = next(o for o in objects if o.state is state)
     return state, f"{first.key}: {first.message}" if first.message else str(first.key)
 
@@ -405,11 +406,14 @@ def leaving_objects(desired: DesiredSet, seen: Observation, unit: str) -> tuple[
     return tuple(obj for obj in objects if annotation(obj, UNIT_REF) == unit)
 
 
-def _deleting(leaving: Sequence[Obj]) -> str:
-    first = leaving[0]
-    held = ", ".join(first["metadata"].get("finalizers") or ())
-    more = f" and {many(len(leaving) - 1, 'more object')}" if len(leaving) > 1 else ""
-    return f"deleting {key_of(first)}{more}" + (f"; finalizers: {held}" if held else "")
+def _deleting(leaving: Sequence[Obj], due: Sequence[ObjectKey]) -> str:
+    """Return what is being deleted or `due` to be; "" for nothing."""
+    keys = [*map(key_of, leaving), *due]
+    if not keys:
+        return ""
+    held = ", ".join(leaving[0]["metadata"].get("finalizers") or ()) if leaving else ""
+    more = f" and {many(len(keys) - 1, 'more object')}" if len(keys) > 1 else ""
+    return f"deleting {keys[0]}{more}" + (f"; finalizers: {held}" if held else "")
 
 
 def _fresh(plan: SyncPlan | None) -> int:

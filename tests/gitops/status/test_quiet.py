@@ -315,7 +315,7 @@ def test_what_left_git_is_deleted_once_all_else_is_ready(staged: MakeStage) -> N
         async with stage.running():
             await stage.push(web(), SETTINGS, *extra)
             await stage.rest()
-            await stage.push(web("app:v2", maxUnavailable=1), SETTINGS, extra[0])
+            second = await stage.push(web("app:v2", maxUnavailable=1), SETTINGS, extra[0])
             await stage.rest(1)
             assert stage.get("ConfigMap", "extra-2")  # the rollout is not through yet
             await stage.rest()
@@ -323,6 +323,10 @@ def test_what_left_git_is_deleted_once_all_else_is_ready(staged: MakeStage) -> N
             assert stage.get("ConfigMap", "extra-1") is None
             assert stage.get("ConfigMap", "extra-2") is None
             assert stage.state == "Done"
+        told = [r for r in stage.offered if r.causal and r.causal.id == second]
+        done = [n for n, record in enumerate(told) if str(record.state) == "Done"]
+        assert done[0] == len(told) - 1, [(str(r.state), r.message) for r in told]
+        assert "deleting ConfigMap shop/extra-1 and 1 more object" in {r.message for r in told}
 
     stage.play(script)
     deletes = [r for r in stage.wire.requests if r.verb == "delete"]
