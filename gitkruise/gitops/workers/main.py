@@ -95,10 +95,10 @@ ToRead: TypeAlias = tuple[int, bytes, tuple[str, str, str, str], PostBuildInputs
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One request. `definitions`: the cluster's CustomResourceDefinitions, if they are new; without
-    a cluster `recorded` kinds count."""
+    a cluster `recorded` kinds count. A job that needs no kinds has neither."""
 
     cpu_s: int
-    recorded: bool = True
+    recorded: bool = False
     definitions: Sequence[Obj] | None = None
 
 
