@@ -7,7 +7,7 @@ from typing import Final
 
 from gitkruise.errors import Concern, Finding, Forbidden
 from gitkruise.gitops.build.kruise_defaulting import as_webhook_keeps, dialect_of
-from gitkruise.gitops.build.validate import check_object
+from gitkruise.gitops.build.validate import CRD, check_object
 from gitkruise.gitops.cluster.engine import heeds_canaries
 from gitkruise.gitops.reconcile.applier import Sent, not_served
 from gitkruise.gitops.reconcile.replace import JUDGED_HERE
@@ -69,9 +69,16 @@ async def ignored_canaries(changed: Sequence[Desired], transport: Transport) -> 
 
 
 def testable(changed: Sequence[Desired], missing: frozenset[str]) -> list[Desired]:
-    """Return the objects that can be dry-run: none in a namespace that the commit itself
-    creates."""
-    return [d for d in changed if d.key.namespace not in missing]
+    """Return the objects that can be dry-run: not those in a namespace that the commit itself
+    creates, or of a kind whose definition it changes."""
+    defined = {_defined(d.obj) for d in changed if d.key.group_kind == CRD}
+    return [
+        d for d in changed if d.key.namespace not in missing and d.key.group_kind not in defined
+    ]
+
+
+def _defined(crd: Obj) -> GroupKind:
+    return GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"])
 
 
 async def brought(
@@ -131,7 +138,7 @@ def refusals(desired: DesiredSet, sent: Sequence[Sent]) -> Iterator[Finding]:
 
 def brings_kinds(objects: Iterable[Desired]) -> bool:
     """Return whether a commit has definitions: it may define the kinds of its other objects."""
-    return any(d.key.kind == "CustomResourceDefinition" for d in objects)
+    return any(d.key.group_kind == CRD for d in objects)
 
 
 def unserved(objects: Sequence[Desired], catalog: Catalog) -> Iterator[Finding]:
