@@ -20,7 +20,7 @@ GitkruiseError
     ├── ApplyConflict 409   another field manager owns a field                  never retried
     ├── WatchExpired 410    the server forgot our resourceVersion               listed again
     ├── NotSupported 501
-    ├── Unreasoned 500      an InternalError that names no reason               backed off
+    ├── Unreasoned 500      names no reason; Untyped: an apply against a schema backed off
     └── TooManyRequests 429 · InternalError 500 · Unavailable 503 · GatewayTimeout 504   backed off
 """
 
@@ -371,6 +371,13 @@ class Unreasoned(InternalError):
     reason = ""
 
 
+class Untyped(ApiError):
+    """A 500, too: an apply that the schema of its kind does not type. The object is at fault."""
+
+    retry, reason, status = Retry.BACKOFF, "", 500
+    says: ClassVar[str] = "failed to create typed patch object"
+
+
 class NotSupported(ApiError):
     """The path exists in Kubernetes and cannot work here (exec into a simulated container)."""
 
@@ -401,10 +408,10 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
 
 def api_error(status: Mapping[str, Any], code: int) -> ApiError:
     """Return the error of a meta/v1 Status, or of an HTTP code with any body."""
-    details = _details(status)
-    return _class_of(code, str(status.get("reason", "")), details)(
-        str(status.get("message") or f"the server answered {code}"), details
-    )
+    details, message = _details(status), str(status.get("message") or f"the server answered {code}")
+    if code == Untyped.status and message.startswith(Untyped.says):
+        return Untyped(" ".join(message.split()), details)
+    return _class_of(code, str(status.get("reason", "")), details)(message, details)
 
 
 def denial(status: Mapping[str, Any], message: str, code: int) -> ApiError:
@@ -419,10 +426,7 @@ def _details(status: Mapping[str, Any]) -> StatusDetails:
     raw = status.get("details") or {}
     causes: Sequence[Mapping[str, Any]] = raw.get("causes") or ()
     return StatusDetails(
-        name=raw.get("name", ""),
-        group=raw.get("group", ""),
-        kind=raw.get("kind", ""),
-        uid=raw.get("uid", ""),
+        **{key: raw.get(key, "") for key in ("name", "group", "kind", "uid")},
         causes=tuple(
             Cause(c.get("field", ""), c.get("reason", ""), c.get("message", "")) for c in causes
         ),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from gitkruise.errors import ApiError, Cause, StatusDetails
+from gitkruise.errors import ApiError, Cause, StatusDetails, Untyped
 from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.document import FieldPath
 
@@ -33,6 +33,7 @@ _NAMES_ALONE: Final = re.compile(
     r'|namespaces "[^"]{0,253}" not found'
 )
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
+_UNTYPED: Final = re.compile(r": \.([^\s:]+): ")  # the first field of those listed
 _E = TypeVar("_E", bound=ApiError)
 
 
@@ -41,6 +42,14 @@ def parse_field(text: str) -> tuple[str | int, ...]:
     return tuple(
         int(index) if index.isdigit() else index or name for name, index in _STEP.findall(text)
     )
+
+
+def refused_field(error: ApiError) -> str:
+    """Return the first field that a rejection names, otherwise `spec`."""
+    if error.details.causes:
+        return error.details.causes[0].field
+    named = _UNTYPED.search(error.message) if isinstance(error, Untyped) else None
+    return named[1] if named else "spec"
 
 
 def tells(desired: Desired, path: FieldPath) -> bool:

@@ -19,9 +19,10 @@ from gitkruise.errors import (
     NotFound,
     Retry,
     StatusDetails,
+    Untyped,
 )
 from gitkruise.gitops.build.kruise_defaulting import ClusterDialect, dialect_of
-from gitkruise.gitops.build.redacted_findings import parse_field, unquoted
+from gitkruise.gitops.build.redacted_findings import parse_field, refused_field, unquoted
 from gitkruise.gitops.cluster.impersonation import account_of, proven
 from gitkruise.gitops.config.other_tools import instead_of_kind
 from gitkruise.gitops.reconcile.field_adoption import adopt
@@ -414,7 +415,8 @@ def refusal(d: Desired, error: ApiError, account: str = "") -> Finding:
     if webhook is not None:
         return _uncalled(d, *webhook.groups())
     error = unquoted(error, d)
-    if error.retry is not Retry.NEVER:  # Conflict among them: no word against the object
+    if error.retry is not Retry.NEVER and not isinstance(error, Untyped):
+        # Conflict among them: no word against the object
         return Finding(code="GK4102", message=f"{d.key}: {error.message}", object=str(d.key))
     if isinstance(error, Forbidden) and not _BY_ADMISSION.search(error.message):
         return Finding(
@@ -432,13 +434,11 @@ def refusal(d: Desired, error: ApiError, account: str = "") -> Finding:
             notes=(("next", _NAMESPACE),),
             object=str(d.key),
         )
-    causes = error.details.causes
-    place = d.document.place(parse_field(causes[0].field) if causes else ("spec",))
     once = d.key.group_kind == RECREATE and "immutable" in error.message
     return Finding(
         code="GK2102",
         message=error.message,
-        places=(place,),
+        places=(d.document.place(parse_field(refused_field(error))),),
         notes=(
             ("why", "the cluster refuses it"),
             ("unchanged", f"the live {d.key}"),

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from gitkruise.errors import ApplyConflict, BadRequest, Cause, StatusDetails, Unreasoned
+from gitkruise.errors import ApplyConflict, BadRequest, Cause, StatusDetails, Untyped
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.times import format_time
 from gitkruise.wire.schema.nodes import Node
@@ -173,9 +173,8 @@ def _check_declared(call: RequestContext, config: Obj) -> None:
     meta = call.request.body.get("metadata") or {}
     namespace, name = meta.get("namespace") or "", meta.get("name") or ""
     group, version = call.kind.group, call.kind.version
-    raise Unreasoned(
-        f"failed to create typed patch object ({namespace}/{name}; {group}/{version},"
-        f" Kind={call.kind.kind}): {why}"
+    raise Untyped(
+        f"{Untyped.says} ({namespace}/{name}; {group}/{version}, Kind={call.kind.kind}): {why}"
     )
 
 
