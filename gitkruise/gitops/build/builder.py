@@ -47,8 +47,9 @@ class BuiltCommit:
 
     `touched` is the newest commit that changed the unit's files, `causal` the newest that changed
     the desired objects; `overtaken` are commits between the last one read and this one that changed
-    the files and are never applied on their own. `by_cluster`: the API server rejected the commit
-    and may accept it later. `blocked_by`: the commit is valid, but these units are not ready.
+    the files and are never applied on their own. `by_cluster`: the API server, or a definition that
+    it serves, rejected the commit and may accept it later. `blocked_by`: nothing else keeps the
+    commit back, but these units are not ready.
     `wanted` are the objects that the commit names, valid or not; None when they are unknown.
     `chart` is that of a repository of charts, `bases` are those of other repositories: the commit
     does not contain them.

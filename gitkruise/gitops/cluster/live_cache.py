@@ -32,7 +32,7 @@ from gitkruise.planner.sync.hooks import JOB
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
-from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+from gitkruise.wire.primitives.requests import ApiRequest
 
 log = logging.getLogger(__name__)
 AT_ONCE: Final = 64  # requests of all units together
@@ -100,13 +100,14 @@ class LiveView:
                 informer.use(stored.ref)
 
     async def rediscover(self) -> bool:
-        """Discover again after a rejection; return whether other versions are served now.
+        """Discover again after a rejection; return whether the cluster defines its kinds in another
+        way now.
 
         Raises ApiError.
         """
-        before, self._doubted = _served(self.catalog), False
+        before, self._doubted = _definitions(self.catalog), False
         await self.discover()
-        return _served(self.catalog) != before
+        return _definitions(self.catalog) != before
 
     def doubt(self) -> None:
         """Discover again soon: a request was rejected, perhaps for its version."""
@@ -303,8 +304,9 @@ class LiveView:
         return await listed(self.transport, served.ref, namespace=namespace)
 
 
-def _served(catalog: Catalog) -> frozenset[ResourceRef]:
-    return frozenset(kind.ref for kind in catalog.kinds() if kind.verbs)
+def _definitions(catalog: Catalog) -> frozenset[tuple[str, int]]:
+    metas = (crd["metadata"] for crd in catalog.definitions or ())
+    return frozenset((meta["uid"], meta.get("generation") or 0) for meta in metas)
 
 
 def _not_followed(informer: Informer) -> Finding:

@@ -27,6 +27,7 @@ from gitkruise.gitops.reconcile.preflight import (
     check_updates,
     ensure_namespace,
     ignored_canaries,
+    misfits,
     refusals,
     testable,
     unreachable,
@@ -78,7 +79,7 @@ class CommitValidator:
         the cluster does not answer.
         """
         before = last.built
-        built = await self._followed(commit, before, last.looked, self._around.charts)
+        built = await self._fitting(commit, last)
         if built.desired is None or (before and built.desired is before.desired):
             return built
         if not (built.desired.objects or known) and await self._would_empty(built.desired, last):
@@ -101,6 +102,21 @@ class CommitValidator:
         if blocker:
             await self._cluster.complete(last.recorded)
         return blocker if blocker and self._cluster.effect(desired) else ""
+
+    async def _fitting(self, commit: str, last: LastTaken) -> BuiltCommit:
+        """Build a commit with definitions that are not older than those of the cluster.
+
+        One whose objects do not fit them waits for the units that it depends on, which may bring
+        other definitions, and otherwise is read again some time later.
+        """
+        live, charts = self._around.live, self._around.charts
+        built = await self._followed(commit, last.built, last.looked, charts)
+        while misfits(built.findings, live.catalog):
+            if not await live.rediscover():
+                self.gate.approval = ""
+                return replace(built, blocked_by=await self.gate.blocked_by(), by_cluster=True)
+            built = await self._followed(commit, last.built, last.looked, charts)
+        return built
 
     async def _agreed(
         self, built: BuiltCommit, last: LastTaken, replaced: frozenset[ObjectKey]

@@ -13,6 +13,7 @@ from gitkruise.gitops.reconcile.applier import Sent, not_served
 from gitkruise.gitops.reconcile.replace import JUDGED_HERE
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.change import Desired, DesiredSet
 from gitkruise.model.planning.canary import ANNOTATION
 from gitkruise.model.workloads.feature_gates import Gates
@@ -66,6 +67,16 @@ async def ignored_canaries(changed: Sequence[Desired], transport: Transport) -> 
         )
         for d in asking
     ]
+
+
+def misfits(findings: Iterable[Finding], catalog: Catalog) -> bool:
+    """Return whether an object of a kind that only the cluster defines has an error: the
+    definition may be older than the commit."""
+    wrong = {f.object.partition(" ")[0] for f in findings if f.is_error and f.object}
+    if not wrong:
+        return False
+    recorded = {kind.kind for kind in load_catalog().kinds()}
+    return any(kind.crd and kind.kind in wrong - recorded for kind in catalog.kinds())
 
 
 def testable(changed: Sequence[Desired], missing: frozenset[str]) -> list[Desired]:

@@ -6,11 +6,17 @@ from typing import Any
 
 import pytest
 
+from gitkruise.errors import api_error
+from gitkruise.gitops.build.redacted_findings import refused_field
+from gitkruise.gitops.reconcile.applier import refusal
+from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import put
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
-from tests.gitops.stage import MakeStage
+from tests.gitops.stage import MakeStage, Stage
 from tests.gitops.status.test_health_checks import CRD
+from tests.planner.sync.build import desired
 
 pytestmark = pytest.mark.slow
 
@@ -28,6 +34,28 @@ def typed(**fields: str) -> Obj:
 def database(**spec: Any) -> Obj:
     meta = {"name": "main"}
     return {"apiVersion": "example.com/v1", "kind": "Database", "metadata": meta, "spec": spec}
+
+
+def define(stage: Stage, verb: str, crd: Obj) -> None:
+    """Create or patch a definition, as an installer does."""
+    kind = stage.world.catalog.by_kind("apiextensions.k8s.io", "v1", CRD["kind"])
+    assert kind is not None
+    name = crd["metadata"]["name"] if verb == "patch" else ""
+    request = ApiRequest(
+        verb=verb, resource=kind.ref, name=name, body=crd, content_type=MERGE_PATCH
+    )
+    stage.world.handle(request, stage.clock.now())
+    stage.cluster.publish()
+
+
+def stands(stage: Stage, state: State) -> None:
+    """Let another unit, which has the definition, be in `state`."""
+    stage.around.standings.hear(
+        UnitRecord(
+            unit="shop/crds", cluster="test", source="main", state=state, message="",
+            since=stage.clock.now(),
+        )
+    )  # fmt: skip
 
 
 def test_a_field_is_added_to_a_definition_and_used_in_one_commit(staged: MakeStage) -> None:
@@ -51,27 +79,52 @@ def test_a_field_that_the_live_definition_lost_rejects_the_commit(staged: MakeSt
     """An API server answers 500, as to an error of its own; it is the object that is at fault."""
     stage = staged()
 
-    def define(verb: str, crd: Obj) -> None:
-        kind = stage.world.catalog.by_kind("apiextensions.k8s.io", "v1", CRD["kind"])
-        assert kind is not None
-        name = crd["metadata"]["name"] if verb == "patch" else ""
-        request = ApiRequest(
-            verb=verb, resource=kind.ref, name=name, body=crd, content_type=MERGE_PATCH
-        )
-        stage.world.handle(request, stage.clock.now())
-        stage.cluster.publish()
-
     async def script() -> None:
-        define("create", typed(size="integer", color="string"))
+        define(stage, "create", typed(size="integer", color="string"))
         async with stage.running():
             await stage.push(database(size=1))
             await stage.rest()
-            define("patch", typed(size="integer"))
+            define(stage, "patch", typed(size="integer"))
             await stage.push(database(size=1, color="red"))
             await stage.rest(5)
             (finding,) = stage.record.findings
-            assert (stage.state, finding.code) == ("Rejected", "GK2102")
-            assert ".spec.color: field not declared in schema" in finding.message
+            assert (stage.state, finding.code) == ("Rejected", "GK1203")
             assert finding.places[0].line == 7
+
+    stage.play(script)
+
+
+def test_an_apply_that_a_schema_does_not_type_is_refused_for_its_field() -> None:
+    named = "errors:\n  .spec.color: field not declared in schema\n  .spec.x: expected string"
+    text = f"failed to create typed patch object (shop/main; a.b/v1, Kind=Database): {named}"
+    error = api_error({"message": text}, 500)
+    finding = refusal(desired(database(size=1)), error)
+    assert (finding.code, finding.message) == ("GK2102", " ".join(text.split()))
+    assert refused_field(error) == "spec.color"
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_field_that_the_live_definition_got_is_known(staged: MakeStage, waits: bool) -> None:
+    """Definitions change without a commit of the unit: another unit, or an installer, has them."""
+    stage = staged(**({"dependsOn": [{"name": "crds"}]} if waits else {}))
+
+    async def script() -> None:
+        define(stage, "create", typed(size="integer"))
+        async with stage.running():
+            stands(stage, State.DONE)
+            await stage.push(database(size=1))
+            await stage.rest()
+            assert stage.state == "Done"
+            stands(stage, State.ROLLING)
+            await stage.push(database(size=1, color="red"))
+            await stage.rest()
+            expected = ("Waiting", "shop/crds (Rolling, )") if waits else ("Rejected", "")
+            assert (stage.state, stage.record.waits) == expected
+            define(stage, "patch", typed(size="integer", color="string"))
+            stands(stage, State.DONE)
+            await stage.rest(5 if waits else 150)
+            assert (stage.state, stage.record.findings) == ("Done", ())
+            live = stage.get("Database", "main", "example.com")
+            assert live["spec"] == {"size": 1, "color": "red"}
 
     stage.play(script)
