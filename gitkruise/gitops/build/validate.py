@@ -195,6 +195,14 @@ def with_crds(catalog: Catalog, documents: Sequence[Document]) -> Catalog:
     return catalog
 
 
+def defined_kind(crd: Obj) -> GroupKind:
+    """Return the kind that a CustomResourceDefinition defines, perhaps a wrong one."""
+    return GroupKind(
+        str(get(crd, "spec", "group", default="")),
+        str(get(crd, "spec", "names", "kind", default="")),
+    )
+
+
 def wrongly_typed(kind: Kind, obj: Obj) -> list[Problem]:
     """Return every value of an object that breaks the schema of its kind."""
     problems = [*validate(kind.strict, obj), *nulls(kind.strict, obj)]

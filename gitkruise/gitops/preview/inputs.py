@@ -16,7 +16,7 @@ from gitkruise.errors import (
     SourceFailed,
     UsageProblem,
 )
-from gitkruise.git.manifests.reader import ParseCache, read_desired
+from gitkruise.git.manifests.reader import Manifests, ParseCache, read_desired
 from gitkruise.git.parsing.documents import LIMITS, parse_file
 from gitkruise.git.plumbing.refs import hide_password, repository_place
 from gitkruise.git.plumbing.trees import TreeEntry
@@ -25,11 +25,12 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.base_mirrors import rendering_of
 from gitkruise.gitops.build.post_build import PostBuild, offline
 from gitkruise.gitops.build.release import about_templates, known_values, release_of
-from gitkruise.gitops.build.validate import check_documents
+from gitkruise.gitops.build.validate import CRD, check_documents, defined_kind, with_crds
 from gitkruise.gitops.charts.cache import kept_chart, wanted_of
 from gitkruise.gitops.config.loader import make_config
 from gitkruise.gitops.preview.rejection import rejected_after
 from gitkruise.gitops.reconcile.drift_correction import ignore_rules
+from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.change import Desired, IgnoreRule
 from gitkruise.model.gitops.config import (
     API_VERSION,
@@ -389,12 +390,28 @@ def read_units(
 ) -> Iterator[UnitRead]:
     """(name, objects, findings, remote bases) of each unit at a commit. Raises SourceFailed."""
     cache = ParseCache()
-    for name, unit in config.units.items():
-        lines = config.source_of(unit).spec.ignore.splitlines()
-        got, wrong, bases = _read_unit(
-            repository, commit, unit, catalog, gates, cache=cache, ignore=lines
-        )
-        yield name, got, wrong, bases
+    found = {
+        name: _manifests(repository, commit, config, unit, catalog, cache)
+        for name, unit in config.units.items()
+    }
+    known = _with_definitions(catalog, found.values())
+    for name, manifests in found.items():
+        unit = config.units[name]
+        if not isinstance(manifests, Manifests):
+            yield name, (), manifests, ()
+            continue
+        space = unit.spec.target.namespace or unit.namespace
+        objects, wrong = check_documents(manifests.documents, known, namespace=space, gates=gates)
+        yield name, objects, about_templates(unit, (*manifests.findings, *wrong)), manifests.bases
+
+
+def _with_definitions(catalog: Catalog, found: Iterable[Manifests | Sequence[Finding]]) -> Catalog:
+    """Return the kinds after all units of the commit are applied: the definition of a custom
+    resource may be another unit's."""
+    recorded = load_catalog()
+    documents = (d for one in found if isinstance(one, Manifests) for d in one.documents)
+    crds = [d for d in documents if d.obj.get("kind") == CRD.kind]
+    return with_crds(catalog, [d for d in crds if recorded.stored(defined_kind(d.obj)) is None])
 
 
 def side_of(commit: GitCommit, config: Config, read: Iterable[UnitRead]) -> PlanSide:
@@ -435,26 +452,22 @@ def side_of(commit: GitCommit, config: Config, read: Iterable[UnitRead]) -> Plan
     )
 
 
-def _read_unit(
+def _manifests(
     repository: Repository,
     commit: str,
+    config: Config,
     unit: Unit,
     catalog: Catalog,
-    gates: Gates,
-    *,
     cache: ParseCache,
-    ignore: Sequence[str],
-) -> tuple[Sequence[Desired], Sequence[Finding], tuple[BaseRecord, ...]]:
+) -> Manifests | Sequence[Finding]:
+    """Return what a unit has at a commit, not checked yet, or why it cannot be read."""
     try:
         given = offline(unit)
         rendering = rendering_of(unit, release_of(unit, catalog, given.release))
+        lines = config.source_of(unit).spec.ignore.splitlines()
         manifests = read_desired(
-            repository, commit, unit.spec.path, rendering=rendering, ignore=ignore, cache=cache
+            repository, commit, unit.spec.path, rendering=rendering, ignore=lines, cache=cache
         )
-        manifests = PostBuild(repository, unit).finish(manifests, given)
+        return PostBuild(repository, unit).finish(manifests, given)
     except (InvalidManifests, PathMissing, RendererMissing) as error:
-        return (), error.findings, ()
-    namespace = unit.spec.target.namespace or unit.namespace
-    objects, found = check_documents(manifests.documents, catalog, namespace=namespace, gates=gates)
-    findings = about_templates(unit, (*manifests.findings, *found))
-    return objects, findings, manifests.bases
+        return error.findings

@@ -7,7 +7,7 @@ from typing import Final
 
 from gitkruise.errors import Concern, Finding, Forbidden
 from gitkruise.gitops.build.kruise_defaulting import as_webhook_keeps, dialect_of
-from gitkruise.gitops.build.validate import CRD, check_object
+from gitkruise.gitops.build.validate import CRD, check_object, defined_kind
 from gitkruise.gitops.cluster.engine import heeds_canaries
 from gitkruise.gitops.reconcile.applier import Sent, not_served
 from gitkruise.gitops.reconcile.replace import JUDGED_HERE
@@ -82,14 +82,10 @@ def misfits(findings: Iterable[Finding], catalog: Catalog) -> bool:
 def testable(changed: Sequence[Desired], missing: frozenset[str]) -> list[Desired]:
     """Return the objects that can be dry-run: not those in a namespace that the commit itself
     creates, or of a kind whose definition it changes."""
-    defined = {_defined(d.obj) for d in changed if d.key.group_kind == CRD}
+    defined = {defined_kind(d.obj) for d in changed if d.key.group_kind == CRD}
     return [
         d for d in changed if d.key.namespace not in missing and d.key.group_kind not in defined
     ]
-
-
-def _defined(crd: Obj) -> GroupKind:
-    return GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"])
 
 
 async def brought(
