@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gitkruise.kube.client.transport import Transport
     from gitkruise.kube.system.clock import Clock
     from gitkruise.model.gitops.config import Config
+    from gitkruise.wire.catalog.catalog import Catalog
 
 _SANDBOX_CONTEXT = "gitkruise-sandbox"  # as sandbox.kubeconfig writes it
 _CLUSTER_AS_A_WHOLE = (Unauthorized, Forbidden, Unavailable, GatewayTimeout)
@@ -274,3 +275,21 @@ async def units_following(chosen: ChosenCluster, repository: Repository) -> Conf
 
     here = addresses(repository.git_dir)
     return await cluster_config(chosen.transport, load_catalog(), here, chosen.name)
+
+
+async def kinds_with(choice: ClusterChoice | None) -> Catalog:
+    """The recorded kinds, and with a cluster those that only its definitions have, as far as they
+    may be read.
+
+    Raises ClusterFailed and ApiError.
+    """
+    from gitkruise.kube.client.discovery import CRDS, listed, with_foreign  # noqa: PLC0415  as above
+    from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415  as above
+
+    if choice is None or not choice.given:
+        return load_catalog()
+    async with connected(choice, read_environment()) as chosen:
+        try:
+            return with_foreign(load_catalog(), await listed(chosen.transport, CRDS))
+        except Forbidden:
+            return load_catalog()

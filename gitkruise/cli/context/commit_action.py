@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.context.charts import fetch_charts
-from gitkruise.cli.context.cluster import connected
+from gitkruise.cli.context.cluster import connected, kinds_with
 from gitkruise.cli.context.commit_draft import (
     CommitContent,
     CommitDraft,
@@ -101,7 +101,8 @@ async def _draft(
     config = config_of(repository, given, "HEAD")
     check_in_git(config, query)
     old = await fetch_charts(config, options.cluster if options.cluster.given else None)
-    branches = [*branch_states(publisher, repository, config, given)]
+    kinds = await kinds_with(options.cluster)
+    branches = [*branch_states(publisher, repository, config, given, kinds)]
     state, target = find_target([state for _, state in branches], query)
     args = await _action_args(repository, target, options)
     edit = compute(ActionVerb(options.verb), repository, target, args)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.change import Desired
     from gitkruise.model.gitops.config import Config, Sink, Unit
     from gitkruise.model.gitops.report import PlanReport
+    from gitkruise.wire.catalog.catalog import Catalog
 
 GATES: Final = Gates()
 EarlierStages: TypeAlias = "Callable[[Sequence[Desired]], tuple[tuple[Desired, ...], ...]]"
@@ -146,7 +147,7 @@ async def drafted(
     reused = bool(onto) and not options.dry_run
     before = _earlier_tip(publisher, repository, content, tip, branch, onto) if reused else ""
     made = _side_after(publisher, repository, state, options, content, before)
-    base = base_of(repository, state.side, state.config, load_catalog(), GATES)
+    base = base_of(repository, state.side, state.config, state.catalog, GATES)
     after = taken_by(content.unit, base, made)
     preview, cluster = await _preview(base, after, options.cluster, earlier)
     return CommitDraft(
@@ -177,15 +178,16 @@ def config_of(repository: Repository, given: Config | None, revision: str) -> Co
 
 
 def branch_states(
-    publisher: Publisher, repository: Repository, config: Config, given: Config | None
-) -> Iterator[tuple[Branch, BranchState]]:
+    publisher: Publisher, repository: Repository, config: Config, given: Config | None,
+    catalog: Catalog,
+) -> Iterator[tuple[Branch, BranchState]]:  # fmt: skip
     """Yield the branches that units of `config`, that of HEAD, follow, each with its units."""
     default = publisher.current() or "main"
     for name in units_by_branch(config, default):
         branch = publisher.branch(name)
         there = units_by_branch(config_of(repository, given, branch.tip), default).get(name)
         if there is not None:
-            state = read_branch(repository, name, branch.tip, there, load_catalog(), GATES)
+            state = read_branch(repository, name, branch.tip, there, catalog, GATES)
             yield branch, state
 
 
@@ -222,7 +224,7 @@ def _side_after(
         )
     else:
         commit = publisher.commit(tree, earlier or tip, message)
-    return read_side(repository, commit, state.config, load_catalog(), GATES)
+    return read_side(repository, commit, state.config, state.catalog, GATES)
 
 
 async def _preview(

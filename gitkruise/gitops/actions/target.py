@@ -48,11 +48,12 @@ class ObjectQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchState:
-    """A branch that units follow, at its tip: what they have there."""
+    """A branch that units follow, at its tip: what they have there, read with `catalog`."""
 
     branch: str
     config: Config  # its units alone
     side: PlanSide
+    catalog: Catalog
 
 
 def read_branch(
@@ -69,7 +70,7 @@ def read_branch(
     }
     config = Config(config.sources, here, config.sinks, config.receivers)
     side = read_side(repository, tip, config, catalog, gates)
-    return BranchState(branch=branch, config=config, side=side)
+    return BranchState(branch=branch, config=config, side=side, catalog=catalog)
 
 
 def readers_of(

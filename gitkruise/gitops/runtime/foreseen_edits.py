@@ -148,7 +148,8 @@ class EditForecasts:
 
     async def _state(self, follower: SourceFollower, config: Config) -> BranchState:
         side = await self._side(follower, follower.followed, config)
-        return BranchState(branch=follower.source.spec.ref.branch, config=config, side=side)
+        branch = follower.source.spec.ref.branch
+        return BranchState(branch=branch, config=config, side=side, catalog=self.fleet.live.catalog)
 
     async def _side(
         self, follower: SourceFollower, commit: str, config: Config, *, base: bool = False

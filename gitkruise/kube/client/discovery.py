@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -73,6 +74,16 @@ def served_by(catalog: Catalog, crds: Sequence[Obj]) -> Catalog:
         except InvalidObject as error:
             log.warning(log_line("crd-skipped", crd=crd["metadata"]["name"], error=error))
     return Catalog((*catalog.kinds(), *_readable(known, catalog)), catalog.core, crds)
+
+
+def with_foreign(catalog: Catalog, crds: Iterable[Obj]) -> Catalog:
+    """`catalog` with the kinds of those definitions that it has no kind of."""
+    known = {f"{kind.plural}.{kind.group}" for kind in catalog.kinds()}
+    for crd in crds:
+        if crd["metadata"]["name"] not in known:
+            with suppress(InvalidObject):
+                catalog = catalog.with_crd(crd, tried=_established(crd))
+    return catalog
 
 
 def _established(crd: Obj) -> bool:

@@ -16,7 +16,12 @@ from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import list_of, say, say_json, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.console.tables import Column, fit_table
-from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
+from gitkruise.cli.context.cluster import (
+    ClusterChoice,
+    cluster_options,
+    connected,
+    kinds_with,
+)
 from gitkruise.errors import Finding, NothingToDo, Severity, SourceFailed, UsageProblem
 
 if TYPE_CHECKING:
@@ -110,9 +115,10 @@ async def _followed(
     given = await given_config(repository, options)
     config = config_of(repository, given, "HEAD")
     old = await fetch_charts(config, options.cluster if options.cluster.given else None)
+    kinds = await kinds_with(options.cluster)
     found = [
         (unit, branch, state)
-        for branch, state in branch_states(publisher, repository, config, given)
+        for branch, state in branch_states(publisher, repository, config, given, kinds)
         for unit in state.config.units.values()
         if unit.spec.images
         and name in {"", unit.id, unit.name}

@@ -18,6 +18,7 @@ from gitkruise.cli.context.cluster import (
     ClusterChoice,
     cluster_options,
     connected,
+    kinds_with,
     units_of_cluster,
 )
 from gitkruise.cli.context.next_commands import carrying, joined, lines_carrying
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.config import Config
     from gitkruise.model.gitops.report import PlanReport
     from gitkruise.model.workloads.feature_gates import Gates
+    from gitkruise.wire.catalog.catalog import Catalog
 
 _NO_SERVER: Final = Finding(
     code="GK7010",
@@ -209,23 +211,13 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
         base = repository.named(options.base) if options.base else ""
         new = repository.named(options.target) if options.target else repository.head()
         from gitkruise.cli.context.commit_plan import read_sides  # noqa: PLC0415  as below
-        from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
         from gitkruise.gitops.preview.inputs import (  # noqa: PLC0415  imports jsonschema
             config_at,
-            config_here,
             default_range,
             followers,
         )
-        from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
-        catalog = load_catalog()
-        given = None
-        if options.config_path:
-            given = config_here(repository, snapshot or new, load_config(options.config_path))
-        elif options.cluster is not None:
-            import asyncio  # noqa: PLC0415  slow to import, and not needed offline
-
-            given = asyncio.run(units_of_cluster(options.cluster, repository, snapshot or new))
+        given, catalog = _given(options, repository, snapshot or new)
         if not (base or options.target or snapshot):
             followed = given or config_at(repository, new)
             old, new = default_range(repository, followed, new)
@@ -245,6 +237,25 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
         if base_side is None:
             return None, target
         return replace(base_side, warnings=(*warnings, *base_side.warnings)), target
+
+
+def _given(
+    options: _PlanOptions, repository: Repository, commit: str
+) -> tuple[Config | None, Catalog]:
+    """Return the units where the commit does not have them, and the kinds of manifests."""
+    from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
+    from gitkruise.gitops.preview.inputs import config_here  # noqa: PLC0415  imports jsonschema
+    from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
+
+    given = None
+    if options.config_path:
+        given = config_here(repository, commit, load_config(options.config_path))
+    if options.cluster is None:
+        return given, load_catalog()
+    import asyncio  # noqa: PLC0415  slow to import, and not needed offline
+
+    given = given or asyncio.run(units_of_cluster(options.cluster, repository, commit))
+    return given, asyncio.run(kinds_with(options.cluster))
 
 
 def _charts(config: Config, options: _PlanOptions) -> tuple[Finding, ...]:

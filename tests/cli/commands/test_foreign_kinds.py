@@ -1,0 +1,46 @@
+"""Custom resources whose definition is in the cluster, and not in the repository."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gitkruise.kube.client.discovery import CRDS
+from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest
+from tests.cli.calls import Caller
+from tests.cli.live import send
+from tests.cli.shop import Checkout
+from tests.gitops.reconcile.test_definition_changes import database, typed
+
+pytestmark = pytest.mark.slow
+
+
+def define(cluster: Path) -> None:
+    crd = typed(size="integer")
+    params = {"fieldManager": "installer", "force": "true"}
+    request = ApiRequest(
+        verb="patch", resource=CRDS, name=crd["metadata"]["name"], body=crd,
+        content_type=APPLY_PATCH, params=params,
+    )  # fmt: skip
+    send(cluster, request)
+
+
+def test_an_object_without_a_namespace_gets_that_of_its_unit(
+    gk: Caller, checkout: Checkout, cluster: Path
+) -> None:
+    define(cluster)
+    checkout.commit("a database", {"db.yaml": json.dumps(database(size=1))})
+    words = ("plan", "-o", "json", "--kubeconfig", str(cluster))
+    (change,) = gk(*words, cwd=checkout.folder).obj["changes"]
+    assert change["namespace"] == "default"
+
+
+def test_a_field_that_the_cluster_does_not_know_is_an_error_of_the_plan(
+    gk: Caller, checkout: Checkout, cluster: Path
+) -> None:
+    define(cluster)
+    checkout.commit("a database", {"db.yaml": json.dumps(database(size=1, color="red"))})
+    ended = gk("plan", "--kubeconfig", str(cluster), cwd=checkout.folder)
+    assert (ended.code, "GK1203" in ended.err) == (3, True)
