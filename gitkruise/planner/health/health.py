@@ -8,7 +8,7 @@ them use `planner.health.rollouts`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Final, TypeAlias
 
@@ -46,12 +46,24 @@ def health(obj: Obj | None, *, now: datetime | None = None) -> Health:
     if obj is None:
         return Health(Phase.NOT_FOUND, "NotFound", "the object does not exist")
     if get(obj, "metadata", "deletionTimestamp"):
-        return Health(Phase.TERMINATING, "Terminating", "the object is being deleted")
+        return Health(Phase.TERMINATING, "Terminating", "; ".join(_ending(obj)))
     group, _ = split_api_version(obj["apiVersion"])
     if group == GROUP:
         return Health(Phase.CURRENT)
     kind = GroupKind(group, obj["kind"])
     return _unseen(obj) or _generic(obj) or _by_kind(obj, kind, now) or _readycondition(obj)
+
+
+def _ending(obj: Obj) -> Iterator[str]:
+    """Yield that an object is being deleted, and what keeps it: finalizers, objects inside it."""
+    yield "the object is being deleted"
+    held = get(obj, "metadata", "finalizers", default=())
+    if held:
+        yield f"finalizers: {', '.join(held)}"
+    for type_ in ("NamespaceContentRemaining", "NamespaceFinalizersRemaining"):
+        condition = condition_of(obj, type_)
+        if condition and condition.get("status") == "True":
+            yield condition.get("message", "")
 
 
 def _by_kind(obj: Obj, kind: GroupKind, now: datetime | None) -> Health | None:

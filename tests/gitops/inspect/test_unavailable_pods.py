@@ -193,8 +193,10 @@ def test_a_workload_that_is_being_deleted_waits_for_its_pods(staged: MakeStage) 
             hold_pod(stage)
             sent(stage, "delete", "web", CLONESETS, {"propagationPolicy": "Foreground"})
             await stage.rest(60)
-            told = (stage.state, stage.record.message)
-            assert told == ("Waiting", "CloneSet shop/web: the object is being deleted")
+            assert (stage.state, stage.record.message) == (
+                "Waiting",
+                "CloneSet shop/web: the object is being deleted; finalizers: foregroundDeletion",
+            )
             answer = await _why(stage)
             assert str(answer.state) == "Waiting"
             assert "the removal of the finalizers" in answer.next[0]

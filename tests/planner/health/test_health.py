@@ -331,3 +331,16 @@ def test_a_pod_that_cannot_be_placed_fails_after_its_grace() -> None:
     raw = obj("v1/Pod", {}, {"phase": "Pending", **UNSCHEDULABLE})
     assert health(raw, now=NOW.replace(second=5)).phase is Phase.FAILED
     assert health(raw).phase is Phase.FAILED
+
+
+def test_what_is_being_deleted_names_what_keeps_it() -> None:
+    kept = obj(
+        "v1/Namespace",
+        status=says("NamespaceContentRemaining", message="widgets.example.com has 1 instance"),
+        deletionTimestamp="x",
+        finalizers=["example.com/a", "example.com/b"],
+    )
+    assert health(kept).message == (
+        "the object is being deleted; finalizers: example.com/a, example.com/b;"
+        " widgets.example.com has 1 instance"
+    )
