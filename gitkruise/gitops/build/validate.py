@@ -126,7 +126,7 @@ def unknown_builtins(objects: Iterable[Desired], catalog: Catalog) -> Iterator[F
         group, kind = d.key.group, d.key.kind
         own = group in groups or "." not in group  # that of a custom kind has a dot
         if own and catalog.by_kind(group, d.version, kind) is None:
-            meant = _meant(d, catalog)
+            meant = served_as(d, catalog)
             version = ".".join(KUBERNETES)
             yield Finding(
                 code="GK4201",
@@ -138,7 +138,7 @@ def unknown_builtins(objects: Iterable[Desired], catalog: Catalog) -> Iterator[F
                         "why it matters",
                         "a cluster that does not serve it gets nothing of the commit",
                     ),
-                    ("next", meant or "correct kind and apiVersion"),
+                    ("next", written(meant) if meant else "correct kind and apiVersion"),
                 ),
                 object=str(d.key),
             )
@@ -148,15 +148,24 @@ def _is_builtin(group: str) -> bool:
     return "." not in group or group.endswith(".k8s.io")
 
 
-def _meant(d: Desired, catalog: Catalog) -> str:
-    """Return how the kind is written that is known in another case, version or group."""
-    alike = [k for k in catalog.kinds() if k.kind.lower() == d.key.kind.lower()]
-    kinds = [k for k in alike if _is_builtin(k.group)]
-    best = [k for k in kinds if (k.group, k.version) == (d.key.group, d.version)] or kinds
-    if not best:
-        return ""
-    version = "/".join(filter(None, (best[-1].group, best[-1].version)))
-    return f"write apiVersion: {version}, kind: {best[-1].kind}"
+def served_as(d: Desired, catalog: Catalog) -> Kind | None:
+    """Return the kind that is known in another case or version, or of Kubernetes in another
+    group."""
+    group, version, name = d.key.group, d.version, d.key.kind.lower()
+    alike = [
+        kind
+        for kind in catalog.kinds()
+        if kind.kind.lower() == name
+        and kind.verbs
+        and (_is_builtin(kind.group) or kind.group == group)
+    ]
+    alike.sort(key=lambda kind: (kind.group != group, kind.version != version))
+    return next(iter(alike), None)
+
+
+def written(kind: Kind) -> str:
+    """Return the advice to write the apiVersion and the name of a kind."""
+    return f"write apiVersion: {kind.api_version}, kind: {kind.kind}"
 
 
 def _clashes(objects: Sequence[Desired]) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ from gitkruise.errors import (
 )
 from gitkruise.gitops.build.kruise_defaulting import ClusterDialect, dialect_of
 from gitkruise.gitops.build.redacted_findings import parse_field, refused_field, unquoted
+from gitkruise.gitops.build.validate import served_as, written
 from gitkruise.gitops.cluster.impersonation import account_of, proven
 from gitkruise.gitops.config.other_tools import instead_of_kind
 from gitkruise.gitops.reconcile.field_adoption import adopt
@@ -361,11 +362,10 @@ def _conflict(d: Desired, error: ApplyConflict) -> Finding:
 
 def not_served(d: Desired, catalog: Catalog) -> Finding:
     """Return GK4201 for an object whose kind the cluster does not know."""
-    others = sorted(
-        {k.version for k in catalog.kinds() if k.group == d.key.group and k.kind == d.key.kind}
-    )
-    found = f"it serves {', '.join(others)}" if others else "its CRD is not installed"
-    next_ = instead_of_kind(d.key.group_kind) or "install the CRD, or add it to git"
+    other = served_as(d, catalog)
+    found = f"it serves {other.kind} ({other.api_version})" if other else "its CRD is not installed"
+    next_ = written(other) if other else "install the CRD, or add it to git"
+    next_ = instead_of_kind(d.key.group_kind) or next_
     if d.key.group == OWN_GROUP or (d.key.group in KRUISE_GROUPS and d.key.kind in DRIVEN):
         next_ = "gitkruise install --crds"
     elif d.key.group in KRUISE_GROUPS:

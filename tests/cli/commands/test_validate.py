@@ -59,6 +59,11 @@ def test_what_a_unit_does_not_follow_is_an_error(gk: Caller, tmp_path: Path) -> 
 
 KINDS: Final = {
     "an old version": ("extensions/v1beta1", "Ingress", "networking.k8s.io/v1, kind: Ingress"),
+    "an old version of two": (
+        "autoscaling/v2beta2",
+        "HorizontalPodAutoscaler",
+        "autoscaling/v2, kind: HorizontalPodAutoscaler",
+    ),
     "no version": ("v2", "ConfigMap", "v1, kind: ConfigMap"),
     "another case": ("apps/v1", "deployment", "apps/v1, kind: Deployment"),
     "no kind": ("v1", "ConfigMapp", ""),

@@ -20,6 +20,8 @@ FOREIGN = [
     ("image.toolkit.fluxcd.io/v1", "ImagePolicy", "images with policy and filterTags"),
     ("image.toolkit.fluxcd.io/v1", "ImageUpdateAutomation", "images with write"),
     ("example.com/v1", "Application", "install the CRD"),
+    ("autoscaling/v2beta2", "HorizontalPodAutoscaler", "write apiVersion: autoscaling/v2, kind:"),
+    ("extensions/v1beta1", "Ingress", "write apiVersion: networking.k8s.io/v1, kind: Ingress"),
 ]
 
 
