@@ -104,7 +104,7 @@ async def _read(
         findings=(
             *seen.findings,
             *unread,
-            *unserved(target.objects, served),
+            *unserved(target.objects, served, target.units),
             *await _without_namespace(target, seen.objects, served, transport),
             *await ignored_canaries(target.objects, transport),
             *sized.findings,

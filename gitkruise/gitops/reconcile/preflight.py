@@ -15,6 +15,7 @@ from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.change import Desired, DesiredSet
+from gitkruise.model.gitops.config import Unit
 from gitkruise.model.planning.canary import ANNOTATION
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import DEPLOYMENT
@@ -148,7 +149,16 @@ def brings_kinds(objects: Iterable[Desired]) -> bool:
     return any(d.key.group_kind == CRD for d in objects)
 
 
-def unserved(objects: Sequence[Desired], catalog: Catalog) -> Iterator[Finding]:
-    """Yield GK4201 for each object whose kind neither the cluster nor its commit knows."""
-    if not brings_kinds(objects):
-        yield from (not_served(d, catalog) for d in objects if dialect_of(d, catalog) is None)
+def unserved(
+    objects: Sequence[Desired], catalog: Catalog, units: Mapping[ObjectKey, Unit]
+) -> Iterator[Finding]:
+    """Yield GK4201 for each object whose kind neither the cluster nor its commit knows.
+
+    `units` are by object: a unit with definitions tries its other objects after those.
+    """
+    crds = [d for d in objects if d.key.group_kind == CRD]
+    defined, bringing = {defined_kind(d.obj) for d in crds}, {units[d.key].id for d in crds}
+    for d in objects:
+        known = d.key.group_kind in defined or dialect_of(d, catalog) is not None
+        if not known and units[d.key].id not in bringing:
+            yield not_served(d, catalog)
