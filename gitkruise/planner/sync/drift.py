@@ -87,9 +87,15 @@ def ignored_paths(
     mine = [
         rule for rule in rules if rule.kind in {"", d.key.kind} and rule.name in {"", d.key.name}
     ]
-    if noted:
-        mine.append(IgnoreRule(paths=tuple(pointer(p) for p in noted.replace(",", " ").split())))
+    paths = tuple(pointer(p) for p in pointers(noted) if p.startswith("/"))
+    if paths:  # a rule without paths would hold for the whole object
+        mine.append(IgnoreRule(paths=paths))
     return frozenset(c.path for c in found if any(_matches(rule, c) for rule in mine))
+
+
+def pointers(note: str) -> list[str]:
+    """Return the entries of the annotation `gitkruise.io/ignore`."""
+    return note.replace(",", " ").split()
 
 
 def consumed_fields(d: Desired, live: Obj, found: Iterable[FieldChange]) -> frozenset[Path]:

@@ -95,8 +95,10 @@ def test_ignore_rules(row: tuple[str, IgnoreRule, bool]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("note", "ignored"), [("/data/a", True), ("/data/x, /data/a", True), ("/data/b", False)]
-)
+    ("note", "ignored"),
+    [("/data/a", True), ("/data/x, /data/a", True), ("data.x, /data/a", True), ("/data/b", False),
+     ("data.b", False), ("data.b /data/b", False), (" , ", False)],
+)  # fmt: skip
 def test_an_object_may_say_what_to_ignore(note: str, *, ignored: bool) -> None:
     wanted = thing("pair", data={"a": "1"}, notes={"gitkruise.io/ignore": note})
     assert plan(applied(wanted, data={"a": "2"}), wanted=wanted).quiet == ignored
