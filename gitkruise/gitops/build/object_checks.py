@@ -18,8 +18,10 @@ from gitkruise.model.planning.canary import ANNOTATION, PLAIN, canary_of
 from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.model.workloads.launch_priority import ANNOTATION as LAUNCH_ORDER
 from gitkruise.model.workloads.launch_priority import ORDERED, misspelt_order
-from gitkruise.planner.sync.annotations import HEALTH
+from gitkruise.planner.sync.annotations import HEALTH, SWITCHES
+from gitkruise.planner.sync.drift import IGNORE, pointers
 from gitkruise.planner.sync.hooks import JOB, hook_of
+from gitkruise.printable import shown
 from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.images import is_image
@@ -253,6 +255,26 @@ def _launch_order(desired: Desired) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+def _without_effect(desired: Desired) -> Iterator[Finding]:
+    """GK2028: a value of an annotation of ours that would be ignored without a word, and the
+    object deleted or corrected nevertheless."""
+    notes = get(desired.obj, "metadata", "annotations", default={})
+    wrong = {
+        name: f"write {' or '.join(words)}"
+        for name, words in SWITCHES.items()
+        if notes.get(name, "").lower() not in {"", *map(str.lower, words)}
+    }
+    if not all(pointer.startswith("/") for pointer in pointers(notes.get(IGNORE, ""))):
+        wrong[IGNORE] = "write JSON pointers, such as /spec/replicas, separated by spaces or commas"
+    for name, instead in wrong.items():
+        value = "the value" if desired.secret else f'"{shown(notes[name], 80)}"'
+        yield _refused(
+            desired, ("metadata", "annotations", name), "GK2028",
+            f"{value} has no meaning in {name}",
+            (("why", "the annotation would have no effect"), ("next", instead)),
+        )  # fmt: skip
+
+
 def _refused(
     desired: Desired, path: tuple[str | int, ...], code: str, message: str,
     notes: tuple[tuple[str, str], ...] = (),
@@ -268,6 +290,7 @@ def _refused(
 
 _RULES: Final[tuple[Rule, ...]] = (
     _metadata, _the_servers, _the_clusters, _images, _variables, _canary, _lifetime, _launch_order,
+    _without_effect,
 )  # fmt: skip
 
 

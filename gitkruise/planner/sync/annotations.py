@@ -41,15 +41,15 @@ STATUS_MANAGER: Final = "gitkruise-status"
 
 # What users of other tools may already have on their objects; a trial needs zero edits.
 _KEEP: Final[Mapping[str, tuple[str, ...]]] = {
-    "gitkruise.io/prune": ("Disabled",),
+    "gitkruise.io/prune": ("Disabled", "disabled"),
     "kustomize.toolkit.fluxcd.io/prune": ("Disabled", "disabled"),
     "client.lifecycle.config.k8s.io/deletion": ("detach",),
     "helm.sh/resource-policy": ("keep",),
 }
-_CONFIRM: Final = ("gitkruise.io/prune", "Confirm")
+_CONFIRM: Final = ("gitkruise.io/prune", ("Confirm", "confirm"))
 _ARGO_OPTIONS: Final = "argocd.argoproj.io/sync-options"
 _UNTOUCHED: Final[Mapping[str, tuple[str, ...]]] = {
-    "gitkruise.io/reconcile": ("Disabled",),
+    "gitkruise.io/reconcile": ("Disabled", "disabled"),
     "kustomize.toolkit.fluxcd.io/reconcile": ("disabled", "Disabled"),
     "argocd.argoproj.io/skip-reconcile": ("true",),
     "configmanagement.gke.io/managed": ("disabled",),
@@ -57,7 +57,7 @@ _UNTOUCHED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 REPLACED: Final = {"gitkruise.io/replace": "Enabled"}
 _REPLACED: Final[Mapping[str, tuple[str, ...]]] = {
-    **{name: (word,) for name, word in REPLACED.items()},
+    **{name: (word, word.lower()) for name, word in REPLACED.items()},
     "kustomize.toolkit.fluxcd.io/force": ("Enabled", "enabled"),
 }
 _HEALTH_IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -66,6 +66,13 @@ _HEALTH_IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 APPLY_WORDS: Final = ("gitkruise.io/apply", "kustomize.toolkit.fluxcd.io/ssa")
 _WORDS: Final = frozenset({"override", "merge", "ifnotpresent", "ignore"})
+# What our own switches may say; the last word is the default.
+SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
+    "gitkruise.io/prune": ("Disabled", "Confirm", "Enabled"),
+    "gitkruise.io/reconcile": ("Disabled", "Enabled"),
+    "gitkruise.io/replace": ("Enabled", "Disabled"),
+    "gitkruise.io/substitute": ("Disabled", "Enabled"),
+}
 _PROTECTION_LABEL: Final = "policy.kruise.io/delete-protection"
 
 
@@ -253,9 +260,9 @@ def kept(obj: Obj) -> str:
 
 def wants_approval(obj: Obj) -> str:
     """Reason why pruning a live object needs approval; "" when it needs none."""
-    name, value = _CONFIRM
-    if annotation(obj, name) == value:
-        return f"annotation {name}: {value}"
+    name, values = _CONFIRM
+    if annotation(obj, name) in values:
+        return f"annotation {name}: {annotation(obj, name)}"
     if {"Prune=confirm", "Delete=confirm"} & _argo_options(obj):
         return f"annotation {_ARGO_OPTIONS}"
     return ""

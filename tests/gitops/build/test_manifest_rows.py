@@ -143,6 +143,10 @@ REFUSED: list[tuple[str, str, str, str]] = [
     ("B-M14 label", "GK2101", "a.yaml:6:5", meta(labels={"a": "x" * 64})),
     ("B-M14 key", "GK2101", "a.yaml:6:5", meta(labels={"a//b": "x"})),
     ("B-M14 list", "GK1204", "a.yaml:6:3", meta(annotations=["x"])),
+    *((f"word {value}", "GK2028", "a.yaml:6:", meta(annotations={f"gitkruise.io/{name}": value}))
+      for name, value in (("prune", "false"), ("prune", "Disable"), ("reconcile", "off"),
+                          ("replace", "true"), ("substitute", "no"), ("ignore", "data.a"),
+                          ("ignore", "/data/a spec.x"))),
     ("B-M15 negative", "GK2101", "a.yaml:6:13", web("spec", "replicas", value=-1)),
     ("B-M15 large", "GK1204", "a.yaml:6:13", web("spec", "replicas", value=2**31)),
     ("B-M15 text", "GK1204", "a.yaml:6:13", web("spec", "replicas", value="3")),
@@ -210,6 +214,9 @@ READ: list[tuple[str, list[str], str]] = [
         "labels": {"app": "web"}, "annotations": {LAUNCH: "ordered"}})),
     ("launch order", [], web("spec", "template", "metadata", value={
         "labels": {"app": "web"}, "annotations": {LAUNCH: "Ordered"}})),
+    *((f"word {value}", [], meta(annotations={f"gitkruise.io/{name}": value}))
+      for name, value in (("prune", "Confirm"), ("prune", "disabled"), ("reconcile", "Enabled"),
+                          ("replace", "enabled"), ("ignore", "/data/a, /data/b"), ("prune", ""))),
     ("B-M11 empty", [], documents({**config_map("a"), "status": {}})),
     ("B-M12 ours", [], meta(finalizers=["foregroundDeletion", "kubernetes.io/pvc-protection"])),
     ("B-M13", ["GK2021"], web("status", value={"replicas": 3})),

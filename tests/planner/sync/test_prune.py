@@ -101,6 +101,10 @@ ROWS: list[tuple[str, list[Obj], list[Live], dict[str, Any], str]] = [
         {},
         "GK2304",
     ),
+    *(
+        (f"prune: {word}", [KEEP], [applied(KEEP), noted("gitkruise.io/prune", word)], {}, code)
+        for word, code in (("disabled", "GK2302"), ("confirm", "GK2304"))
+    ),
     (
         "Flux",
         [KEEP],
