@@ -176,15 +176,15 @@ def annotation(obj: Obj, name: str) -> str:
     return value
 
 
-def untouched(obj: Obj) -> bool:
-    """Return whether the object opted out of changes."""
+def untouched(obj: Obj) -> str:
+    """The annotation by which the object opted out of changes; "" when it did not."""
     notes = obj["metadata"].get("annotations")
     if not notes:
-        return False
+        return ""
     for name, values in _UNTOUCHED.items():
         if name in notes and notes[name] in values:
-            return True
-    return _word(notes) == "ignore"
+            return f"annotation {name}: {notes[name]}"
+    return _apply_note(notes) if _word(notes) == "ignore" else ""
 
 
 def hold_of(obj: Obj) -> tuple[datetime, str] | None:
@@ -243,12 +243,22 @@ def create_only(obj: Obj) -> bool:
     return bool(notes) and _word(notes) == "ifnotpresent"
 
 
+def _apply_note(notes: Mapping[str, str]) -> str:
+    name = next(name for name in APPLY_WORDS if name in notes)
+    return f"annotation {name}: {notes[name]}"
+
+
 def _word(notes: Mapping[str, str]) -> str:
     return next((notes[name].lower() for name in APPLY_WORDS if name in notes), "")
 
 
 def kept(obj: Obj) -> str:
-    """Reason why a live object must not be pruned; "" when nothing forbids it."""
+    """Reason why a live object must not be pruned; "" when nothing forbids it.
+
+    Deletion is a change, too: in Flux an object with `reconcile: disabled` is not pruned either.
+    """
+    if why := untouched(obj):
+        return why
     for name, values in _KEEP.items():
         if annotation(obj, name) in values:
             return f"annotation {name}: {annotation(obj, name)}"

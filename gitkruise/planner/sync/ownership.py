@@ -94,7 +94,7 @@ def conflict_in(d: Desired, s: SyncSnapshot) -> Finding | None:
 
 
 def _left_alone(d: Desired, live: Obj) -> bool:
-    return untouched(d.obj) or untouched(live) or create_only(d.obj)
+    return bool(untouched(d.obj) or untouched(live)) or create_only(d.obj)
 
 
 def conflict(

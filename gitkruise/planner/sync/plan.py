@@ -186,7 +186,7 @@ def _unsent(d: Desired, s: SyncSnapshot) -> bool:
 def _left_alone(d: Desired, live: Live | None, s: SyncSnapshot) -> bool:
     if untouched(d.obj) or d.key in s.present or d.key in s.held:
         return True
-    return live is not None and (untouched(live.obj) or create_only(d.obj))
+    return live is not None and (bool(untouched(live.obj)) or create_only(d.obj))
 
 
 def _order(d: Desired) -> tuple[int, int, int]:

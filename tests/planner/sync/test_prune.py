@@ -16,6 +16,7 @@ from gitkruise.planner.sync.prune import lingering
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.times import parse_time
 from tests.planner.sync.build import LABEL, applied, desired, foreign, key, planned, snapshot, thing
+from tests.planner.sync.test_plan import LEFT_ALONE
 
 KEEP, GONE = thing("keep"), thing("gone")
 BOTH = [applied(KEEP), applied(GONE)]
@@ -104,6 +105,10 @@ ROWS: list[tuple[str, list[Obj], list[Live], dict[str, Any], str]] = [
     *(
         (f"prune: {word}", [KEEP], [applied(KEEP), noted("gitkruise.io/prune", word)], {}, code)
         for word, code in (("disabled", "GK2302"), ("confirm", "GK2304"))
+    ),
+    *(
+        (f"opted out by {name}", [KEEP], [applied(KEEP), noted(name, value)], {}, "GK2302")
+        for name, value in (*LEFT_ALONE, ("gitkruise.io/apply", "Ignore"))
     ),
     (
         "Flux",
