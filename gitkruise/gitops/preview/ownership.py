@@ -1,4 +1,4 @@
-"""Ownership in a plan: objects that the controller would leave to another unit.
+"""Ownership in a plan: objects that the controller would leave to another unit, or as they are.
 
 The decision is that of planner.sync.ownership, for the time when every unit has read the planned
 commit. Live objects name their unit in an annotation, so that a plan needs no cluster name.
@@ -6,7 +6,8 @@ commit. Live objects name their unit in an annotation, so that a plan needs no c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 from gitkruise.errors import Finding, Severity
 from gitkruise.gitops.config.fingerprints import source_of
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange, Owner
-from gitkruise.planner.sync.annotations import UNIT_REF, annotation
+from gitkruise.planner.sync.annotations import HOLD, UNIT_REF, annotation, hold_of, opted_out
 from gitkruise.planner.sync.ownership import Standing, conflict, mark_of, standing
+from gitkruise.printable import listing, shown
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 
 if TYPE_CHECKING:
@@ -23,15 +25,22 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.config import Unit
 
 _NOBODY: Final = "-"  # the mark of no live object
+_NAMED: Final = 3  # objects that are left as they are, by one reason
+_HOLD_MAX: Final = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedChanges:
-    """The changes that a sync would carry out, and one GK2402 for each object that it leaves."""
+    """The changes that a sync would carry out, and one GK2402 for each object that it leaves to
+    others.
+
+    `notes` name what git changes in objects that opted out of changes; `withheld` are both.
+    """
 
     changes: tuple[ObjectChange, ...]
     findings: tuple[Finding, ...] = ()
     withheld: frozenset[ObjectKey] = frozenset()
+    notes: tuple[str, ...] = ()
 
 
 def owned_changes(
@@ -41,8 +50,8 @@ def owned_changes(
     live: Mapping[ObjectKey, Obj],
     now: datetime,
 ) -> OwnedChanges:
-    """Return `changes` without those of objects that another unit owns, or a unit that rejects the
-    target: that one may not have taken its last valid commit either.
+    """Return `changes` without those of objects that another unit owns, that opted out of changes,
+    or of a unit that rejects the target: that one may not have taken its last valid commit either.
 
     `live` is empty offline: then only what two units of the target contain is known.
     """
@@ -62,13 +71,54 @@ def owned_changes(
             said = conflict(d, obj, verdict, label, owner, planned=True)
             found[d.key] = replace(said, severity=Severity.WARNING)
     kept = {key for key, unit in target.units.items() if unit.id in target.rejected}
+    aside = _set_aside(changes, target, live, now)
     made = tuple(
         replace(c, kind=ChangeKind.UNCHANGED, fields=(), drift=False, pending=False)
-        if c.key in found or c.key in kept or _of_others(c, base, target, live)
+        if c.key in found or c.key in kept or c.key in aside or _of_others(c, base, target, live)
         else c
         for c in changes
     )
-    return OwnedChanges(changes=made, findings=tuple(found.values()), withheld=frozenset(found))
+    return OwnedChanges(
+        changes=made,
+        findings=tuple(found.values()),
+        withheld=frozenset(found) | aside.keys(),
+        notes=tuple(_left_alone(aside, base, target)),
+    )
+
+
+def _set_aside(
+    changes: Sequence[ObjectChange], target: PlanSide, live: Mapping[ObjectKey, Obj], now: datetime
+) -> Mapping[ObjectKey, str]:
+    """Return why a sync leaves objects as they are. Offline an object of the base is live."""
+    before = {c.key: c.before for c in changes}
+    found: dict[ObjectKey, str] = {}
+    for d in target.objects:
+        there = live.get(d.key)
+        why = opted_out(d.obj, before.get(d.key) if there is None else there)
+        if why := why or _held(d.obj, now) or (_held(there, now) if there is not None else ""):
+            found[d.key] = why
+    return found
+
+
+def _held(obj: Obj, now: datetime) -> str:
+    """Return the hold of an object; "" without one that lasts. An invalid one of a live object
+    holds nothing."""
+    with suppress(ValueError):
+        hold = hold_of(obj)
+        if hold is not None and hold[0] > now:
+            return f"annotation {HOLD}: {shown(annotation(obj, HOLD), _HOLD_MAX)}"
+    return ""
+
+
+def _left_alone(
+    aside: Mapping[ObjectKey, str], base: PlanSide | None, target: PlanSide
+) -> Iterator[str]:
+    """Yield the objects that git changes although they are left as they are, by the reason."""
+    before = {d.key: d.digest for d in base.objects} if base is not None else {}
+    new = [d.key for d in target.objects if d.key in aside and before.get(d.key) != d.digest]
+    for why in dict.fromkeys(aside[key] for key in new):
+        keys = [key for key in new if aside[key] == why]
+        yield f"left alone: {listing(keys, _NAMED)} ({why})"
 
 
 def _owner(owner: Unit, unit: Unit, now: datetime, target: PlanSide, *, wants: bool) -> Owner:

@@ -81,10 +81,10 @@ def offline_preview(
 
         there = {d.key: d for d in before}
         owned = with_fixed_fields(owned, target, there, catalog, gates, wall_time())
-    changes, told = owned.changes, owned.findings
+    changes, told, notes = owned.changes, owned.findings, (*sizes, *owned.notes)
     moved = rollouts_started(changes)
     if not moved:
-        return Preview(changes=changes, forecast=None, live=False, unplayed=told, notes=sizes)
+        return Preview(changes=changes, forecast=None, live=False, unplayed=told, notes=notes)
     from gitkruise.gitops.preview.simulate import offline_world, play  # noqa: PLC0415  the model cluster
 
     world, rested = offline_world((*earlier, before), catalog, gates, wall_time(), moved=moved)
@@ -92,7 +92,7 @@ def offline_preview(
     return Preview(
         changes=changes, forecast=played.forecast, live=False,
         unplayed=(*told, *played.findings), staged=bool(earlier), unknown=played.unknown,
-        notes=sizes,
+        notes=notes,
     )  # fmt: skip
 
 
@@ -263,4 +263,5 @@ def live_outcome(
     return Preview(
         changes=owned.changes, forecast=forecast, live=True, unplayed=told, unknown=played.unknown,
         left={key: annotation(obj, UNIT_REF) for key, obj in facts.left.items()},
+        notes=owned.notes,
     )  # fmt: skip

@@ -49,10 +49,10 @@ def nothing(report: PlanReport) -> str:
     if any(f.is_error for f in report.findings) or (report.cluster and report.findings):
         return "no effect on the cluster"
     if report.cluster:
-        return f"no effect on the cluster: it has what {_the_planned(report)} asks for"
+        return f"no effect on the cluster: nothing of {_the_planned(report)} is left to apply"
     return (
-        "no effect on the cluster: nothing but comments and formatting, or sizes that an "
-        "autoscaler sets, if anything, changed"
+        "no effect on the cluster: nothing but comments and formatting, sizes that an autoscaler "
+        "sets, or objects that are left alone, if anything, changed"
     )
 
 

@@ -187,6 +187,17 @@ def untouched(obj: Obj) -> str:
     return _apply_note(notes) if _word(notes) == "ignore" else ""
 
 
+def opted_out(wanted: Obj, live: Obj | None) -> str:
+    """The annotation, in git or on the live object, by which a sync leaves it as it is; "" for
+    none."""
+    why = untouched(wanted)
+    if why or live is None:
+        return why
+    if create_only(wanted):
+        return _apply_note(wanted["metadata"]["annotations"])
+    return untouched(live)
+
+
 def hold_of(obj: Obj) -> tuple[datetime, str] | None:
     """(end, reason) of the object's hold, from `2026-11-21T20:00:00Z the fire at Dana's`.
 

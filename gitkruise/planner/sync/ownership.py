@@ -17,8 +17,7 @@ from gitkruise.planner.sync.annotations import (
     UNIT,
     UNIT_REF,
     annotation,
-    create_only,
-    untouched,
+    opted_out,
 )
 from gitkruise.printable import shown
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -86,15 +85,11 @@ def conflict_in(d: Desired, s: SyncSnapshot) -> Finding | None:
     obj = live.obj if live is not None else None
     if found is Standing.FREE:
         return None
-    if found is not Standing.SHARED and obj is not None and _left_alone(d, obj):
+    if found is not Standing.SHARED and obj is not None and opted_out(d.obj, obj):
         return None
     if s.newer and obj is not None and mark_of(obj) == s.unit_label:
         return None
     return conflict(d, obj, found, s.unit_label, s.owners.get(d.key))
-
-
-def _left_alone(d: Desired, live: Obj) -> bool:
-    return bool(untouched(d.obj) or untouched(live)) or create_only(d.obj)
 
 
 def conflict(

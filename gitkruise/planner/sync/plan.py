@@ -14,7 +14,7 @@ from gitkruise.model.gitops.change import (
     SyncSnapshot,
     WaitingObject,
 )
-from gitkruise.planner.sync.annotations import create_only, untouched
+from gitkruise.planner.sync.annotations import opted_out
 from gitkruise.planner.sync.apply_order import FIRST, place_of
 from gitkruise.planner.sync.drift import (
     Memo,
@@ -184,9 +184,9 @@ def _unsent(d: Desired, s: SyncSnapshot) -> bool:
 
 
 def _left_alone(d: Desired, live: Live | None, s: SyncSnapshot) -> bool:
-    if untouched(d.obj) or d.key in s.present or d.key in s.held:
+    if d.key in s.present or d.key in s.held:
         return True
-    return live is not None and (bool(untouched(live.obj)) or create_only(d.obj))
+    return bool(opted_out(d.obj, live.obj if live is not None else None))
 
 
 def _order(d: Desired) -> tuple[int, int, int]:

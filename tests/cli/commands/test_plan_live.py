@@ -155,7 +155,7 @@ def test_a_change_that_is_live_already_is_not_taken_for_a_comment(
     checkout.commit("before", {"a.yaml": config("a", "on")})
     commit = checkout.commit("after", {"a.yaml": config("a", "off")})
     ended = gk("plan", "--kubeconfig", str(cluster), cwd=checkout.folder)
-    assert f"no effect on the cluster: it has what {commit[:7]} asks for" in ended.out
+    assert f"no effect on the cluster: nothing of {commit[:7]} is left to apply" in ended.out
     checkout.commit("comment", {"a.yaml": f"# {commit}\n{config('a', 'off')}"})
     ended = gk("plan", cwd=checkout.folder)
     assert "nothing but comments and formatting" in ended.out

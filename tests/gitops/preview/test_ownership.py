@@ -78,6 +78,50 @@ def test_a_plan_says_what_the_controller_does(staged: MakeStage, tmp_path: Path,
     stage.play(script)
 
 
+ALONE: Final = (
+    ("reconcile", "Disabled"), ("apply", "IfNotPresent"), ("apply", "Ignore"),
+    ("hold", "2999-01-01T00:00:00Z the fire"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("note", ALONE, ids=str)
+def test_a_plan_leaves_alone_what_opted_out_of_changes(
+    staged: MakeStage, tmp_path: Path, note: tuple[str, str]
+) -> None:
+    stage, (name, value) = staged(), note
+    noted = {f"gitkruise.io/{name}": value}
+    other = {**OTHER, "metadata": {**OTHER["metadata"], "annotations": noted}}
+    program = options(stage, tmp_path, SOURCE + unit("one"))
+    told = f"left alone: ConfigMap shop/thing (annotation gitkruise.io/{name}: {value})"
+
+    async def script() -> None:
+        old = stage.origin.commit({"one/a.yaml": documents(ONE, THING)})
+        async with controller(program, stage.wire, stage.clock):
+            await stage.rest(60)
+            new = stage.origin.commit({"one/a.yaml": documents(ONE, other)})
+            catalog, now = stage.world.catalog, stage.clock.now()
+            base, target = (
+                read_side(stage.repository, c, program.config, catalog, GATES) for c in (old, new)
+            )
+            previews = [
+                await live_preview(
+                    base, target, catalog, GATES, transport=stage.wire, now=now, tried_on=tried_on
+                )
+                for tried_on in ("", "test")
+            ]
+            for preview in (*previews, offline_preview(base, target, catalog, GATES)):
+                blast = [span.text for span in report_of(preview, base, target).blast]
+                assert (kind_of(preview), told in blast) == ("unchanged", True)
+            again = await live_preview(
+                target, target, catalog, GATES, transport=stage.wire, now=now
+            )
+            assert (kind_of(again), again.notes) == ("unchanged", ())
+            await stage.rest(60)
+            assert stage.get("ConfigMap", "thing")["data"] == {"a": "old"}
+
+    stage.play(script)
+
+
 def messages(report: PlanReport) -> list[str]:
     assert {f.code for f in report.findings} <= {"GK2402"}
     return [f.message for f in report.findings]
