@@ -23,6 +23,7 @@ from gitkruise.planner.progress.builtin import unreplaced
 from gitkruise.planner.progress.failing_pods import unready, unscheduled
 from gitkruise.planner.report.stops import is_template, next_move
 from gitkruise.planner.report.summary import keeps
+from gitkruise.planner.sync.annotations import LEFT_ALONE
 from gitkruise.printable import many
 from gitkruise.wire.primitives.names import ObjectKey, named, noun
 from gitkruise.wire.primitives.paths import get
@@ -116,6 +117,7 @@ def explain(
     reasons = [
         *_of_unit(unit),
         *_of_leaving(managed, unit),
+        *_of_aside(managed, unit),
         *_of_failing(managed),
         *_of_rollout(managed.rollout),
         *_of_unready(managed),
@@ -188,6 +190,14 @@ def _of_leaving(m: Managed, unit: UnitNews | None) -> Iterator[str]:
     else:
         now = f"the unit is {unit.state}: {unit.message}" if unit.message else ""
         yield f"{said}: deletions come when all other objects are ready{now and f'; {now}'}"
+
+
+def _of_aside(m: Managed, unit: UnitNews | None) -> Iterator[str]:
+    """Yield why commits do not reach an object that opted out of changes."""
+    news = unit.objects.get(m.key) if unit is not None else None
+    if news is not None and LEFT_ALONE in news.message:
+        told = news.message[news.message.index(LEFT_ALONE) :]
+        yield f"changes of git do not reach it: {told}"
 
 
 def _of_failing(m: Managed) -> Iterator[str]:

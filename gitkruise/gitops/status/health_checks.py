@@ -18,10 +18,12 @@ from gitkruise.model.gitops.config import HealthExpr, Unit, duration
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.sync.annotations import (
     HOLD,
+    LEFT_ALONE,
     annotation,
     health_ignored,
     health_words,
     hold_of,
+    opted_out,
     untouched,
 )
 from gitkruise.planner.sync.hooks import HookRun, plan_mark, run_of
@@ -116,6 +118,7 @@ class HealthChecks:
                 (states[d.key], finding) = told
                 live[d.key] = _with(found, *states[d.key])
                 findings += [finding] if finding is not None else []
+        _mark_opted_out(desired, live, states, present)
         findings += self._holds(desired, live, states, now)
         late = self._late(desired, states, now)
         for d in desired.objects:
@@ -153,9 +156,9 @@ class HealthChecks:
                 holds[key] = max(hold, holds.get(key, hold))
         for key in holds.keys() & states.keys():
             until, why = holds[key]
-            state, words = states[key] if key in live else (State.DONE, "")
-            told = f"left alone until {format_time(until)}" + (f" ({why})" if why else "")
-            states[key] = state, f"{words}; {told}" if words else told
+            now_there = states[key] if key in live else (State.DONE, "")
+            told = f" until {format_time(until)}" + (f" ({why})" if why else "")
+            states[key] = _aside(now_there, told)
         self.held = frozenset(holds)
         self._hold_ends = min((until for until, _ in holds.values()), default=None)
         return findings
@@ -233,6 +236,25 @@ def hook_judgement(found: Live | None, mark: str, label: str) -> Judgement:
             "the hook runs" if run is HookRun.RUNNING else "the hook is cleared away",
         )
     return State.DONE, ""
+
+
+def _mark_opted_out(
+    desired: DesiredSet,
+    live: Mapping[ObjectKey, Live],
+    states: dict[ObjectKey, Judgement],
+    present: Collection[ObjectKey],
+) -> None:
+    """Name the annotation by which an object opted out of changes."""
+    for d in desired.objects:
+        there = live[d.key].obj if d.key in live else d.obj if d.key in present else None
+        if not d.hook and (why := opted_out(d.obj, there)):
+            states[d.key] = _aside(states[d.key], f": {why}")
+
+
+def _aside(judgement: Judgement, told: str) -> Judgement:
+    """Return the state of an object that a sync leaves as it is."""
+    state, words = judgement
+    return state, f"{words}; {LEFT_ALONE}{told}" if words else f"{LEFT_ALONE}{told}"
 
 
 def _concerns(rule: HealthExpr, d: Desired) -> bool:

@@ -23,7 +23,13 @@ from gitkruise.planner.progress.builtin import min_ready_s
 from gitkruise.planner.progress.failing_pods import stuck_job, unready
 from gitkruise.planner.report.redaction import covered
 from gitkruise.planner.report.summary import shown
-from gitkruise.planner.sync.annotations import COMMIT, ROLLOUT, UNIT_REF, annotation
+from gitkruise.planner.sync.annotations import (
+    COMMIT,
+    LEFT_ALONE,
+    ROLLOUT,
+    UNIT_REF,
+    annotation,
+)
 from gitkruise.planner.sync.hooks import JOB, over
 from gitkruise.planner.sync.prune import ending
 from gitkruise.printable import many
@@ -393,7 +399,9 @@ def unit_state(
             state = State.STUCK
         return state, f"{problem.code}: {problem.message}"
     if state is State.DONE:
-        done = f"{many(len(objects), 'object')} as git asks"
+        aside = sum(LEFT_ALONE in o.message for o in objects)
+        done = f"{many(len(objects) - aside, 'object')} as git asks"
+        done += f", {aside} {LEFT_ALONE}" if aside else ""
         going = _deleting(leaving, plan.prune if plan is not None else ())
         return (State.ROLLING, going) if going else (state, done)
     first = next(o for o in objects if o.state is state)

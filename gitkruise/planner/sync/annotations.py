@@ -34,6 +34,7 @@ _APPLIED: Final = (*SIGNED, ARTIFACT, PLAN)
 OURS: Final = frozenset({*_APPLIED, ROLLOUT, STALLED_NOTE})
 
 HOLD: Final = "gitkruise.io/hold"  # until when the object is left alone, and why
+LEFT_ALONE: Final = "left alone"  # so the message of an object's record begins, or ends
 HEALTH: Final = "gitkruise.io/health"  # Ignore, or when the object is well, in CEL
 
 MANAGER: Final = "gitkruise"

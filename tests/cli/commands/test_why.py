@@ -18,6 +18,7 @@ from gitkruise.gitops.inspect.cluster_view import Managed, Survey
 from gitkruise.gitops.inspect.disruption_budgets import Sharing, sharing, unavailable_budgets
 from gitkruise.gitops.inspect.explain import explain
 from gitkruise.gitops.inspect.trace import trace_pod
+from gitkruise.gitops.status.reader import news_of
 from gitkruise.model.gitops.record import RevisionCount, Rollout, RolloutStep
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.planning.budget_matching import budgets_in
@@ -133,6 +134,18 @@ def test_what_holds_each_pod_and_what_would_move_it(name: str) -> None:
     answer = explain(managed(r), plan)
     assert list(answer.reasons) == reasons
     assert answer.next[:1] == ((next_,) if next_ else ())
+
+
+def test_an_object_that_opted_out_is_not_what_git_requests() -> None:
+    aside = "left alone: annotation gitkruise.io/reconcile: Disabled"
+    record = unit_record()
+    objects = (replace(record.objects[0], key=CHECKOUT, message=f"10 of 10 on aaa; {aside}"),)
+    answer = explain(
+        managed(rollout(State.DONE)), Plan(), news_of(replace(record, objects=objects))
+    )
+    assert answer.reasons == (f"changes of git do not reach it: {aside}",)
+    lines = list(why_lines(answer, Records(), PLAIN, START, wide=False))
+    assert not [line for line in lines if "nothing holds it" in line]
 
 
 def test_an_object_that_is_being_deleted_waits_for_finalizers() -> None:

@@ -225,3 +225,26 @@ def test_a_rest_without_an_end_is_none(staged: MakeStage) -> None:
             assert [f.code for f in stage.record.findings] == ["GK2018"]
 
     stage.play(script)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("reconcile", "Disabled"), ("apply", "IfNotPresent"), ("apply", "Ignore")]
+)
+def test_what_opted_out_is_not_counted_as_git_asks(
+    staged: MakeStage, name: str, value: str
+) -> None:
+    stage, noted = staged(), {f"gitkruise.io/{name}": value}
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(config_map("a", mode="git"), config_map("b", mode="git"))
+            await stage.rest()
+            await stage.push(config_map("a", noted, mode="git2"), config_map("b", mode="git"))
+            await stage.rest(600)
+            assert stage.get("ConfigMap", "a")["data"] == {"mode": "git"}
+            (told,) = [o.message for o in stage.record.objects if o.key.name == "a"]
+            assert told == f"left alone: annotation gitkruise.io/{name}: {value}"
+            assert stage.state == "Done"
+            assert stage.record.message == "1 object as git asks, 1 left alone"
+
+    stage.play(script)
