@@ -211,15 +211,31 @@ def _canary(desired: Desired) -> Iterator[Finding]:
     except ValueError as error:
         why = str(error) if key == PLAIN else ""
     if why:
-        yield Finding(
-            code="GK2025",
-            message=f"{desired.key}: the annotation {key} is ignored: {why}",
-            places=(desired.document.place(("metadata", "annotations", key)),),
-            notes=(("effect", "its rollouts do not pause before all pods are updated"),
-                   ("next", f'write {ANNOTATION}: "3" or "30%", or take it out')),
-            object=str(desired.key),
-            severity=Severity.WARNING,
-        )  # fmt: skip
+        next_ = f'write {ANNOTATION}: "3" or "30%", or take it out'
+        yield _without_canary(desired, ("metadata", "annotations", key), why, next_)
+
+
+def _misplaced_canary(desired: Desired) -> Iterator[Finding]:
+    """GK2025 for a canary anywhere but in the metadata of a Deployment."""
+    deployment = desired.key.group_kind == DEPLOYMENT
+    why, next_ = "only a Deployment has a canary", "take it out; a partition holds back other pods"
+    if deployment:
+        why, next_ = "it is in the pod template", "move it to metadata.annotations"
+    for at in _TEMPLATES[1 if deployment else 0 :]:
+        path = (*at, "metadata", "annotations", ANNOTATION)
+        if get(desired.obj, *path) is not None:
+            yield _without_canary(desired, path, why, next_)
+
+
+def _without_canary(desired: Desired, path: tuple[str, ...], why: str, next_: str) -> Finding:
+    return Finding(
+        code="GK2025",
+        message=f"{desired.key}: the annotation {path[-1]} is ignored: {why}",
+        places=(desired.document.place(path),),
+        notes=(("effect", "it pauses no rollout"), ("next", next_)),
+        object=str(desired.key),
+        severity=Severity.WARNING,
+    )
 
 
 def _lifetime(desired: Desired) -> Iterator[Finding]:
@@ -289,8 +305,8 @@ def _refused(
 
 
 _RULES: Final[tuple[Rule, ...]] = (
-    _metadata, _the_servers, _the_clusters, _images, _variables, _canary, _lifetime, _launch_order,
-    _without_effect,
+    _metadata, _the_servers, _the_clusters, _images, _variables, _canary, _misplaced_canary,
+    _lifetime, _launch_order, _without_effect,
 )  # fmt: skip
 
 

@@ -210,6 +210,12 @@ READ: list[tuple[str, list[str], str]] = [
     ("CAN-8 plain", [], canary("canary", "3")),
     ("CAN-8 not ours", ["GK2025"], canary("canary", "true")),
     ("CAN-8 recreate", ["GK2025"], canary("canary", "3", type="Recreate")),
+    ("CAN-8 another kind", ["GK2025"], web("metadata", "annotations", value={
+        "gitkruise.io/canary": "3"})),
+    ("CAN-8 plain on another kind", [], web("metadata", "annotations", value={"canary": "3"})),
+    ("CAN-8 template", ["GK2025"], documents(put(
+        deployment("web"), ("spec", "template", "metadata", "annotations"),
+        {"gitkruise.io/canary": "3"}))),
     ("launch order in another case", ["GK2027"], web("spec", "template", "metadata", value={
         "labels": {"app": "web"}, "annotations": {LAUNCH: "ordered"}})),
     ("launch order", [], web("spec", "template", "metadata", value={
