@@ -26,7 +26,7 @@ from gitkruise.planner.sync.annotations import (
     health_words,
     hold_of,
 )
-from gitkruise.planner.sync.apply_order import stage_of, wave_of
+from gitkruise.planner.sync.apply_order import WAVE_ANNOTATIONS, stage_of, wave_of
 from gitkruise.planner.sync.diff import all_differences
 from gitkruise.planner.sync.hooks import JOB, LAST, asleep, hook_of
 from gitkruise.wire.catalog.catalog import Catalog, Kind
@@ -164,10 +164,12 @@ def _bad_hold(document: Document, obj: Obj) -> Iterator[Finding]:
 
 
 def _bad_wave(document: Document) -> Finding:
+    notes = document.obj["metadata"]["annotations"]
+    name = next(name for name in WAVE_ANNOTATIONS if name in notes)
     return Finding(
         code="GK2009",
         message="the wave of an object must be an integer",
-        places=(document.place(("metadata", "annotations")),),
+        places=(document.place(("metadata", "annotations", name)),),
         notes=(("next", 'for example gitkruise.io/wave: "1"'),),
     )
 
