@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from gitkruise.errors import Finding, RecordMissing, SourceFailed
+from gitkruise.errors import Finding, RecordMissing, Severity, SourceFailed
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.record import (
@@ -48,8 +48,8 @@ class ObjectNews:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitNews:
-    """The status.yaml and objects.tsv of one unit; `problems` are its findings, one line each,
-    and `next` is the first step that one of them recommends."""
+    """The status.yaml and objects.tsv of one unit; `problems` are its findings, one line each
+    and errors first, and `next` is the first step that one of them recommends."""
 
     unit: str
     cluster: str
@@ -109,6 +109,7 @@ def news_of(record: UnitRecord) -> UnitNews:
         ObjectNews(key=o.key, state=o.state, commit=o.commit, message=o.message)
         for o in record.objects
     )
+    findings = sorted(record.findings, key=lambda f: not f.is_error)
     return UnitNews(
         unit=record.unit,
         cluster=record.cluster,
@@ -119,8 +120,8 @@ def news_of(record: UnitRecord) -> UnitNews:
         attempted=record.attempted,
         applied=record.applied,
         causal=record.causal,
-        problems=tuple(_problem(f.code, f.places, f.message) for f in record.findings),
-        next=_next(dict(f.notes) for f in record.findings),
+        problems=tuple(_problem(f.code, f.places, f.message) for f in findings),
+        next=_next(dict(f.notes) for f in findings),
         objects={news.key: news for news in objects},
         drift=record.drift,
         promotion=record.promotion,
@@ -320,6 +321,9 @@ def _unit(
     def commit(name: str) -> GitCommit | None:
         return read_commit(raw[name]) if raw.get(name) else None
 
+    findings = sorted(
+        raw.get("findings") or (), key=lambda f: f.get("severity") == Severity.WARNING
+    )
     return UnitNews(
         unit=str(raw["unit"]),
         cluster=str(raw.get("cluster", "")),
@@ -330,11 +334,8 @@ def _unit(
         attempted=commit("attempted"),
         applied=commit("applied"),
         causal=commit("causal"),
-        problems=tuple(
-            _problem(f["code"], f.get("places") or (), f["message"])
-            for f in raw.get("findings") or ()
-        ),
-        next=_next(f.get("notes") or {} for f in raw.get("findings") or ()),
+        problems=tuple(_problem(f["code"], f.get("places") or (), f["message"]) for f in findings),
+        next=_next(f.get("notes") or {} for f in findings),
         objects=objects,
         drift=tuple(_drift(row, objects) for row in drift),
         promotion=read_promotion(raw["promotion"]) if raw.get("promotion") else None,

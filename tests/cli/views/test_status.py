@@ -13,11 +13,11 @@ from gitkruise.cli.console.style import Style, cell_width
 from gitkruise.cli.context.local_repository import clusters_recording
 from gitkruise.cli.views import resources
 from gitkruise.cli.views.status import StatusView, build_view, status_lines, status_obj
-from gitkruise.errors import Finding
+from gitkruise.errors import Finding, Severity
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.inspect.cluster_view import Managed
 from gitkruise.gitops.inspect.explain import explain, left_git
-from gitkruise.gitops.status.reader import read_units
+from gitkruise.gitops.status.reader import news_of, read_units
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.gitops.unit_state import State
@@ -101,6 +101,21 @@ def test_the_next_step_after_a_rejection_is_one_that_shows_its_cause(
     assert [*status_lines(view, style(120), wide=False)][-1] == f"Next: {expected}"
     live = managed(CHECKOUT, State.HELD, "held", rollout())
     assert explain(live, None, news).next[-1] == f"for the newest commit: {expected}"
+
+
+def test_the_problem_of_a_rejected_unit_is_its_error(checkout: Checkout) -> None:
+    warning = Finding(
+        code="GK2021", message="status is left out", notes=(("next", "take it out of the file"),),
+        severity=Severity.WARNING,
+    )  # fmt: skip
+    checkout.commit("first", {"a.yaml": "# nothing\n"})
+    record = unit_record(findings=(warning, REJECTED), state=State.REJECTED)
+    checkout.record("sandbox", record)
+    with Repository.open(str(checkout.folder)) as repository:
+        (unit,) = read_units(repository, "refs/heads/gitkruise/status/sandbox")
+    for news in (unit, news_of(record)):
+        assert [problem.partition(" ")[0] for problem in news.problems] == [REJECTED.code, "GK2021"]
+        assert news.next == dict(REJECTED.notes).get("next", "take it out of the file")
 
 
 def test_an_object_that_git_does_not_name_any_more_is_not_as_git_asks(checkout: Checkout) -> None:
