@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -110,7 +111,11 @@ class Publisher:
         tip = self._fetched(remote, name) if remote else here
         if not tip:
             message = f"there is no branch {shown(name)} in {remote or self.folder}"
-            push = f"git push {remote} {shown(name)}" if here else "name a branch that is there"
+            push = (
+                f"git push {remote} {shlex.quote(shown(name))}"
+                if here
+                else "name a branch that is there"
+            )
             notes = (("unchanged", "nothing was pushed"), ("next", push))
             raise RefMissing(Finding(code="GK3201", message=message, notes=notes))
         unready = self._unready(name, remote, here, tip) if checked_out else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from pathlib import PurePosixPath
@@ -303,7 +304,7 @@ def next_step(finding: Finding) -> str:
     """Return what to do about a finding that has a place and says nothing of that itself."""
     file = finding.places[0].file
     usual = _RENDER if PurePosixPath(file).name in KUSTOMIZATION_NAMES else _VALIDATE
-    return _NEXT.get(finding.code, usual).format(file=shown(file))
+    return _NEXT.get(finding.code, usual).format(file=shlex.quote(shown(file)))
 
 
 def completed(finding: Finding, unchanged: tuple[str, str]) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -254,7 +255,8 @@ def _unknown(desired: Desired, problem: Problem, *, sure: bool, place: str) -> F
     elif place:
         hint, next_ = f"is it a field of {place}?", f"move it to {place}, or take it out"
     elif sure:
-        next_ = f"gitkruise validate --fix {desired.document.file}     (renames it)"
+        file = shlex.quote(desired.document.file)
+        next_ = f"gitkruise validate --fix {file}     (renames it)"
     return Finding(
         code="GK1203",
         message=f'unknown field "{name}" in {desired.key.kind} {_dotted(parent)}',

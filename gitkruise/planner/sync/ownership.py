@@ -7,6 +7,7 @@ it, and that of the new unit does. Until then it is unchanged, in whatever order
 
 from __future__ import annotations
 
+import shlex
 from enum import StrEnum
 from typing import Final
 
@@ -146,4 +147,4 @@ def _release(key: ObjectKey) -> str:
     """Return the command that takes the mark off a live object: then any unit may take it over."""
     kind = f"{key.kind}.{key.group}".rstrip(".").lower()
     space = f" -n {key.namespace}" if key.namespace else ""
-    return f"kubectl label {kind} {key.name}{space} {UNIT}-"
+    return f"kubectl label {kind} {shlex.quote(key.name)}{space} {UNIT}-"

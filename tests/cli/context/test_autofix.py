@@ -62,6 +62,9 @@ def test_what_was_renamed_is_told_with_its_place(gk: Caller) -> None:
 def test_the_error_names_the_command_only_where_it_helps(gk: Caller) -> None:
     (gk.folder / "app.yaml").write_text(SLIP)
     assert "next: gitkruise validate --fix app.yaml     (renames it)" in gk("validate").out
+    (gk.folder / "app.yaml").rename(gk.folder / "an app; id.yaml")
+    assert "next: gitkruise validate --fix 'an app; id.yaml'     (renames" in gk("validate").out
+    (gk.folder / "an app; id.yaml").unlink()
     (gk.folder / "app.yaml").write_text(GOOD.replace("replicas: 10", "replica: many"))
     told = gk("validate").out
     assert "--fix" not in told

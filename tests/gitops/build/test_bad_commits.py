@@ -171,6 +171,9 @@ def test_a_change_that_cannot_go_in_place_is_caught_in_both_versions(
 
 STEPS = {
     "a manifest": ("GK1101", "b.yaml", "gitkruise validate a/b.yaml"),
+    "a file that a shell would run": (
+        "GK1101", "b $(id); c.yaml", "gitkruise validate 'a/b $(id); c.yaml'"
+    ),
     "no manifest": (
         "GK3012", "b.yaml", "commit plain files in its place, or list a/b.yaml in .gitkruiseignore"
     ),

@@ -70,6 +70,13 @@ def test_a_plan_asks_for_the_configuration_of_an_unknown_owner() -> None:
     assert "gitkruise plan --config FILE" in dict(found.notes)["next"]
 
 
+def test_the_command_that_releases_an_object_is_safe_in_a_shell() -> None:
+    role = thing("a; id", "ClusterRole")
+    d = snapshot([role], []).desired.objects[0]
+    found = conflict(d, foreign(role, OTHER).obj, Standing.STRANGE, "", None)
+    assert "kubectl label clusterrole 'a; id' -n shop" in dict(found.notes)["or"]
+
+
 @pytest.mark.parametrize("newer", [False, True])
 def test_an_owner_whose_newest_commit_is_not_live_is_not_blamed(*, newer: bool) -> None:
     found = planned(snapshot([MAP], [applied(MAP)], claimed=CLAIMED, newer=newer), load_catalog())
