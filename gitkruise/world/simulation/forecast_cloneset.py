@@ -87,6 +87,8 @@ def message_of(played: SimulatedRollout, verdict: Health) -> str:
     """
     if hold_of(verdict) != STUCK:
         return verdict.message
+    if played.key in played.simulation.endless:
+        return "its pods are created and deleted without end"
     kind, world = ROLLOUTS[played.key.group_kind], played.simulation.world
     pods = kind.pods(world, played.after)
     end = kind.judge(played.after, pods, kind.revisions(world, played.after), played.trace.end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -176,3 +177,18 @@ def test_a_refused_write_is_raised() -> None:
     lab = running(cloneset(replicas=1))
     with pytest.raises(InvalidObject):
         forecast(lab, change(replicas=-1))
+
+
+def test_a_workload_without_end_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gitkruise.world.simulation.simulation.ROUNDS_MAX", 50)
+    lab, leaving = Lab(), cloneset("leaving", 2)
+    leaving["spec"]["template"]["metadata"]["labels"]["apps.kruise.io/specified-delete"] = "true"
+    writes = [
+        replace(create(lab.world, obj), namespace=SPACE) for obj in (leaving, cloneset("web", 2))
+    ]
+    found = forecast(lab, *writes)
+    told = {p.key.name: (p.hold, p.message) for p in found.rollouts}
+    assert told == {
+        "leaving": ("Stuck", "its pods are created and deleted without end"),
+        "web": ("", "2/2 updated"),
+    }  # fmt: skip
