@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Final
 from gitkruise.errors import Finding, Severity
 from gitkruise.gitops.config.fingerprints import source_of
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange, Owner
-from gitkruise.planner.sync.annotations import HOLD, UNIT_REF, annotation, hold_of, opted_out
+from gitkruise.planner.sync.annotations import (
+    HOLD,
+    UNIT_REF,
+    annotation,
+    hold_of,
+    opted_out,
+    untouched,
+)
 from gitkruise.planner.sync.ownership import Standing, conflict, mark_of, standing
 from gitkruise.printable import listing, shown
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -94,7 +101,8 @@ def _set_aside(
     found: dict[ObjectKey, str] = {}
     for d in target.objects:
         there = live.get(d.key)
-        why = opted_out(d.obj, before.get(d.key) if there is None else there)
+        was = before.get(d.key) if there is None else there
+        why = untouched(d.obj) if d.hook else opted_out(d.obj, was)
         if why := why or _held(d.obj, now) or (_held(there, now) if there is not None else ""):
             found[d.key] = why
     return found

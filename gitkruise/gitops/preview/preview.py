@@ -44,6 +44,7 @@ class Preview:
 
     `live`: pods have their real names. `staged`: offline, and what was before the base was played.
     `left` names the units of objects that an earlier commit took out of git and that are live.
+    A sync sends nothing of `withheld` objects.
     """
 
     changes: tuple[ObjectChange, ...]
@@ -54,6 +55,7 @@ class Preview:
     unknown: Mapping[ObjectKey, str] = field(default_factory=dict)  # objects, and why
     left: Mapping[ObjectKey, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # what git changes without an effect
+    withheld: frozenset[ObjectKey] = frozenset()
 
 
 def offline_preview(
@@ -84,7 +86,10 @@ def offline_preview(
     changes, told, notes = owned.changes, owned.findings, (*sizes, *owned.notes)
     moved = rollouts_started(changes)
     if not moved:
-        return Preview(changes=changes, forecast=None, live=False, unplayed=told, notes=notes)
+        return Preview(
+            changes=changes, forecast=None, live=False, unplayed=told, notes=notes,
+            withheld=owned.withheld,
+        )  # fmt: skip
     from gitkruise.gitops.preview.simulate import offline_world, play  # noqa: PLC0415  the model cluster
 
     world, rested = offline_world((*earlier, before), catalog, gates, wall_time(), moved=moved)
@@ -92,7 +97,7 @@ def offline_preview(
     return Preview(
         changes=changes, forecast=played.forecast, live=False,
         unplayed=(*told, *played.findings), staged=bool(earlier), unknown=played.unknown,
-        notes=notes,
+        notes=notes, withheld=owned.withheld,
     )  # fmt: skip
 
 
@@ -263,5 +268,5 @@ def live_outcome(
     return Preview(
         changes=owned.changes, forecast=forecast, live=True, unplayed=told, unknown=played.unknown,
         left={key: annotation(obj, UNIT_REF) for key, obj in facts.left.items()},
-        notes=owned.notes,
+        notes=owned.notes, withheld=owned.withheld,
     )  # fmt: skip

@@ -193,7 +193,8 @@ def _hooks(preview: Preview, base: PlanSide | None, target: PlanSide) -> Iterato
     changed = (c.key for c in preview.changes if c.key not in same and not c.drift)
     moving = {units[key] for key in changed if key in units}  # the rest has no unit of git
     for d in target.objects:
-        if d.hook in {PRE, POST} and d.key in same and mine.get(d.key) in moving:
+        due = d.hook in {PRE, POST} and d.key not in preview.withheld
+        if due and d.key in same and mine.get(d.key) in moving:
             yield f"hook {d.key} runs again ({d.hook}), as for each commit that changes its unit"
 
 

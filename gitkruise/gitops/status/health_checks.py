@@ -247,7 +247,7 @@ def _mark_opted_out(
     """Name the annotation by which an object opted out of changes."""
     for d in desired.objects:
         there = live[d.key].obj if d.key in live else d.obj if d.key in present else None
-        if not d.hook and (why := opted_out(d.obj, there)):
+        if why := untouched(d.obj) if d.hook else opted_out(d.obj, there):
             states[d.key] = _aside(states[d.key], f": {why}")
 
 

@@ -9,7 +9,14 @@ from enum import StrEnum
 from typing import Final
 
 from gitkruise.model.gitops.change import Desired, DesiredSet, Live, SyncSnapshot, WaitingObject
-from gitkruise.planner.sync.annotations import HEALTH, PLAN, REPLACED, UNIT, annotation
+from gitkruise.planner.sync.annotations import (
+    HEALTH,
+    PLAN,
+    REPLACED,
+    UNIT,
+    annotation,
+    untouched,
+)
 from gitkruise.planner.sync.ownership import withheld
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
@@ -113,8 +120,14 @@ def asleep(job: Obj) -> Obj:
 
 
 def hooks_step(when: str, s: SyncSnapshot, mark: str) -> HookStep:
-    """Plan the hooks of one phase. A failed one waits for other contents of git."""
-    mine = [d for d in s.desired.objects if d.hook == when and not withheld(d.key, s)]
+    """Plan the hooks of one phase. A failed one waits for other contents of git; one that opted
+    out of changes, or is on hold, does not run."""
+    mine = [
+        d
+        for d in s.desired.objects
+        if d.hook == when and not withheld(d.key, s)
+        if not untouched(d.obj) and d.key not in s.held
+    ]
     runs = {d.key: run_of(s.live.get(d.key), mark, s.unit_label) for d in mine}
     refused = {d.key for d in mine if s.refused.get(d.key) == d.digest}
     due = [d for d in mine if runs[d.key] is HookRun.DUE and d.key not in refused]

@@ -122,6 +122,24 @@ def test_a_plan_leaves_alone_what_opted_out_of_changes(
     stage.play(script)
 
 
+def test_a_hook_that_opted_out_does_not_run_again(staged: MakeStage, tmp_path: Path) -> None:
+    stage = staged()
+    config = options(stage, tmp_path, SOURCE + unit("one")).config
+    hook = job("before", "pre-apply")
+    hook["metadata"]["annotations"]["gitkruise.io/reconcile"] = "Disabled"
+    old, new = (stage.origin.commit({"one/a.yaml": documents(hook, x)}) for x in (THING, OTHER))
+    base, target = (
+        read_side(stage.repository, c, config, stage.world.catalog, GATES) for c in (old, new)
+    )
+    preview = offline_preview(base, target, stage.world.catalog, GATES)
+    blast = [span.text for span in report_of(preview, base, target).blast]
+    assert blast == ["no pod restarts and nothing is deleted"]
+    first = offline_preview(None, base, stage.world.catalog, GATES)
+    assert first.notes == (
+        "left alone: Job shop/before (annotation gitkruise.io/reconcile: Disabled)",
+    )
+
+
 def messages(report: PlanReport) -> list[str]:
     assert {f.code for f in report.findings} <= {"GK2402"}
     return [f.message for f in report.findings]

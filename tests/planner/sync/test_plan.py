@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -173,6 +174,17 @@ def test_what_somebody_set_aside_is_not_touched_and_not_waited_for(
     assert not found.drift
     other = noted(WEB, name, "other")
     assert plan(snapshot([other], [applied(WEB)])).apply
+
+
+@pytest.mark.parametrize("note", ["reconcile", "hold"])
+def test_a_hook_that_was_set_aside_does_not_run(note: str) -> None:
+    job = {**thing("before", "Job"), "apiVersion": "batch/v1"}
+    aside = noted(job, "gitkruise.io/reconcile", "Disabled") if note == "reconcile" else job
+    s = snapshot([aside, MAP], [], held=frozenset({key(job)} if note == "hold" else ()))
+    hook, rest = s.desired.objects
+    objects = (replace(hook, hook="pre-apply"), rest)
+    found = plan(replace(s, desired=replace(s.desired, objects=objects)))
+    assert [d.key.name for d in found.apply] == ["cfg"]
 
 
 def test_both_units_are_told_of_an_object_they_share() -> None:
