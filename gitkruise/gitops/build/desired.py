@@ -14,6 +14,7 @@ from gitkruise.kube.system.cel import BadCelExpression, compiled
 from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
 from gitkruise.model.gitops.document import Document
 from gitkruise.model.gitops.redacted import Redacted
+from gitkruise.model.planning.canary import MARKS
 from gitkruise.planner.report.redaction import covered
 from gitkruise.planner.report.summary import shown
 from gitkruise.planner.sync import dependencies
@@ -177,7 +178,8 @@ def _bad_wave(document: Document) -> Finding:
 def _clean(obj: Obj, namespace: str) -> Obj:
     """Remove server fields, forged or copied marks of gitkruise and the lifetime of a Job or
     request; move stringData of Secrets to `data`."""
-    for path in filter(None, (*SERVER_FIELDS, lifetime(obj))):
+    marks = (("metadata", "annotations", name) for name in MARKS)
+    for path in filter(None, (*SERVER_FIELDS, lifetime(obj), *marks)):
         obj = drop(obj, path)
     obj = bare(obj)
     if namespace:

@@ -38,6 +38,8 @@ SERVER_FIELDS: Final = (
     ("metadata", "managedFields"),
     ("metadata", "selfLink"),
     ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"),
+    ("metadata", "annotations", "deployment.kubernetes.io/revision"),
+    ("metadata", "annotations", "deprecated.daemonset.template.generation"),
 )
 _NAMES: Final = {GroupKind("", "Namespace"): dns_label, GroupKind("", "Service"): service_name}
 _FREE_NAMES: Final = frozenset({"rbac.authorization.k8s.io", "certificates.k8s.io"})

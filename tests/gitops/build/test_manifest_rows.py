@@ -207,6 +207,9 @@ READ: list[tuple[str, list[str], str]] = [
         "metadata": {"name": "system:Reader"}, "rules": []})),
     ("B-M11", ["GK2021"] * 5, meta(uid="x", resourceVersion="5", generation=3, selfLink="x",
                                    creationTimestamp="2020-01-01T00:00:00Z", managedFields=[])),
+    ("B-M11 exported", ["GK2021"] * 2, meta(annotations={
+        "deployment.kubernetes.io/revision": "2",
+        "deprecated.daemonset.template.generation": "1"})),
     ("CAN-8", [], canary("gitkruise.io/canary", "30%")),
     ("CAN-8 plain", [], canary("canary", "3")),
     ("CAN-8 not ours", ["GK2025"], canary("canary", "true")),
@@ -252,6 +255,8 @@ MORE: Final = {
     "B-M36": meta(annotations={
         "gitkruise.io/unit-ref": "x", "gitkruise.io/digest": "d", "gitkruise.io/commit": "c",
         "gitkruise.io/artifact": "v1", "gitkruise.io/rollout": "done", "a": "b",
+        "gitkruise.io/canary-paused": "x/2/y", "gitkruise.io/canary-lock": "x",
+        "gitkruise.io/git-pause": "true",
     }, labels={"gitkruise.io/unit": "x"}),
 }  # fmt: skip
 
