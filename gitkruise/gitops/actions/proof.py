@@ -134,6 +134,8 @@ def check_outcome(edit: FileEdit, target: ActionTarget, preview: Preview) -> Non
     found = preview.forecast.rollouts if preview.forecast else ()
     prediction = next((p for p in found if p.key == target.key), None)
     why = _shortfall(edit, prediction) if prediction else ""
+    if target.key in preview.withheld:
+        why = "a sync leaves it as it is"
     wrong = [f for f in preview.unplayed if f.is_error]
     if wrong:
         _check_canary(target, wrong)

@@ -317,6 +317,15 @@ def test_what_would_get_stuck_is_not_promoted_unless_forced(
     assert act("promote", "checkout", "--yes", "--force").code == 0
 
 
+@pytest.mark.slow
+def test_what_opted_out_of_changes_is_not_promoted(act: ActionRequest, origin: Origin) -> None:
+    note = "  annotations: {gitkruise.io/reconcile: Disabled}\n  namespace: shop\n"
+    origin.commit({FILE: CANARY.replace("  namespace: shop\n", note)})
+    ended = act("promote", "checkout", "--yes")
+    assert (ended.code, "GK7043" in ended.err) == (2, True)
+    assert "played ahead: a sync leaves it as it is" in ended.err
+
+
 UNITS = dedent("""\
     apiVersion: gitkruise.io/v1alpha1
     kind: GitSource
