@@ -19,8 +19,8 @@ CORE = ("errors.py", "wire", "model", "planner", "admission", "world")
 PURE = {
     "__future__", "abc", "base64", "binascii", "bisect", "collections", "contextlib", "dataclasses",
     "datetime", "decimal", "difflib", "enum", "fractions", "functools", "gitkruise", "hashlib",
-    "heapq", "hmac", "ipaddress", "itertools", "json", "math", "operator", "re", "semver", "string",
-    "struct", "textwrap", "types", "typing", "unicodedata",
+    "heapq", "hmac", "ipaddress", "itertools", "json", "math", "operator", "re", "semver", "shlex",
+    "string", "struct", "textwrap", "types", "typing", "unicodedata",
 }  # fmt: skip
 VAGUE = {"util", "utils", "helper", "helpers", "manager", "common", "misc", "base", "core"}
 GENERATED = {"cri_pb2.py"}
