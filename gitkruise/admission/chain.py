@@ -25,13 +25,13 @@ from gitkruise.admission.builtin.networking import default_networking, networkin
 from gitkruise.admission.builtin.policies import KINDS as POLICIES
 from gitkruise.admission.builtin.policies import (
     PRIORITIES,
-    ROLES,
     default_priority,
-    default_role,
     policy_problems,
 )
 from gitkruise.admission.builtin.quotas import KINDS as QUOTAS
 from gitkruise.admission.builtin.quotas import default_quota, quota_problems
+from gitkruise.admission.builtin.roles import KINDS as ROLES
+from gitkruise.admission.builtin.roles import default_role, role_problems
 from gitkruise.admission.builtin.services import default_service, service_problems
 from gitkruise.admission.builtin.statuses import KINDS as COUNTED
 from gitkruise.admission.builtin.statuses import status_problems
@@ -168,7 +168,7 @@ SERVER_STAGES: Final = (
     ),
     Stage(name="storage", kinds=STORAGE, mutate=default_storage, examine=storage_problems),
     Stage(name="quotas", kinds=QUOTAS, mutate=default_quota, examine=quota_problems),
-    Stage(name="roles", kinds=ROLES, mutate=default_role),
+    Stage(name="roles", kinds=ROLES, mutate=default_role, examine=role_problems),
     Stage(name="priorities", kinds=PRIORITIES, mutate=default_priority),
     Stage(name="policies", kinds=POLICIES, examine=policy_problems),
     Stage(

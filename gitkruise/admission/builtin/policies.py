@@ -1,4 +1,4 @@
-"""Roles, disruption budgets, leases and revisions at admission: Kubernetes' rules."""
+"""Priorities, disruption budgets, leases and revisions at admission: Kubernetes' rules."""
 
 from __future__ import annotations
 
@@ -6,26 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from gitkruise.admission.rules.engine import at_most_all, count_or_percent
-from gitkruise.admission.rules.field_errors import IMMUTABLE, Path, invalid, required, shown
+from gitkruise.admission.rules.field_errors import IMMUTABLE, forbidden, invalid, required, shown
 from gitkruise.admission.rules.request import AdmissionRequest
 from gitkruise.errors import Problem
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.primitives.names import GroupKind, Obj
 
-_RBAC: Final = "rbac.authorization.k8s.io"
-ROLES: Final = frozenset({GroupKind(_RBAC, "Role"), GroupKind(_RBAC, "ClusterRole")})
 PRIORITIES: Final = frozenset({GroupKind("scheduling.k8s.io", "PriorityClass")})
 _BOTH: Final = "minAvailable and maxUnavailable cannot be both set"
+_HIGHEST: Final = 1_000_000_000  # of a class that is not Kubernetes' own
 _POSITIVE: Final = "must be greater than 0"
-_RESOURCE_RULES: Final = (
-    ("apiGroups", "resource rules must supply at least one api group"),
-    ("resources", "resource rules must supply at least one resource"),
-)
-
-
-def default_role(request: AdmissionRequest, _gates: Gates) -> Obj:
-    """A role without rules says so: the Go type always writes the field."""
-    return {**request.new, "rules": request.new.get("rules") or None}
 
 
 def default_priority(request: AdmissionRequest, _gates: Gates) -> Obj:
@@ -33,15 +23,18 @@ def default_priority(request: AdmissionRequest, _gates: Gates) -> Obj:
     return {"preemptionPolicy": "PreemptLowerPriority", **request.new}
 
 
-def _role(obj: Obj, _old: Obj | None) -> Iterator[Problem]:
-    """ValidatePolicyRule for each rule."""
-    for index, rule in enumerate(obj.get("rules") or ()):
-        at: Path = ("rules", index)
-        if not rule.get("verbs"):
-            yield required((*at, "verbs"), "verbs must contain at least one value")
-        if rule.get("nonResourceURLs"):
-            continue
-        yield from (required((*at, n), why) for n, why in _RESOURCE_RULES if not rule.get(n))
+def _priority(obj: Obj, old: Obj | None) -> Iterator[Problem]:
+    """ValidatePriorityClass and -Update: a class keeps its value and its policy."""
+    value, policy = obj.get("value") or 0, obj.get("preemptionPolicy")
+    if old is None:
+        if value > _HIGHEST and not obj["metadata"]["name"].startswith("system-"):
+            why = f"maximum allowed value of a user defined priority is {_HIGHEST}"
+            yield forbidden(("value",), why)
+        return
+    if value != (old.get("value") or 0):
+        yield forbidden(("value",), "may not be changed in an update.")
+    if policy != old.get("preemptionPolicy"):
+        yield invalid(("preemptionPolicy",), policy, IMMUTABLE)
 
 
 def _budget(obj: Obj, _old: Obj | None) -> Iterator[Problem]:
@@ -78,7 +71,7 @@ def _revision(obj: Obj, old: Obj | None) -> Iterator[Problem]:
 
 
 _RULES: Final[Mapping[GroupKind, Callable[[Obj, Obj | None], Iterator[Problem]]]] = {
-    **dict.fromkeys(ROLES, _role),
+    **dict.fromkeys(PRIORITIES, _priority),
     GroupKind("policy", "PodDisruptionBudget"): _budget,
     GroupKind("coordination.k8s.io", "Lease"): _lease,
     GroupKind("apps", "ControllerRevision"): _revision,
