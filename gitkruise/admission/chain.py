@@ -69,7 +69,12 @@ from gitkruise.admission.kruise.lazy_stages import (
     stateful_set_problems,
     with_subset,
 )
-from gitkruise.admission.pods.pods import add_readiness_gate, default_pod, pod_problems
+from gitkruise.admission.pods.pods import (
+    add_readiness_gate,
+    debugging_problems,
+    default_pod,
+    pod_problems,
+)
 from gitkruise.admission.rules.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from gitkruise.errors import BadRequest, Forbidden, Problem, invalid_object
 from gitkruise.model.workloads.feature_gates import Gates
@@ -126,6 +131,14 @@ def _kinds(group: str, *kinds: str) -> frozenset[GroupKind]:
 # What a kube-apiserver itself does to the kinds it serves.
 SERVER_STAGES: Final = (
     Stage(name="pods", kinds=_kinds("", "Pod"), mutate=default_pod, examine=pod_problems),
+    Stage(
+        name="ephemeral containers",
+        kinds=_kinds("", "Pod"),
+        operations=frozenset({UPDATE}),
+        subresources=frozenset({"ephemeralcontainers"}),
+        mutate=default_pod,
+        examine=debugging_problems,
+    ),
     Stage(
         name="workloads",
         kinds=WORKLOADS,

@@ -26,6 +26,7 @@ from gitkruise.admission.rules.field_errors import Path, duplicate, forbidden, i
 from gitkruise.errors import Problem
 from gitkruise.wire.primitives.names import Obj
 
+_EPHEMERAL: Final = "cannot be set for an Ephemeral Container"
 _NATIVE_ONLY: Final = "may not be set for init containers without restartPolicy=Always"
 
 
@@ -78,6 +79,7 @@ _RULES: Final = Table(
         (present, one_of("Localhost", "RuntimeDefault", "Unconfined")),
     ),
 )
+_NOT_EPHEMERAL: Final = (*PROBES, "lifecycle", "ports", "resources", "resizePolicy")
 
 
 def container_problems(
@@ -95,6 +97,26 @@ def container_problems(
         yield from _role_problems(container, path, init=init)
     if not init:
         yield from _host_port_clashes(containers, at)
+
+
+def ephemeral_problems(
+    containers: Sequence[Obj], at: Path, pod: PodContext, taken: set[str]
+) -> Iterator[Problem]:
+    """Ephemeral containers. `taken` are the names of the pod's other containers."""
+    targets = frozenset(taken)
+    yield from container_problems(containers, at, pod, taken, init=False)
+    for index, container in enumerate(containers):
+        path = (*at, index)
+        target = container.get("targetContainerName")
+        if target and target not in targets:
+            yield not_found((*path, "targetContainerName"), target)
+        for field in _NOT_EPHEMERAL:
+            if container.get(field):
+                yield forbidden((*path, field), _EPHEMERAL)
+        for number, mount in enumerate(container.get("volumeMounts") or ()):
+            for field in ("subPath", "subPathExpr"):
+                if mount.get(field):
+                    yield forbidden((*path, "volumeMounts", number, field), _EPHEMERAL)
 
 
 def _content_problems(container: Obj, at: Path, pod: PodContext) -> Iterator[Problem]:

@@ -36,6 +36,7 @@ _UPDATES: Final = (
     "(only additions to existing tolerations),`spec.terminationGracePeriodSeconds` "
     "(allow it to be set to 1 if it was previously negative)"
 )
+_EPHEMERAL: Final[Path] = ("spec", "ephemeralContainers")
 _FREE: Final = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
 
 
@@ -128,6 +129,8 @@ def pod_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Problem]:
         yield from deletion_cost_problems(notes, ("metadata", "annotations"))
     if request.old is None:
         yield from pod_spec_problems(spec, at, SERVER_POD)
+        if spec.get("ephemeralContainers"):
+            yield forbidden(_EPHEMERAL, "cannot be set on create")
         return
     before: Obj = request.old.get("spec") or {}
     if only_images(before, spec) or before == spec:
@@ -145,6 +148,21 @@ def pod_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Problem]:
         before = {**before, "terminationGracePeriodSeconds": grace_s}
     if _fixed(before) != _fixed(spec):
         yield forbidden(at, _UPDATES)
+
+
+def debugging_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Problem]:
+    """ValidatePodEphemeralContainersUpdate: containers are added, and stay as they were."""
+    spec: Obj = request.new.get("spec") or {}
+    yield from pod_spec_problems(spec, ("spec",), SERVER_POD)
+    before = settle("PodSpec", (request.old or {}).get("spec"))
+    fill_spec(before, is_pod=True)
+    listed = {one.get("name"): one for one in spec.get("ephemeralContainers") or ()}
+    for known in before.get("ephemeralContainers") or ():
+        name = known["name"]
+        if listed.get(name) != known:
+            what = "changed" if name in listed else "removed"
+            why = f'existing ephemeral containers "{name}" may not be {what}\n'
+            yield forbidden(_EPHEMERAL, why)
 
 
 def only_images(old: Obj, new: Obj) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gitkruise.admission.pods.containers import PodContext, container_problems
+from gitkruise.admission.pods.containers import PodContext, container_problems, ephemeral_problems
 from gitkruise.admission.pods.resources import overhead_problems
 from gitkruise.admission.pods.scheduling import (
     affinity_problems,
@@ -135,6 +135,8 @@ def _all_container_problems(spec: Obj, at: Path, dialect: TemplateRules) -> Iter
     for kind, init in (("containers", False), ("initContainers", True)):
         containers = spec.get(kind) or ()
         yield from container_problems(containers, (*at, kind), pod, taken, init=init)
+    added = spec.get("ephemeralContainers") or ()
+    yield from ephemeral_problems(added, (*at, "ephemeralContainers"), pod, taken)
 
 
 def _network_problems(spec: Obj, at: Path, dialect: TemplateRules) -> Iterator[Problem]:

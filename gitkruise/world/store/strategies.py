@@ -180,12 +180,15 @@ def _resize(kind: Kind, old: Obj, new: Obj) -> Obj:
 
 
 def _ephemeral(kind: Kind, old: Obj, new: Obj) -> Obj:
+    """pods/ephemeralcontainers changes spec.ephemeralContainers and nothing else."""
     del kind
-    out: Obj = {**old, "metadata": _locked(old["metadata"], new["metadata"])}
-    added = get(new, "spec", "ephemeralContainers")
-    if added:
-        out = put(out, ("spec", "ephemeralContainers"), added)
-    return out
+    spec = {k: v for k, v in old["spec"].items() if k != "ephemeralContainers"}
+    listed = get(new, "spec", "ephemeralContainers")
+    return {
+        **old,
+        "metadata": _locked(old["metadata"], new["metadata"]),
+        "spec": {**spec, "ephemeralContainers": listed} if listed else spec,
+    }
 
 
 def _finalize(kind: Kind, old: Obj, new: Obj) -> Obj:

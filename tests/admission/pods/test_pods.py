@@ -159,3 +159,50 @@ def test_subresources_and_deletions_pass_as_they_are() -> None:
     assert admitted(bare, bare, subresource="status") is bare
     assert write(bare, operation="DELETE").operation == "DELETE"
     assert admitted(bare, operation="DELETE") is bare
+
+
+DEBUG = {"name": "dbg", "image": "busybox"}
+
+
+def debugged(*listed: dict[str, Any], old: Any) -> Any:
+    return put(old, ("spec", "ephemeralContainers"), list(listed))
+
+
+def test_ephemeral_containers_get_defaults() -> None:
+    old = admitted(pod())
+    new = admitted(debugged(DEBUG, old=old), old, subresource="ephemeralcontainers")
+    (stored,) = new["spec"]["ephemeralContainers"]
+    assert stored["imagePullPolicy"] == "Always"
+    assert stored["terminationMessagePolicy"] == "File"
+    again = debugged(DEBUG, {**DEBUG, "name": "two"}, old=new)
+    assert (
+        len(admitted(again, new, subresource="ephemeralcontainers")["spec"]["ephemeralContainers"])
+        == 2
+    )
+
+
+@pytest.mark.parametrize(
+    ("listed", "refused"),
+    [
+        ([DEBUG, {**DEBUG, "name": "b", "targetContainerName": "a"}], set()),
+        (
+            [DEBUG, {**DEBUG, "name": "b", "targetContainerName": "dbg"}],
+            {"[1].targetContainerName"},
+        ),
+        ([DEBUG, {**DEBUG, "name": "a"}], {"[1].name"}),
+        ([DEBUG, {"name": "b"}], {"[1].image"}),
+        ([DEBUG, {**DEBUG, "name": "b", "ports": [{"containerPort": 1}]}], {"[1].ports"}),
+        ([DEBUG, {**DEBUG, "name": "b", "resources": {"limits": {"cpu": "1"}}}], {"[1].resources"}),
+        ([{**DEBUG, "image": "other"}], {""}),
+        ([], {""}),
+    ],
+)
+def test_ephemeral_containers_are_added_only(listed: Any, refused: set[str]) -> None:
+    first = admitted(pod())
+    old = admitted(debugged(DEBUG, old=first), first, subresource="ephemeralcontainers")
+    error = refusal(debugged(*listed, old=old), old, subresource="ephemeralcontainers")
+    assert fields(error) == {f"spec.ephemeralContainers{field}" for field in refused}
+
+
+def test_a_new_pod_has_no_ephemeral_containers() -> None:
+    assert fields(refusal(pod(ephemeralContainers=[DEBUG]))) == {"spec.ephemeralContainers"}
