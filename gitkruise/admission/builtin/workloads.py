@@ -113,6 +113,11 @@ _NUMBERS: Final = (
 _RULES: Final = Table(
     ((_NUMBERS,), (not_negative,)),
     (("podManagementPolicy",), (one_of("OrderedReady", "Parallel"),)),
+    (("ordinals", "start"), (not_negative,)),
+    (
+        ("persistentVolumeClaimRetentionPolicy", ("whenDeleted", "whenScaled")),
+        (one_of("Retain", "Delete"),),
+    ),
     (("completionMode",), (one_of("NonIndexed", "Indexed"),)),
     (("concurrencyPolicy",), (one_of("Allow", "Forbid", "Replace"),)),
 )
@@ -321,11 +326,23 @@ def _rolling_problems(kind: GroupKind, rolling: Obj, at: Path) -> Iterator[Probl
             continue
         zeros += value in (0, "0%")
         yield from count_or_percent(value, (*at, field))
-    if zeros == 2 and kind in (DEPLOYMENT, DAEMON_SET):
+    if kind == DAEMON_SET:
+        yield from _daemon_problems(rolling, at, zeros)
+    elif zeros == 2 and kind == DEPLOYMENT:
         text = "may not be 0 when `maxSurge` is 0"
         yield invalid((*at, "maxUnavailable"), rolling["maxUnavailable"], text)
     yield from at_most_all(rolling.get("maxUnavailable"), (*at, "maxUnavailable"))
     yield from not_negative(rolling.get("partition"), (*at, "partition"))
+
+
+def _daemon_problems(rolling: Obj, at: Path, zeros: int) -> Iterator[Problem]:
+    """ValidateRollingUpdateDaemonSet: pods surge or are unavailable, never both."""
+    yield from at_most_all(rolling.get("maxSurge"), (*at, "maxSurge"))
+    if zeros == 0:
+        text = "may not be set when maxUnavailable is non-zero"
+        yield invalid((*at, "maxSurge"), rolling.get("maxSurge"), text)
+    elif zeros == 2:
+        yield required((*at, "maxUnavailable"), "cannot be 0 when maxSurge is 0")
 
 
 def _cron_problems(request: AdmissionRequest, spec: Obj) -> Iterator[Problem]:
