@@ -18,7 +18,7 @@ from gitkruise.admission.rules.engine import (
     present,
     unique,
 )
-from gitkruise.admission.rules.field_errors import Path, duplicate, invalid, required
+from gitkruise.admission.rules.field_errors import Path, duplicate, forbidden, invalid, required
 from gitkruise.admission.rules.labels import label_problems
 from gitkruise.admission.rules.request import AdmissionRequest
 from gitkruise.errors import Problem
@@ -30,6 +30,15 @@ from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 SERVICE: Final = GroupKind("", "Service")
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _WITH_NODE_PORTS: Final = ("LoadBalancer", "NodePort")
+# What the types that take it lose with a change to one that does not (dropTypeDependentFields).
+_ROUTES: Final = (
+    "clusterIP",
+    "clusterIPs",
+    "ipFamilies",
+    "ipFamilyPolicy",
+    "internalTrafficPolicy",
+)
+_BALANCED: Final = ("allocateLoadBalancerNodePorts", "loadBalancerClass")
 _ADDRESSES: Final = 2**16 - 2  # 10.96.0.0/16 without its first and its last
 _RESERVED: Final = "10.96.0.1"  # of service kubernetes
 _FIRST_NODE_PORT, _NODE_PORTS = 30000, 2768
@@ -74,18 +83,44 @@ def default_service(request: AdmissionRequest, _gates: Gates) -> Obj:
     for one in spec.get("ports", ()):
         if one.get("targetPort") in (None, 0, ""):
             one["targetPort"] = one.get("port")
+    if request.old is not None:
+        _drop_unused(spec, request.old.get("spec") or {})
     if spec["sessionAffinity"] == "ClientIP":
         spec.setdefault("sessionAffinityConfig", {"clientIP": {"timeoutSeconds": _AFFINITY_S}})
     if spec["type"] == "ExternalName":
         return out
     fill(out, _ROUTED)
     _address(request, spec)
-    if spec["type"] in _WITH_NODE_PORTS:
-        spec.setdefault("externalTrafficPolicy", "Cluster")
-        _node_ports(request, spec)
     if spec["type"] == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
+    if spec["type"] in _WITH_NODE_PORTS:
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+        if spec["type"] == "NodePort" or spec["allocateLoadBalancerNodePorts"]:
+            _node_ports(request, spec)
     return out
+
+
+def _drop_unused(spec: dict[str, Any], before: Obj) -> None:
+    """Drop the fields that the server set for another type, unless the write changes them."""
+    unused: tuple[str, ...] = ()
+    if spec["type"] == "ExternalName":
+        unused += _ROUTES
+    if spec["type"] != "LoadBalancer":
+        unused += _BALANCED
+    if spec["type"] not in _WITH_NODE_PORTS and not spec.get("externalIPs"):
+        unused += ("externalTrafficPolicy",)
+    for name in unused:
+        if name in spec and spec[name] == before.get(name):
+            del spec[name]
+    ports = spec.get("ports", ())
+    if spec["type"] not in _WITH_NODE_PORTS and _numbers(ports) == _numbers(before.get("ports")):
+        for one in ports:
+            one.pop("nodePort", None)
+
+
+def _numbers(ports: Any) -> set[Any]:
+    """The node ports of a service."""
+    return {one.get("nodePort") for one in ports or ()} - {None, 0}
 
 
 def _address(request: AdmissionRequest, spec: dict[str, Any]) -> None:
@@ -154,10 +189,24 @@ def service_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Probl
     if spec.get("type") in _WITH_NODE_PORTS and address == "None":
         text = f"may not be set to 'None' for {spec['type']} services"
         yield invalid((*at, "clusterIPs", 0), address, text)
+    yield from _inner_problems(spec, at)
     before = (request.old or {}).get("spec") or {}
     stays = "ExternalName" not in (before.get("type"), spec.get("type"))
     if stays and before.get("clusterIP") not in (None, "", address):
         yield invalid((*at, "clusterIPs", 0), address, "may not change once set")
+
+
+def _inner_problems(spec: Obj, at: Path) -> Iterator[Problem]:
+    """Reject what a service takes only if it is reached from outside of the cluster."""
+    if spec.get("type") in _WITH_NODE_PORTS:
+        return
+    for index, one in enumerate(spec.get("ports") or ()):
+        if one.get("nodePort") and spec.get("type") == "ClusterIP":
+            text = "may not be used when `type` is 'ClusterIP'"
+            yield forbidden((*at, "ports", index, "nodePort"), text)
+    if spec.get("externalTrafficPolicy") and not spec.get("externalIPs"):
+        text = "may only be set for externally-accessible services"
+        yield invalid((*at, "externalTrafficPolicy"), spec["externalTrafficPolicy"], text)
 
 
 def _port_problems(spec: Obj, at: Path) -> Iterator[Problem]:

@@ -62,6 +62,36 @@ def test_an_update_keeps_the_address() -> None:
     assert fields(refusal(service(clusterIP="10.96.7.8"), old)) == {"spec.clusterIPs[0]"}
 
 
+BALANCED = {"type": "LoadBalancer", "loadBalancerClass": "shop.example/inner"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "gone"),
+    [
+        ({"type": "NodePort"}, {"type": "ClusterIP"}, {"externalTrafficPolicy", "nodePort"}),
+        ({"type": "NodePort", "externalIPs": ["10.1.2.3"]}, {"type": "ClusterIP"}, {"nodePort"}),
+        (BALANCED, {"type": "NodePort"}, {"allocateLoadBalancerNodePorts", "loadBalancerClass"}),
+        (
+            {"type": "ClusterIP"},
+            {"type": "ExternalName", "externalName": "a.example"},
+            {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"},
+        ),
+    ],
+)
+def test_another_type_drops_what_it_does_not_take(before: Any, after: Any, gone: set[str]) -> None:
+    old = admitted(service(**before))
+    new = admitted({**old, "spec": {**old["spec"], **after}}, old)
+    (port,) = new["spec"]["ports"]
+    was, now = {*old["spec"], *old["spec"]["ports"][0]}, {*new["spec"], *port}
+    assert was - now == gone
+    assert refusal(new, new) is None
+
+
+def test_a_balancer_without_node_ports() -> None:
+    spec = admitted(service(type="LoadBalancer", allocateLoadBalancerNodePorts=False))["spec"]
+    assert "nodePort" not in spec["ports"][0]
+
+
 def test_no_address_for_external_names_and_headless_services() -> None:
     external = admitted(service(type="ExternalName", externalName="a.example"))["spec"]
     assert "clusterIP" not in external
@@ -84,6 +114,9 @@ def test_no_address_for_external_names_and_headless_services() -> None:
             {"type": "NodePort", "ports": [{"port": 1, "nodePort": 80}]},
             {"spec.ports[0].nodePort"},
         ),
+        ({"ports": [{"port": 1, "nodePort": 30080}]}, {"spec.ports[0].nodePort"}),
+        ({"externalTrafficPolicy": "Local"}, {"spec.externalTrafficPolicy"}),
+        ({"externalTrafficPolicy": "Local", "externalIPs": ["10.1.2.3"]}, set()),
         ({"type": "Wild"}, {"spec.type"}),
         ({"type": "ExternalName"}, {"spec.externalName"}),
         ({"type": "NodePort", "clusterIP": "None"}, {"spec.clusterIPs[0]"}),
