@@ -104,8 +104,8 @@ def _segments(raw_path: str) -> list[str]:
     if len(raw_path) > _PATH_MAX or not raw_path.startswith("/"):
         raise BadRequest("the path is too long or not absolute")
     raw = raw_path[1:].split("/")
-    if raw[-1] == "" and len(raw) > 1 and len(raw) <= 3:
-        raw.pop()  # clients ask for /api/ and /apis/ now and then
+    if raw[-1] == "" and len(raw) > 1:
+        raw.pop()  # the Python client asks for /apis/apps/v1/, proxies for services/x/proxy/
     return [_segment(part) for part in raw]
 
 

@@ -23,6 +23,8 @@ SPACES = ResourceRef("", "v1", "namespaces")
         ("/api/", ServerPage("api")),
         ("/apis/apps", ServerPage("apis", ("apps",))),
         ("/apis/apps/v1", ServerPage("apis", ("apps", "v1"))),
+        ("/apis/apps/v1/", ServerPage("apis", ("apps", "v1"))),
+        ("/api/v1/namespaces/shop/pods/", Resource(PODS, "shop")),
         ("/openapi/v2", ServerPage("openapi_v2")),
         ("/openapi/v3/apis/apps/v1", ServerPage("openapi_v3", ("apis", "apps", "v1"))),
         ("/api/v1/pods", Resource(PODS)),
@@ -46,6 +48,7 @@ def test_known_paths(path: str, meaning: Route) -> None:
     [
         ("/api/v1/namespaces/..%2f..%2fx/pods", 400),  # B-A09
         ("//api", 400),
+        ("/api/v1/pods//", 400),
         ("/api/v1/./pods", 400),
         ("/api/v1/pods/%00", 400),
         ("/api/v1/pods;x", 400),
