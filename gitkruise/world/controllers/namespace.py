@@ -72,9 +72,11 @@ class NamespaceController:
             return begun + self.delay
         name = namespace["metadata"]["name"]
         failures: list[str] = []
-        left = _delete_all(world, [_pods(world)], name, now, failures)
-        if not left:
-            left = _delete_all(world, _contents(world), name, now, failures)
+        pods = _pods(world)
+        left = _delete_all(world, [pods], name, now, failures)
+        if failures or not left:  # what refuses to let a pod go may be in the namespace, too
+            others = [kind for kind in _contents(world) if kind != pods]
+            left += _delete_all(world, others, name, now, failures)
         _report(world, namespace, left, failures, now)
         if left or failures:
             return now + _patience(left, now)
@@ -100,17 +102,19 @@ def _contents(world: World) -> list[Kind]:
 def _delete_all(
     world: World, kinds: Sequence[Kind], namespace: str, now: datetime, failures: list[str]
 ) -> list[tuple[Kind, Obj]]:
-    """Delete all objects of `kinds`; what is left of them."""
+    """Delete all objects of `kinds`; what is left of them. Adds one failure for each kind."""
     left: list[tuple[Kind, Obj]] = []
     for kind in kinds:
+        refusals: list[str] = []
         for obj in world.objects(kind.group_kind, namespace):
             if not obj["metadata"].get("deletionTimestamp"):
-                _delete(world, kind, obj, now, failures)
+                _delete(world, kind, obj, now, refusals)
+        failures += refusals[:1]
         left += ((kind, obj) for obj in world.objects(kind.group_kind, namespace))
     return left
 
 
-def _delete(world: World, kind: Kind, obj: Obj, now: datetime, failures: list[str]) -> None:
+def _delete(world: World, kind: Kind, obj: Obj, now: datetime, refusals: list[str]) -> None:
     meta = obj["metadata"]
     request = ApiRequest(
         verb="delete",
@@ -122,7 +126,7 @@ def _delete(world: World, kind: Kind, obj: Obj, now: datetime, failures: list[st
     try:
         world.handle(request, now, user=USER)
     except ApiError as error:
-        failures.append(error.message)
+        refusals.append(error.message)
 
 
 def _patience(left: Sequence[tuple[Kind, Obj]], now: datetime) -> timedelta:

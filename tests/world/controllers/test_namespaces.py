@@ -7,7 +7,9 @@ from typing import Any
 
 from gitkruise.world.controllers.event_ttl import EVENT_TTL, EventExpiry
 from gitkruise.world.controllers.namespace import NamespaceController
+from gitkruise.world.store.strategies import NAMESPACE
 from tests.world.api_client import Api, config_map, pod
+from tests.worlds import Lab, budget, cloneset
 
 NAMESPACES = "/api/v1/namespaces"
 SHOP = NAMESPACES + "/shop"
@@ -100,6 +102,23 @@ def test_finalizers_inside_are_told_and_waited_for() -> None:
     api.merge(SHOP + "/configmaps/c", {"metadata": {"finalizers": None}})
     controller.run(api.world, api.wait(seconds=15))
     assert "shop" not in api.names(NAMESPACES)
+
+
+def test_a_budget_goes_with_the_pods_that_it_guards() -> None:
+    lab = Lab()
+    lab.apply(cloneset(replicas=2))
+    lab.apply(budget(maxUnavailable=0))
+    lab.run(60)
+    lab.delete(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "namespace": ""}}
+    )
+    NamespaceController().run(lab.world, lab.now)
+    (space,) = (one for one in lab.world.objects(NAMESPACE) if one["metadata"]["name"] == "shop")
+    told = {c["type"]: c["message"] for c in space["status"]["conditions"]}
+    failed = told["NamespaceDeletionContentFailure"]
+    assert failed.startswith("Failed to delete all resource types, 1 remaining: "), "of pods"
+    lab.run(120)
+    assert "shop" not in {one["metadata"]["name"] for one in lab.world.objects(NAMESPACE)}
 
 
 def test_events_expire_after_their_time() -> None:
