@@ -6,13 +6,21 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gitkruise.admission.rules.request import UPDATE
-from gitkruise.errors import Problem, invalid_object
+from gitkruise.errors import BadRequest, Problem, invalid_object
 from gitkruise.wire.catalog.kinds import ScalePaths
 from gitkruise.wire.patch.json_patch import json_patch, merge_patch
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get, put
-from gitkruise.wire.primitives.requests import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, ApiReply
+from gitkruise.wire.primitives.requests import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_PATCH,
+    ApiReply,
+)
 from gitkruise.wire.values.selectors import label_selector
+from gitkruise.world.api.writes import addressed
+from gitkruise.world.apply.server_side_apply import apply
 from gitkruise.world.store import api_errors
 from gitkruise.world.store.commit import commit
 from gitkruise.world.store.request_context import RequestContext
@@ -39,12 +47,30 @@ def update_scale(call: RequestContext) -> ApiReply:
 
 
 def patch_scale(call: RequestContext) -> ApiReply:
-    """PATCH of a Scale: JSON, merge and strategic patches."""
+    """PATCH of a Scale in any of the four flavours."""
+    if call.request.content_type == APPLY_PATCH:
+        return _applied(call)
     lay = _FLAVOURS.get(call.request.content_type)
     if lay is None or (call.kind.crd and call.request.content_type == STRATEGIC_PATCH):
-        raise api_errors.unknown_media_type(tuple(_FLAVOURS))
+        raise api_errors.unknown_media_type((*_FLAVOURS, APPLY_PATCH))
     scale = scale_of(call.shown(call.stored()), _paths(call))
     return _rescaled(call, lay(scale, call.request.body))
+
+
+def _applied(call: RequestContext) -> ApiReply:
+    """Server-side apply of a Scale: one of the workload that names its replicas alone."""
+    scale = check_body(call.state.catalog.core, "Scale", call.request.body)
+    named = f"{get(scale, 'apiVersion', default='')}, Kind={get(scale, 'kind', default='')}"
+    if named != "autoscaling/v1, Kind=Scale":
+        raise BadRequest(f"invalid object type: {named}")
+    stored, kind = call.stored(), call.kind
+    replicas = get(scale, "spec", "replicas")
+    config: Obj = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}}
+    if replicas is not None:
+        config = put(config, _paths(call).replicas, replicas)
+    merged, listed = apply(call, call.shown(stored), config)
+    name = get(scale, "metadata", "name") or call.name
+    return _rescaled(call, put(scale_of(merged, _paths(call)), ("metadata", "name"), name), listed)
 
 
 def _paths(call: RequestContext) -> ScalePaths:
@@ -86,8 +112,12 @@ def _whole(call: RequestContext, scale: Any) -> Obj:
     }
 
 
-def _rescaled(call: RequestContext, scale: Any) -> ApiReply:
+def _rescaled(
+    call: RequestContext, scale: Any, listed: list[dict[str, Any]] | None = None
+) -> ApiReply:
+    """Store the replicas of a Scale. `listed` are the workload's managers after an apply."""
     scale = check_body(call.state.catalog.core, "Scale", scale)
+    addressed(call, {"metadata": scale.get("metadata") or {}})
     stored, paths = call.stored(), _paths(call)
     old = call.shown(stored)
     before = scale_of(old, paths)
@@ -101,7 +131,7 @@ def _rescaled(call: RequestContext, scale: Any) -> ApiReply:
     meta = dict(old["metadata"])
     meta["resourceVersion"] = get(scale, "metadata", "resourceVersion", default="")
     new = put({**old, "metadata": meta}, paths.replicas, replicas)
-    made = changed_object(call, old, new)
+    made = changed_object(call, old, new, listed)
     judge_part(call, UPDATE, scale_of(made, paths), before)
     result = stored if made is old else commit(call, stored, made)
     return ApiReply(status=200, body=scale_of(call.shown(result), paths))

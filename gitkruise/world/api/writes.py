@@ -128,7 +128,7 @@ def _check_namespace(call: RequestContext, name: str) -> None:
 
 def update(call: RequestContext) -> ApiReply:
     """PUT of an object or of its status: 200, or 201 for the kinds a PUT creates."""
-    new = _addressed(call, _in_namespace(call, check_type(call.kind, call.request.body)))
+    new = addressed(call, _in_namespace(call, check_type(call.kind, call.request.body)))
     if call.state.get(call.key()) is None and call.kind.group_kind in PUT_CREATES:
         return _created(call, {**new, "metadata": {**new["metadata"], "resourceVersion": ""}})
     if call.state.get(call.key()) is None:
@@ -136,7 +136,7 @@ def update(call: RequestContext) -> ApiReply:
     return _changed(call, call.stored(), new)
 
 
-def _addressed(call: RequestContext, obj: Obj) -> Obj:
+def addressed(call: RequestContext, obj: Obj) -> Obj:
     """`obj`, whose name must be the one of the URL."""
     name = obj["metadata"].get("name")
     if not name:
@@ -174,7 +174,7 @@ def patch(call: RequestContext) -> ApiReply:
     stored = call.stored()
     old = call.shown(stored)
     new = patched(call, old, _FLAVOURS[flavour])
-    return _changed(call, stored, _addressed(call, _in_namespace(call, new)))
+    return _changed(call, stored, addressed(call, _in_namespace(call, new)))
 
 
 def accepted(call: RequestContext) -> tuple[str, ...]:
@@ -237,11 +237,11 @@ def _applied(call: RequestContext) -> ApiReply:
     if stored is None:
         if call.subresource:
             raise api_errors.not_found(call.kind, call.name)
-        return _apply_created(call, _addressed(call, config))
+        return _apply_created(call, addressed(call, config))
     name = config["metadata"].get("name") or call.name
     config = {**config, "metadata": {**config["metadata"], "name": name}}
     merged, listed = apply(call, call.shown(stored), config)  # conflicts come before another name
-    return _changed(call, stored, _addressed(call, merged), listed)
+    return _changed(call, stored, addressed(call, merged), listed)
 
 
 def _apply_created(call: RequestContext, config: Obj) -> ApiReply:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gitkruise.wire.primitives.requests import APPLY_PATCH
 from tests.world.api_client import CRDS, PODS, WIDGETS, Api, pod, recorded
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -81,6 +82,19 @@ def test_scale(make: Any, url: str) -> None:
     assert [m["fieldsV1"] for m in managers if m.get("subresource") == "scale"] == [
         {"f:spec": {"f:replicas": {}}}
     ]
+
+
+def test_an_applied_scale_owns_the_replicas() -> None:
+    api, url = deployments(), DEPLOYMENTS + "/w/scale"
+    head = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "w"}}
+    wanted = {**head, "spec": {"replicas": 5}}
+    assert api.code("PATCH", url + "?fieldManager=hpa", wanted, APPLY_PATCH) == 409
+    assert api.apply(url, wanted, "hpa", force=True)["spec"] == {"replicas": 5}
+    workload = api.get(DEPLOYMENTS + "/w")
+    assert workload["spec"]["replicas"] == 5
+    (mine,) = (m for m in workload["metadata"]["managedFields"] if m["manager"] == "hpa")
+    assert (mine["operation"], mine["subresource"]) == ("Apply", "scale")
+    assert mine["fieldsV1"] == {"f:spec": {"f:replicas": {}}}
 
 
 def test_a_deployment_shows_its_selector() -> None:
