@@ -138,8 +138,8 @@ def _check_manager(what: str, manager: str) -> None:
 
 def read_dry_run(what: str, params: Mapping[str, Any]) -> bool:
     """`dryRun` of the query or of DeleteOptions; only All is known."""
-    given = params.get("dryRun") or []
-    values = given.split(",") if isinstance(given, str) else list(given)
+    given = params.get("dryRun")
+    values = given.split(",") if isinstance(given, str) else list(given or ())
     if any(value != "All" for value in values):
         shown = " ".join(f'"{value}"' for value in values)
         why = f'Unsupported value: [{shown}]: supported values: "All"'

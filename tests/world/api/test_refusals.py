@@ -45,6 +45,16 @@ def test_another_uid_has_two_causes() -> None:
     assert [c["field"] for c in answer["details"]["causes"]] == ["metadata.uid"] * 2
 
 
+@pytest.mark.parametrize("words", ["", "Some", "All,"])
+def test_a_dry_run_is_one_of_all_or_none(words: str) -> None:
+    """Without a word it was meant to change nothing: it is no plain write."""
+    api = Api()
+    code, answer = api.answer("POST", f"{CONFIG_MAPS}?dryRun={words}", config_map("o"))
+    assert (code, answer["details"]["causes"][0]["field"]) == (422, "dryRun")
+    assert api.code("DELETE", f"{CONFIG_MAPS}/kube-root-ca.crt?dryRun={words}") == 422
+    assert api.code("GET", f"{CONFIG_MAPS}/o") == 404
+
+
 def test_details_of_a_resource_that_is_not_served_are_empty() -> None:
     code, answer = Api().answer("GET", "/api/v1/namespaces/default/nothings")
     assert (code, answer["details"]) == (404, {})
