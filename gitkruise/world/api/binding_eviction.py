@@ -34,6 +34,7 @@ from gitkruise.world.write.webhook_pipeline import judge_part, reviewed_part
 BUDGET: Final = GroupKind("policy", "PodDisruptionBudget")
 RETRY_AFTER_S: Final = 10
 _VERSIONS: Final = {"Binding": "v1", "Eviction": "policy/v1"}
+_EVICTED: Final = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
 _BOUND: Final = {
     "kind": "Status",
     "apiVersion": "v1",
@@ -99,12 +100,18 @@ def placed(spec: Obj, node: str) -> Obj:
 
 def scheduled(status: Obj, now: datetime) -> Obj:
     """The status of a pod that has a node since `now`."""
-    others = [c for c in status.get("conditions") or () if c["type"] != "PodScheduled"]
+    return _with_condition(status, "PodScheduled", now)
+
+
+def _with_condition(status: Obj, name: str, now: datetime, **words: str) -> Obj:
+    """The status of a pod with a condition that is true since `now`."""
+    others = [c for c in status.get("conditions") or () if c["type"] != name]
     condition = {
-        "type": "PodScheduled",
+        "type": name,
         "status": "True",
         "lastProbeTime": None,
         "lastTransitionTime": format_time(now),
+        **words,
     }
     return {**status, "conditions": [*others, condition]}
 
@@ -125,7 +132,7 @@ def evict(call: RequestContext) -> ApiReply:
     eviction = reviewed_part(call, CREATE, body, None)
     judge_part(call, CREATE, eviction, None)
     options = eviction.get("deleteOptions") or {}
-    dry_run = read_dry_run("DeleteOptions", options)
+    dry_run = call.options.dry_run or read_dry_run("DeleteOptions", options)
     spend(call, pod, PodOperation.EVICT, dry_run=dry_run)
     phase = get(pod, "status", "phase")
     if not (
@@ -135,6 +142,10 @@ def evict(call: RequestContext) -> ApiReply:
     request = replace(call.request, verb="delete", subresource="", body=options)
     # The eviction was reviewed and paid for, and the deletion is it.
     delete(replace(call, request=request, reviews=None), evicted=True)
+    left = call.state.get(call.key())  # the pod itself where it was being deleted before
+    if left is not None and left is not pod and not dry_run:
+        status = _with_condition(left.get("status") or {}, "DisruptionTarget", call.now, **_EVICTED)
+        store(call.state, call.state.stored_kind(call.kind), {**left, "status": status})
     return ApiReply(status=201, body=_BOUND)
 
 

@@ -168,6 +168,28 @@ def test_eviction(status: Any, ready: str, code: int, left: int) -> None:
         assert answer["details"]["causes"][0]["reason"] == "DisruptionBudget"
 
 
+@pytest.mark.parametrize(
+    ("query", "options"), [("?dryRun=All", {}), ("", {"deleteOptions": {"dryRun": ["All"]}})]
+)
+def test_a_dry_eviction_spends_nothing(query: str, options: dict[str, Any]) -> None:
+    api = guarded({"disruptionsAllowed": 1})
+    before = api.get(BUDGETS + "/b"), api.get(PODS + "/p")
+    body = {"metadata": {"name": "p"}, **options}
+    assert api.code("POST", PODS + "/p/eviction" + query, body) == 201
+    assert (api.get(BUDGETS + "/b"), api.get(PODS + "/p")) == before
+
+
+def test_an_evicted_pod_says_so() -> None:
+    api = guarded({"disruptionsAllowed": 1})
+    body = {"metadata": {"name": "p"}}
+    assert api.code("POST", PODS + "/p/eviction", body) == 201
+    evicted = api.get(PODS + "/p")
+    last = evicted["status"]["conditions"][-1]
+    assert (last["type"], last["reason"]) == ("DisruptionTarget", "EvictionByEvictionAPI")
+    assert api.code("POST", PODS + "/p/eviction", body) == 201
+    assert api.get(PODS + "/p") == evicted, "it went already"
+
+
 def test_eviction_without_a_budget_is_a_delete() -> None:
     api = Api()
     api.post(PODS, pod("p"))
