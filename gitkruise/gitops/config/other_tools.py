@@ -93,7 +93,6 @@ _FIELDS: Final[Mapping[tuple[str, str], str]] = {
     ("GitSource", "spec.sparseCheckout"): _NEITHER,
     ("GitSource", "spec.include"): _NEITHER,
     ("GitSource", "spec.suspend"): "suspend the units of the source",
-    ("GitSource", "spec.layerSelector"): "take it out: Flux's layer is read, or the only archive",
     ("GitSource", "spec.insecure"): "take it out: http is for this machine alone",
     ("GitSource", "spec.certSecretRef"): "write secretRef: its Secret has ca.crt",
     ("GitSource", "spec.proxySecretRef"): _NEITHER,

@@ -138,6 +138,7 @@ _OF_REGISTRIES: Final = (
     (("ref", "digest"), "git has no digests", "write ref.commit"),
     (("ref", "semverFilter"), "it is for tags of registries", "write ref.semver alone"),
     (("verify", "provider"), "it is for artifacts of registries", "write verify.mode"),
+    (("layerSelector",), "git has no layers", "take it out"),
 )
 
 
@@ -150,6 +151,9 @@ def artifact_findings(document: Document) -> Iterator[Finding]:
             yield _unfit(document, path, why, following)
     if is_artifact:
         yield from _misnamed(document, spec)
+        if get(spec, "layerSelector", "operation") == "copy" and spec.get("ignore"):
+            why = "layerSelector.operation copy takes every file of the layer"
+            yield _unfit(document, ("ignore",), why, "take one of both out")
         yield from _unverifiable(document, spec.get("verify"))
 
 

@@ -464,7 +464,7 @@ def _manifests(
     try:
         given = offline(unit)
         rendering = rendering_of(unit, release_of(unit, catalog, given.release))
-        lines = config.source_of(unit).spec.ignore.splitlines()
+        lines = config.source_of(unit).spec.ignored
         manifests = read_desired(
             repository, commit, unit.spec.path, rendering=rendering, ignore=lines, cache=cache
         )

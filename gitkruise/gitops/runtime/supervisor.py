@@ -355,7 +355,7 @@ class Supervisor:
             gates=self._around.gates,
             cache=self._deps.cache,
             trusted=made.trusted,
-            ignore=tuple(self.config.sources[name].spec.ignore.splitlines()),
+            ignore=self.config.sources[name].spec.ignored,
             shared=self._histories.setdefault(made.repository, PathHistory(made.repository)),
         )
 

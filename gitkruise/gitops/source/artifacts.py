@@ -7,6 +7,7 @@ the same commit in every process, in every cluster and after the loss of a mirro
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -34,7 +35,7 @@ from gitkruise.wire.primitives.times import format_time, parse_time
 from gitkruise.wire.schema.patterns import compile_pattern
 from gitkruise.wire.values.semver_range import Range
 
-_IMPORTED: Final = "refs/artifacts/"  # of the mirror: one ref for each SHA-256
+_IMPORTED: Final = "refs/artifacts/"  # of the mirror: a ref for each SHA-256 and media type
 _ANNOTATION: Final = "org.opencontainers.image."
 _NO_TIME: Final = datetime.fromtimestamp(0, UTC)  # of an artifact that does not say its time
 
@@ -104,13 +105,15 @@ class ArtifactReader:
             if why:
                 raise SourceFailed(_unsigned(source, revision, why, keys.where))
             self._signed.add((digest, keys))
-        commit = await asyncio.to_thread(self._imported, digest)
+        media_type = source.spec.layer_selector.media_type
+        name = _ref_of(digest, media_type)
+        commit = await asyncio.to_thread(self._imported, name)
         if commit is None:
             try:
-                artifact = await artifact_of(registry, digest)
+                artifact = await artifact_of(registry, digest, media_type)
             except UnusableArtifact as error:
-                raise SourceFailed(_unusable(source, revision, str(error))) from error
-            commit = await asyncio.to_thread(self._import, artifact)
+                raise SourceFailed(_unusable(source, revision, error)) from error
+            commit = await asyncio.to_thread(self._import, artifact, name)
         return ResolvedRef("", commit, revision=revision)
 
     async def _named(self, registry: RegistryRepository, source: GitSource) -> tuple[str, str]:
@@ -137,29 +140,35 @@ class ArtifactReader:
             raise SourceFailed(_nothing_in(self.repository.url, ref, len(tags)))
         return versions[best]
 
-    def _imported(self, digest: str) -> str | None:
-        name = _IMPORTED + digest
+    def _imported(self, name: str) -> str | None:
         state = self.repository.ls_refs([name]).refs.get(name)
         return state.commit if state is not None else None
 
-    def _import(self, artifact: Artifact) -> str:
-        """Write the commit of an artifact into the mirror; its id."""
+    def _import(self, artifact: Artifact, name: str) -> str:
+        """Write the commit of an artifact into the mirror under the name of a ref; its id."""
         address = self.repository.url
         author = CommitAuthor(name=address.removeprefix(OCI), email="")
         revision, source = (
-            artifact.annotations.get(_ANNOTATION + name, "") for name in ("revision", "source")
+            artifact.annotations.get(_ANNOTATION + key, "") for key in ("revision", "source")
         )
         of = f" of {shown(revision, 100)}" if revision else ""
         said = (("Artifact-Revision", revision), ("Artifact-Source", source))
         trailers = [(ARTIFACT, f"{address}@sha256:{artifact.digest}")]
-        trailers += [(name, shown(text)) for name, text in said if text]
+        trailers += [(key, shown(text)) for key, text in said if text]
         message = format_message(f"sha256:{artifact.digest}{of}", "", trailers)
         tree = edit_tree(self.repository, None, artifact.files, ())
         data = format_commit(tree, (), author, _time_of(artifact), message)
         commit = self.repository.write_object("commit", data)
         with suppress(RefMoved):  # imported meanwhile, as the same commit
-            self.repository.push_ref(_IMPORTED + artifact.digest, commit, old=None)
+            self.repository.push_ref(name, commit, old=None)
         return commit
+
+
+def _ref_of(digest: str, media_type: str) -> str:
+    """Return the ref of what was imported of a manifest: of the layer of a media type, if one is
+    selected."""
+    selected = hashlib.sha256(media_type.encode()).hexdigest()[:16]
+    return f"{_IMPORTED}{digest}" + (f"-{selected}" if media_type else "")
 
 
 def _time_of(artifact: Artifact) -> datetime:
@@ -197,13 +206,13 @@ def _other_content(source: GitSource, error: OtherContent) -> Finding:
     )
 
 
-def _unusable(source: GitSource, revision: str, why: str) -> Finding:
+def _unusable(source: GitSource, revision: str, error: UnusableArtifact) -> Finding:
     return Finding(
         code="GK3214",
-        message=f"the artifact {revision} of {source.spec.url} has no files that are read: {why}",
+        message=f"the artifact {revision} of {source.spec.url} has no files that are read: {error}",
         notes=(
             ("unchanged", "what runs stays as it is; nothing of the artifact was read"),
-            ("next", "push a folder with flux push artifact or oras, which make one archive"),
+            ("next", error.following),
         ),
     )
 

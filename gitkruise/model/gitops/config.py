@@ -57,6 +57,13 @@ class Verify(Strict, frozen=True):
     secret_ref: Reference | None = None
 
 
+class LayerSelector(Strict, frozen=True):
+    """The layer of an artifact that has the files; `copy` takes them all, without ignore files."""
+
+    media_type: str = ""
+    operation: Literal["extract", "copy"] = "extract"
+
+
 class GitSourceSpec(Strict, frozen=True):
     url: str
     ref: GitRef = GitRef()
@@ -66,6 +73,13 @@ class GitSourceSpec(Strict, frozen=True):
     verify: Verify | None = None
     allow_force_push: bool = False
     ignore: str = ""
+    layer_selector: LayerSelector = LayerSelector()
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Return the patterns of files to leave out, which override those of ignore files."""
+        copied = self.layer_selector.operation == "copy"
+        return ("!*",) if copied else tuple(self.ignore.splitlines())
 
     @property
     def is_artifact(self) -> bool:

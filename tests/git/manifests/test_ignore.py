@@ -7,14 +7,16 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitkruise.errors import InvalidManifests
-from gitkruise.git.manifests.ignore import Ignored
+from gitkruise.git.manifests.ignore import FolderFiles, Ignored
 from gitkruise.git.manifests.reader import read_desired
 from gitkruise.git.repository.repository import Repository
+from gitkruise.model.gitops.config import GitSourceSpec
 from tests.git.repos import ENV, Origin, make_origin
 from tests.laws.examples import one_in
 
@@ -169,3 +171,12 @@ def _left_out_by_git(work: Path) -> set[str]:
     words = ["git", "ls-files", "--cached", "--ignored", "--exclude-per-directory=.sourceignore"]
     done = subprocess.run(words, cwd=work, env=ENV, capture_output=True, check=True, text=True)
     return set(done.stdout.split())
+
+
+def test_a_copied_layer_leaves_out_no_file(tmp_path: Path) -> None:
+    spec = {"url": "oci://a.example/b", "layerSelector": {"operation": "copy"}}
+    ignored = msgspec.convert(spec, GitSourceSpec).ignored
+    (tmp_path / ".sourceignore").write_text("deploy/\n")
+    for path in ("deploy/", "deploy/app.yaml"):
+        assert path in Ignored(FolderFiles(tmp_path), "", "", ())
+        assert path not in Ignored(FolderFiles(tmp_path), "", "", ignored)

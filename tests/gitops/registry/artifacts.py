@@ -66,9 +66,9 @@ class Pushed:
 
 def artifact(
     files: Mapping[str, str], *, created: str = CREATED, layer: Mapping[str, Any] | None = None,
-    data: bytes | None = None,
+    data: bytes | None = None, more: Mapping[str, bytes] | None = None,
 ) -> Pushed:  # fmt: skip
-    """What `flux push artifact` writes for a folder."""
+    """What `flux push artifact` writes for a folder; `more` layers by media type follow."""
     config, content = b"{}", flux_archive(files) if data is None else data
     described = {
         "schemaVersion": 2,
@@ -78,7 +78,11 @@ def artifact(
             {
                 "mediaType": CONTENT, "size": len(content), "digest": digest_of(content),
                 **(layer or {}),
-            }
+            },
+            *(
+                {"mediaType": kind, "size": len(added), "digest": digest_of(added)}
+                for kind, added in (more or {}).items()
+            ),
         ],
         "annotations": {
             "org.opencontainers.image.created": created,
@@ -86,7 +90,7 @@ def artifact(
             "org.opencontainers.image.source": SOURCE,
         },
     }  # fmt: skip
-    blobs = {digest_of(config): config, digest_of(content): content}
+    blobs = {digest_of(one): one for one in (config, content, *(more or {}).values())}
     return Pushed(json.dumps(described, separators=(",", ":")).encode(), blobs)
 
 

@@ -32,11 +32,13 @@ from tests.gitops.analysis.endpoint import fetch_now
 from tests.gitops.charts.hosts import Host, packed, serving
 from tests.gitops.charts.test_registry import BASIC, served
 from tests.gitops.registry.artifacts import (
+    CONTENT,
     REVISION,
     SOURCE,
     Pushed,
     Shelf,
     artifact,
+    flux_archive,
     push_to,
     signature,
     signature_tag,
@@ -246,6 +248,42 @@ def test_another_archive_alone_is_unpacked_too(
     shelf.push(artifact(APP, layer=kind), "latest")
     desk = bench(tmp_path, shelf)
     assert desk.files(desk.resolve().commit).keys() == APP.keys()
+
+
+CHART = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+
+
+def test_a_selected_layer_is_a_commit_of_its_own(
+    bench: Factory, shelf: Shelf, tmp_path: Path
+) -> None:
+    shelf.push(artifact(APP, more={CHART: flux_archive({"web/Chart.yaml": "x"})}), "latest")
+    first = bench(tmp_path, shelf)
+    flux = first.resolve().commit
+    desk = bench(tmp_path, shelf, layerSelector={"mediaType": CHART})
+    chart = desk.resolve().commit
+    assert (*first.files(flux), *desk.files(chart)) == (*sorted(APP), "web/Chart.yaml")
+    asked = len(shelf.host.requests)
+    assert (first.resolve().commit, desk.resolve().commit) == (flux, chart)
+    assert shelf.host.paths[asked:] == ["/v2/app/manifests/latest"] * 2
+    same = bench(tmp_path, shelf, layerSelector={"mediaType": CONTENT})
+    assert same.resolve().commit == flux, "the same files are the same commit"
+
+
+@pytest.mark.parametrize(
+    ("selector", "why", "following"),
+    [
+        ({"mediaType": "text/x"}, f"it has {CONTENT}, text/plain", "in layerSelector.mediaType"),
+        ({"mediaType": "text/plain"}, "its layer is not unpacked", "push a folder"),
+    ],
+)
+def test_a_selection_without_an_archive_names_the_layers(
+    bench: Factory, shelf: Shelf, tmp_path: Path, selector: dict[str, str], why: str, following: str
+) -> None:
+    shelf.push(artifact(APP, more={"text/plain": b"x"}), "latest")
+    said = bench(tmp_path, shelf, layerSelector=selector).refusal()
+    assert "GK3214" in said
+    assert why in said
+    assert following in said
 
 
 def test_an_artifact_without_a_time_is_imported_at_the_epoch(

@@ -48,6 +48,10 @@ ROWS: list[tuple[str, dict[str, Any], str]] = [
     ("GitSource", {"url": "oci://a/b", "verify": {"mode": "head", **KEYS}}, "verify.provider"),
     ("GitSource", {"url": "x", "verify": {"provider": "cosign", **KEYS}}, "verify.provider"),
     ("GitSource", {"url": "x", "ref": {"digest": "sha256:0"}}, "are for artifacts"),
+    ("GitSource", {"url": "x", "layerSelector": {}}, "layerSelector is for artifacts"),
+    ("GitSource", {"url": "oci://a/b", "ignore": "x", "layerSelector": {"operation": "copy"}},
+     "takes every file"),
+    ("GitSource", {"url": "oci://a/b", "ignore": "x", "layerSelector": {"mediaType": "x"}}, ""),
     ("GitSource", {"url": "x", "verify": KEYS}, ""),
     ("Sink", {"forge": {**FORGE, "type": "gitea"}}, "has an address"),
     ("Sink", {"forge": {**FORGE, "type": "gitea", "url": "https://g", "deployment":
