@@ -58,6 +58,16 @@ def always_text(text: str) -> bool:
     return text not in _WORDS and text[0] not in _STARTS_A_NUMBER
 
 
+def needs_quotes(text: str) -> bool:
+    """Return whether a text is read as another value unless it is quoted."""
+    if always_text(text):
+        return False
+    try:
+        return not isinstance(resolve(text), str)
+    except BadScalar:
+        return True
+
+
 def resolve(text: str) -> Scalar:
     """The value of the plain scalar `text`.
 

@@ -5,7 +5,6 @@ Files are sorted and stable, without anything that changes without news: the dif
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -15,6 +14,7 @@ from typing import Any, Final, Literal
 import yaml
 
 from gitkruise.errors import Finding
+from gitkruise.git.parsing.yaml_scalars import needs_quotes
 from gitkruise.model.gitops.analysis import AnalysisRun, MetricResult
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
@@ -473,17 +473,13 @@ class _Fast(yaml.CSafeDumper):
 
 
 def _one_line(dumper: yaml.SafeDumper | yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
-    """Represent text with line ends and controls as one quoted line of escapes."""
-    style = None if visible(text) == text else '"'
+    """Represent text so that it is read as this text: line ends and controls as one quoted line of
+    escapes."""
+    style = '"' if visible(text) != text else "'" if needs_quotes(text) else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-for _dumper in (_Plain, _Fast):  # quote what readers with Go's rules take for a number: `502e492`
-    _dumper.add_implicit_resolver(
-        "tag:yaml.org,2002:float",
-        re.compile(r"(?:[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+|[-+]?0o[0-7]+)$"),
-        list("-+0123456789"),
-    )
+for _dumper in (_Plain, _Fast):
     _dumper.add_representer(str, _one_line)
 
 

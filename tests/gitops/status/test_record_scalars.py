@@ -10,7 +10,10 @@ from gitkruise.gitops.status.serializer import _yaml
 
 @pytest.mark.parametrize(
     "text",
-    ["502e492", "1e5", "0123456", "1234567", "0o17", "0x1f", "1_000", "60%", "yes", "null", "~"],
-)
-def test_a_short_commit_that_looks_like_a_number(text: str) -> None:
+    [
+        "502e492", "1e5", "0123456", "0912345", "1234567", "0o17", "0x1f", "0X1F", "1_000", "-.5",
+        "60%", "yes", "n", "Y", "null", "~", "", "12345678901234567890",
+    ],
+)  # fmt: skip
+def test_a_short_commit_or_a_subject_that_looks_like_another_value(text: str) -> None:
     assert read_yaml(_yaml({"commit": text})) == {"commit": text}
