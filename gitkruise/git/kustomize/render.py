@@ -34,6 +34,9 @@ _OUTPUT: Final = Limits(
     file_bytes=64 << 20, documents=20_000, nodes=5_000_000, items=1_000_000, map_keys=100_000
 )
 _SECRET: Final = re.compile(rb"secret|sops|\\[xu]|PRIVATE KEY", re.IGNORECASE)
+_LOGGED: Final = re.compile(
+    r'^[EF]\d{4} [^\]\n]+\] "[^"]+" err=(?:<\n(.+?)\n >|"(.+)"$)', re.MULTILINE | re.DOTALL
+)
 _COMMANDS: Final = (("kustomize", ("build",)), ("kubectl", ("kustomize",)))
 
 
@@ -109,7 +112,9 @@ class Renderer:
                 timeout_s=RENDER_S, memory_mib=MEMORY_MIB, output_max=BYTES_MAX,
             )  # fmt: skip
         if result.status != 0:
-            raise _refused(result.errors.replace(str(root) + "/", ""), path, needed)
+            tried = f"{posixpath.basename(program[0])} {program[1]} {shown(path or '.')}"
+            said = result.errors.replace(f"{root}/", "").replace(str(root), ".")
+            raise _refused(said, path, needed, tried)
         parsed = parse_file(result.output, f"{path}/kustomization", _OUTPUT)
         sources = Sources(needed.inputs(), needed.kustomizations)
         placed = tuple(sources.placed(document) for document in parsed.documents)
@@ -125,8 +130,11 @@ class Renderer:
         raise RendererMissing(Finding(code="GK3401", message=message, notes=(("next", next_step),)))
 
 
-def _refused(said: str, path: str, needed: _Needed) -> InvalidManifests:
-    """GK3403 in the words of kustomize, which quotes values: only without a secret to quote."""
+def _refused(said: str, path: str, needed: _Needed, tried: str) -> InvalidManifests:
+    """GK3403 in the words of kustomize, which quotes values: only without a secret to quote.
+
+    `tried` is the command that says the same in a checkout.
+    """
     if needed.may_hold_secret():
         named = sorted(name for name in needed.files if name in said)[:3]
         where = f", at {', '.join(map(shown, named))}" if named else ""
@@ -138,13 +146,28 @@ def _refused(said: str, path: str, needed: _Needed) -> InvalidManifests:
                 places=(place,),
                 notes=(
                     ("why", "its words are not shown: they may quote a Secret it generates"),
-                    ("next", f"see what it says: kustomize build {shown(path or '.')}"),
+                    ("next", f"see what it says: {tried}"),
                 ),
             )
         )
-    said = said.strip().removeprefix("error: ")
-    said = shown(said.splitlines()[0] if said else "nothing", 400)
-    return refused("GK3403", f"kustomize cannot build {shown(path)}: {said}", path)
+    message = f"kustomize cannot build {shown(path or '.')}: {shown(_words(said), 400)}"
+    notes = (("next", f"correct it, and try: {tried}"),)
+    return InvalidManifests(
+        Finding(
+            code="GK3403", message=message, places=(SourcePlace(file=path or "."),), notes=notes
+        )
+    )
+
+
+def _words(said: str) -> str:
+    """Return the first line of an error, without warnings, and without the time and process of a
+    log line, as some versions of kubectl write one."""
+    logged = _LOGGED.search(said)
+    if logged is not None:
+        said = logged[1] or logged[2].replace('\\"', '"')
+    lines = (line.strip() for line in said.splitlines())
+    first = next((line for line in lines if line and not line.startswith("# Warning")), "nothing")
+    return re.sub(r"^error: ", "", first, flags=re.IGNORECASE)
 
 
 class _Needed:

@@ -66,6 +66,42 @@ def test_a_build_error_names_its_folder(origin: Origin, repository: Repository) 
     assert "/tmp" not in finding.message
 
 
+# What a program writes to standard error, and what is said of it.
+SAID = [
+    ("kustomize", "Error: no matches for Id x\n", "no matches for Id x"),
+    ("kubectl", "# Warning: 'commonLabels' is deprecated.\nerror: no\n", "no"),
+    (
+        "kubectl",
+        'E1129 07:15:06.32   16665 run.go:72] "command failed" err="a: \\"b\\""\n',
+        'a: "b"',
+    ),
+    (
+        "kubectl",
+        'E1129 07:15:06.32 7 run.go:72] "command failed" err=<\n\tFound two\n >\n',
+        "Found two",
+    ),
+    ("kubectl", "", "nothing"),
+]
+
+
+@pytest.mark.parametrize(("name", "said", "words"), SAID)
+def test_a_build_error_has_the_words_of_the_program_alone(
+    origin: Origin, repository: Repository, tmp_path: Path, name: str, said: str, words: str
+) -> None:
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    (folder / "said").write_text(said)
+    (folder / name).write_text(f"#!/bin/sh\n/bin/cat {folder}/said >&2\nexit 1\n")
+    (folder / name).chmod(0o755)
+    commit = origin.commit(BASE)
+    with pytest.raises(InvalidManifests) as caught:
+        Renderer(repository, ParseCache(), search=str(folder)).render(commit, "prod")
+    (finding,) = caught.value.findings
+    assert finding.message == f"kustomize cannot build prod: {words}"
+    verb = "build" if name == "kustomize" else "kustomize"
+    assert finding.notes == (("next", f"correct it, and try: {name} {verb} prod"),)
+
+
 REFUSED = [
     ("remote", "resources: ['https://example.com/x.yaml']\n", "GK3402", "a:1:13"),
     ("remote-git", "resources:\n- github.com/x/y//base?ref=v1\n", "GK3402", "a:2:3"),

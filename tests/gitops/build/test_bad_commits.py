@@ -181,6 +181,9 @@ STEPS = {
         "GK3404", "kustomization.yaml",
         "correct a/kustomization.yaml, and try: gitkruise plan --include-dirty",
     ),
+    "a base without a kustomization": (
+        "GK3404", "base", "correct a/base, and try: gitkruise plan --include-dirty"
+    ),
     "what only the cluster rejects": (
         "GK2102", "b.yaml",
         ("correct a/b.yaml, or the rule of the cluster that the message names, and try: "
