@@ -78,7 +78,9 @@ def _note_lines(label: str, text: str, style: Style) -> list[str]:
 
 
 def findings_text(findings: Sequence[Finding], style: Style) -> str:
-    """Format all findings up to a limit, and count the rest."""
+    """Format all findings up to a limit, beyond it errors first, and count the rest."""
+    if len(findings) > SHOWN:
+        findings = sorted(findings, key=lambda finding: not finding.is_error)
     shown = [finding_text(f, style) for f in findings[:SHOWN]]
     if len(findings) > SHOWN:
         shown.append(f"… and {len(findings) - SHOWN} more")

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.findings import github_annotations
+from gitkruise.cli.console.findings import SHOWN, findings_text, github_annotations
+from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, connected
-from gitkruise.errors import ClusterFailed, Finding, SourceFailed, SourcePlace
+from gitkruise.errors import ClusterFailed, Finding, Severity, SourceFailed, SourcePlace
 from gitkruise.git.repository.repository import Repository
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.cli.calls import Caller
@@ -273,3 +274,13 @@ def test_a_kustomization_of_any_shape_is_left_to_plan(
     (tmp_path / "kustomization.yaml").write_text(text)
     ended = gk("validate", str(tmp_path / "kustomization.yaml"))
     assert (ended.code, ended.err) == (0, "0 objects: no problem\n")
+
+
+def test_warnings_do_not_push_an_error_out_of_the_list() -> None:
+    warnings = [
+        Finding(code="GK2108", message=f"{n}", severity=Severity.WARNING) for n in range(SHOWN)
+    ]
+    error = Finding(code="GK1101", message="wrong")
+    text = findings_text([*warnings, error], Style.of_errors(read_environment()))
+    assert text.splitlines()[0].startswith("error[GK1101]: wrong")
+    assert text.splitlines()[-1] == "… and 1 more"
