@@ -87,7 +87,7 @@ class Output:
         """Take all objects of the output."""
         starts = [*_SOURCE.finditer(output)]
         ends = [*(match.start() for match in starts[1:]), len(output)]
-        for match, end in zip(starts, ends, strict=True):
+        for match, end in zip(starts, ends, strict=False):  # a chart may render to nothing
             self._segment(match[1].decode("utf-8", "replace"), output[match.end() : end])
         for phase, hooks in self._hooks.items():
             weights = {_notes(d).get(_WEIGHT, "0") for d in hooks}

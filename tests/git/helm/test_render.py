@@ -121,6 +121,12 @@ def test_later_values_win(origin: Origin, repository: Repository) -> None:
     assert app.obj["spec"] == {"replicas": 5, "updateStrategy": {"partition": 1}}
 
 
+def test_a_chart_may_render_to_nothing(origin: Origin, repository: Repository) -> None:
+    off = {"web/templates/app.yaml": "{{ if .Values.on }}\na: b\n{{ end }}\n"}
+    found = rendered(repository, origin.commit({**CHART, **off}), real())
+    assert (found.documents, found.findings) == ((), ())
+
+
 BROKEN = [
     # what the template has, code, place, words
     ("nil", "a: {{ .Values.no.such }}", "GK3408", "web/templates/x.yaml:1:14", "nil pointer"),
