@@ -64,7 +64,8 @@ class ChartFiles:
         """Return the command of helm that a user tries the chart with."""
         if self.fetched is not None:
             return self.fetched.try_it
-        return f"helm template {shown(self.folder or '.')}"
+        values = "".join(f" --values {shown(path)}" for path in self.values_files)
+        return f"helm template {shown(self.folder or '.')}{values}"
 
     def digest(self, release: Release) -> str:
         """Name the files and the release, as far as `Release.digest` does."""

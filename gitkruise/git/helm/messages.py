@@ -18,6 +18,7 @@ _MISSING: Final = re.compile(r"missing in charts/ directory: (.+)")
 _NOISE: Final = re.compile(
     r"^(?:Error: |Use --debug .*|\S+\.go:\d+: .*|level=\w+ .*|WARNING: .*)", re.MULTILINE
 )
+_UNREAD: Final = re.compile(r"failed to parse (.+?): ")
 _WORDS_MAX: Final = 600
 # Errors that quote the template and no value.
 _HARMLESS: Final = (
@@ -34,6 +35,9 @@ def failure(said: str, chart: ChartFiles, *, secret: bool) -> Finding:
     missing = _MISSING.search(words)
     if missing is not None:
         return _dependencies(missing[1], chart)
+    unread = _UNREAD.match(words)
+    if unread is not None:
+        return _values(unread[1], chart)
     places = tuple(_places(words, chart)) or (SourcePlace(file=chart.chart_file),)
     subject = shown(chart.folder or ".")
     if secret and not any(text in words for text in _HARMLESS):
@@ -53,6 +57,18 @@ def failure(said: str, chart: ChartFiles, *, secret: bool) -> Finding:
         message=f"helm cannot render {subject}: {told}",
         places=places,
         notes=(("next", f"correct it, and try: {chart.try_it}"),),
+    )
+
+
+def _values(name: str, chart: ChartFiles) -> Finding:
+    """Return the finding for values that are no YAML, or no mapping: a file or a cluster's object.
+    The words of helm are left out, because they may quote them."""
+    file = name if name in chart.values_files else chart.chart_file
+    return Finding(
+        code="GK3408",
+        message=f"helm cannot read the values of {shown(name)}: they are not a mapping in YAML",
+        places=(SourcePlace(file=file),),
+        notes=(("next", f"correct the values of {shown(name)}"),),
     )
 
 

@@ -127,6 +127,29 @@ def test_a_chart_may_render_to_nothing(origin: Origin, repository: Repository) -
     assert (found.documents, found.findings) == ((), ())
 
 
+@pytest.mark.parametrize("text", ["a: [", "- a"])
+def test_values_that_cannot_be_read_are_named(
+    origin: Origin, repository: Repository, text: str
+) -> None:
+    commit = origin.commit({**CHART, "prod/web.yaml": text})
+    finding = refusal(repository, commit, real(), values_files=("prod/web.yaml",))
+    assert (finding.code, str(finding.places[0])) == ("GK3408", "prod/web.yaml")
+    assert finding.notes == (("next", "correct the values of prod/web.yaml"),)
+    given = (ClusterValues(origin="ConfigMap prod/web", text=text),)
+    inputs = ReleaseInputs(kube_version="v1.34.1", values=given)
+    finding = refusal(repository, commit, real(), inputs=inputs)
+    assert finding.message.startswith("helm cannot read the values of ConfigMap prod/web: ")
+
+
+def test_the_command_to_try_names_the_files_of_values(
+    origin: Origin, repository: Repository
+) -> None:
+    commit = origin.commit({**CHART, "web/templates/x.yaml": '{{ fail "no" }}'})
+    finding = refusal(repository, commit, real(), values_files=("prod/web.yaml",))
+    command = "helm template web --values prod/web.yaml"
+    assert finding.notes == (("next", f"correct it, and try: {command}"),)
+
+
 BROKEN = [
     # what the template has, code, place, words
     ("nil", "a: {{ .Values.no.such }}", "GK3408", "web/templates/x.yaml:1:14", "nil pointer"),
