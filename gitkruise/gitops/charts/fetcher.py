@@ -135,9 +135,13 @@ class _KnownHost:
     index: ChartIndex = field(default_factory=ChartIndex)
     versions: dict[str, tuple[float, tuple[ChartVersion, ...]]] = field(default_factory=dict)
     tags: registry.ReadTags = field(default_factory=dict)
-    silent: SourceFailed | None = None
-    silent_since: datetime | None = None
-    asked: float = 0.0
+    failed: dict[str, tuple[float, str]] = field(default_factory=dict)  # when and why, by scope
+    unread_since: dict[str, datetime] = field(default_factory=dict)  # by the innermost scope
+
+
+def _scopes(wanted: WantedChart) -> tuple[str, str, str]:
+    """Return the scopes of a failure: the repository, a chart of it, and the version of a unit."""
+    return "", wanted.name, f"{wanted.name} {wanted.version}"
 
 
 class ChartFetcher:
@@ -160,47 +164,56 @@ class ChartFetcher:
         kept = await asyncio.to_thread(self._cache.find, wanted)
         if kept is not None and exact(wanted.version) is not None:
             return ChartAnswer(kept)
-        known = self._known[wanted.scope]
+        known, scope = self._known[wanted.scope], _scopes(wanted)[-1]
         async with known.turn:
             try:
                 found = await self._asked(unit, wanted, access, known, kept)
             except SourceFailed as error:
                 log.warning(log_line("chart-not-fetched", unit=unit.id, error=error))
-                known.silent_since = known.silent_since or self._clock.now()
+                since = known.unread_since.setdefault(scope, self._clock.now())
                 if kept is None:
                     raise
-                return ChartAnswer(kept, _stale(kept, known.silent_since, error))
+                return ChartAnswer(kept, _stale(kept, since, error))
             except InvalidManifests:
-                known.silent_since = None  # it answered
+                known.unread_since.pop(scope, None)  # it answered
                 raise
-        known.silent_since = None
+        known.unread_since.pop(scope, None)
         return ChartAnswer(found)
 
     async def _asked(
         self, unit: Unit, wanted: WantedChart, access: Access, known: _KnownHost,
         kept: FetchedChart | None,
     ) -> FetchedChart:  # fmt: skip
-        """Ask the repository, unless it was silent a moment ago. Raises SourceFailed."""
-        if known.silent is not None and self._clock.monotonic() < known.asked + _SILENT_S:
-            raise known.silent
+        """Ask the repository, unless it, or the chart, failed a moment ago. Raises SourceFailed."""
+        scopes = _scopes(wanted)
+        for scope in scopes:
+            at, why = known.failed.get(scope, (0.0, ""))
+            if why and self._clock.monotonic() < at + _SILENT_S:
+                raise SourceFailed(_silent(wanted, why))
         host = ContentHost(
             home=address_of(wanted.repository), access=access, namespace=unit.namespace,
             guarded=unit.custom, fetch=self._get,
         )  # fmt: skip
+        listed = False
         try:
-            found = await self._current(host, wanted, known, kept)
+            versions = await self._versions(host, wanted, known)
+            listed = True
+            found = await self._current(host, chosen(wanted, versions), wanted, known, kept)
         except Unavailable as error:
-            known.asked = self._clock.monotonic()
-            known.silent = SourceFailed(_silent(wanted, access.cover(error.message)))
-            raise known.silent from error
-        known.silent = None
+            # An index is of all charts; a registry has a list for each, and may refuse one alone.
+            scope = scopes[2 if listed else int(host.answered and _is_registry(wanted))]
+            why = access.cover(error.message)
+            known.failed[scope] = self._clock.monotonic(), why
+            raise SourceFailed(_silent(wanted, why)) from error
+        for scope in scopes:
+            known.failed.pop(scope, None)
         return found
 
     async def _current(
-        self, host: ContentHost, wanted: WantedChart, known: _KnownHost, kept: FetchedChart | None
-    ) -> FetchedChart:
-        """Return the version that is wanted now, which may be the one that was kept."""
-        version = chosen(wanted, await self._versions(host, wanted, known))
+        self, host: ContentHost, version: ChartVersion, wanted: WantedChart, known: _KnownHost,
+        kept: FetchedChart | None,
+    ) -> FetchedChart:  # fmt: skip
+        """Return the version that is chosen now, which may be the one that was kept."""
         oci = _is_registry(wanted)
         if oci and not version.digest:
             version = await self._with_digest(host, wanted, version, known)
@@ -299,8 +312,8 @@ def _stale(chart: FetchedChart, since: datetime, error: SourceFailed) -> Finding
     first = error.findings[0]
     return Finding(
         code="GK3417",
-        message=f"{shown(chart.repository)} has not been readable since {format_time(since)}:"
-        f" {chart} stays in use",
+        message=f"chart {shown(chart.name)} of {shown(chart.repository)} has not been readable"
+        f" since {format_time(since)}: {chart} stays in use",
         notes=(("why", f"{first.code}: {first.message}"), *first.notes[-1:]),
         severity=Severity.WARNING,
     )

@@ -36,6 +36,7 @@ class ContentHost:
     guarded: bool
     fetch: Fetch
     within_s: float = WITHIN_S  # of each request
+    answered: bool = field(default=False, init=False)
     _token: str = field(default="", repr=False)
 
     async def get(
@@ -84,7 +85,9 @@ class ContentHost:
 
     async def _sent(self, request: HttpGet) -> HttpReply:
         headers = {**request.headers, **self._credentials()}
-        return await self.fetch(replace(request, headers=headers))
+        reply = await self.fetch(replace(request, headers=headers))
+        self.answered = True
+        return reply
 
     def _credentials(self) -> Mapping[str, str]:
         if self._token:

@@ -153,6 +153,33 @@ def test_a_blob_is_what_its_digest_says(host: Host, tmp_path: Path) -> None:
     assert "GK3416" in refusal(tmp_path, unit_of(host.url, "1.0.0+a"))
 
 
+def test_a_chart_that_cannot_be_read_is_no_fault_of_another(host: Host, tmp_path: Path) -> None:
+    offer(host, "1.1.0", chart("1.1.0"), mediaType="x")
+    host.has("/v2/charts/web/tags/list?n=1000", tags("1.0.0_a", "1.1.0"))
+    host.replies["/v2/charts/private/tags/list?n=1000"] = (403, {}, b"")
+    clock = ManualClock()
+    fetcher = ChartFetcher(ChartCache(tmp_path), clock, fetch_now)
+
+    async def said(version: str, name: str) -> str:
+        try:
+            return str((await fetcher.fetched(unit_of(host.url, version, name), Access())).chart)
+        except DiagnosticError as error:
+            return error.findings[0].message
+
+    async def script() -> None:
+        for _ in range(2):
+            assert "chart private cannot be read" in await said("1.x", "private")
+            assert "manifest of version 1.1.0: it has no chart" in await said("1.x", "web")
+            assert await said("<1.1.0", "web") == "chart web 1.0.0+a"
+            await clock.sleep(1)
+        host.url, away = "http://127.0.0.1:1", host.url
+        assert "connection refused" in await said("1.x", "web")
+        assert "chart other cannot be read" in await said("1.x", "other")
+        host.url = away
+
+    clock.run(script())
+
+
 # A real registry --------------------------------------------------------------------------------
 
 
