@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Final
 
 from gitkruise.errors import Finding, InvalidManifests, SourceFailed
 from gitkruise.git.helm.release import FetchedChart
 from gitkruise.git.rendering.archive import UNREADABLE, unpacked
 from gitkruise.printable import shown
+
+ANOTHER_VERSION: Final = "name another version, or report it to the chart's author"
 
 
 def files_of(chart: FetchedChart, data: bytes) -> dict[str, bytes]:
@@ -34,6 +37,6 @@ def files_of(chart: FetchedChart, data: bytes) -> dict[str, bytes]:
             Finding(
                 code="GK3415",
                 message=f"the archive of {chart} is not unpacked: {shown(str(error), 300)}",
-                notes=(("next", "name another version, or report it to the chart's author"),),
+                notes=(("next", ANOTHER_VERSION),),
             )
         ) from error

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gitkruise.errors import Finding, InvalidManifests, SourceFailed, SourcePlace
-from gitkruise.git.helm.archive import files_of
+from gitkruise.git.helm.archive import ANOTHER_VERSION, files_of
 from gitkruise.git.helm.release import FetchedChart, Release
 from gitkruise.git.rendering.copied_files import CopiedFiles
 from gitkruise.git.rendering.program import refused
@@ -85,7 +85,14 @@ class ChartFiles:
         plain = version.removeprefix("v"), self.fetched.version.removeprefix("v")
         if name != self.fetched.name or plain[0] != plain[1]:
             message = f"the archive of {self.fetched} has chart {shown(name)} {shown(version)}"
-            raise refused("GK3415", message, self.chart_file)
+            raise InvalidManifests(
+                Finding(
+                    code="GK3415",
+                    message=message,
+                    places=(SourcePlace(file=self.chart_file),),
+                    notes=(("next", ANOTHER_VERSION),),
+                )
+            )
 
     def values_documents(self) -> Iterator[Document]:
         """Yield the values of the chart and of the files, as far as they can be read."""

@@ -217,6 +217,7 @@ def test_an_archive_with_another_chart_is_refused(staged: MakeStage, host: Host)
             (finding,) = stage.record.findings
             assert finding.code == "GK3415"
             assert "the archive of chart web 1.0.0 has chart web 1.1.0" in finding.message
+            assert dict(finding.notes)["next"].startswith("name another version")
 
     stage.play(script)
 
