@@ -99,15 +99,17 @@ class ArtifactReader:
     async def _artifact(self, registry: RegistryRepository, source: GitSource) -> ResolvedRef:
         tag, digest = await self._named(registry, source)
         revision = f"{tag}@sha256:{digest}" if tag else f"sha256:{digest}"
+        media_type = source.spec.layer_selector.media_type
+        name = _ref_of(digest, media_type)
+        commit = await asyncio.to_thread(self._imported, name)
+        if commit is None and not tag and await registry.digest(revision, "its manifest") is None:
+            raise ref_missing(self.repository.url, revision, [])
         keys = await self.renewal.keys(source)
         if keys is not None and (digest, keys) not in self._signed:
             why = await unsigned(registry, digest, keys)
             if why:
                 raise SourceFailed(_unsigned(source, revision, why, keys.where))
             self._signed.add((digest, keys))
-        media_type = source.spec.layer_selector.media_type
-        name = _ref_of(digest, media_type)
-        commit = await asyncio.to_thread(self._imported, name)
         if commit is None:
             try:
                 artifact = await artifact_of(registry, digest, media_type)

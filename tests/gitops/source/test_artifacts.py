@@ -169,6 +169,9 @@ def test_a_digest_is_followed_wherever_tags_lead(
     assert found.revision == ONE.digest
     shelf.host.replies.clear()
     assert desk.resolve() == found
+    signed: dict[str, Any] = {"verify": SIGNED["verify"], "ref": {"digest": TWO.digest}}
+    missing = bench(tmp_path, shelf, **signed).refusal()
+    assert f"GK3201: {TWO.digest} is not in" in missing
 
 
 def test_the_highest_version_of_a_range_is_followed(
