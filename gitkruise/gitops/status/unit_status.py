@@ -153,15 +153,16 @@ class Reporter:
         self._offer(replace(self.record, superseded=overtaken))
 
     def rejected(self, built: BuiltCommit) -> None:
-        """Record that a commit was rejected; live objects stay."""
-        self._rejected = built
+        """Record that a commit was rejected, errors before warnings; live objects stay."""
         errors = [f for f in built.findings if f.is_error]
+        findings = (*errors, *(f for f in built.findings if not f.is_error))
+        self._rejected = replace(built, findings=findings)
         self._change(
             replace(
                 self.record,
                 attempted=built.touched,
                 waits="",
-                findings=built.findings,
+                findings=findings,
                 superseded=tuple((commit, built.commit.id) for commit in built.overtaken),
             ),
             State.REJECTED,

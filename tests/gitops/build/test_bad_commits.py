@@ -81,6 +81,20 @@ async def heals(stage: Stage) -> None:
     assert stage.state == state
 
 
+def test_the_first_finding_of_a_rejection_is_an_error(staged: MakeStage) -> None:
+    stage = staged()
+    text = GOOD.replace("replicas: 4", "replicas: 1_0").replace("updateStrategy:", "updteStrategy:")
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(app=text, message="bad")
+            await stage.rest()
+            found = [(f.code, f.is_error) for f in stage.record.findings]
+            assert found == [("GK1203", True), ("GK1013", False)]
+
+    stage.play(script)
+
+
 GONE: list[tuple[str, Mapping[str, str | None], str]] = [
     ("all files deleted", {"apps/web.yaml": None, "README.md": "x"}, "GK3202"),
     ("nothing but comments", {"apps/web.yaml": "# empty\n"}, "GK2301"),
