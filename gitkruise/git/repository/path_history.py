@@ -7,6 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from gitkruise.errors import HistoryMissing
 from gitkruise.git.plumbing.trees import clean_path
 from gitkruise.git.repository.repository import Repository
 from gitkruise.model.gitops.document import GitCommit
@@ -33,8 +34,17 @@ class PathHistory:
     def touching(self, old: str, new: str, folders: Sequence[str]) -> list[GitCommit]:
         """Commits after `old` that change `folders`, newest first; without `old` the newest.
 
-        Nothing that is read of a repository is changed by no commit.
+        Nothing that is read of a repository is changed by no commit. A repository that was deleted
+        and made again lacks `old`, and its newest commit is as new as all others.
         """
+        try:
+            return self._touching(old, new, folders)
+        except HistoryMissing:
+            if not old or self._repository.has(old):
+                raise
+            return self._touching("", new, folders)
+
+    def _touching(self, old: str, new: str, folders: Sequence[str]) -> list[GitCommit]:
         if old == new or (old and not folders):
             return []
         paths = [clean_path(folder) for folder in folders]

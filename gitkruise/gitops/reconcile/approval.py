@@ -33,10 +33,12 @@ def approvals(repository: Repository, commit: str, since: str = "") -> frozenset
     Blocking. Raises SourceFailed.
 
     The line that `git revert` writes withdraws such a commit. A commit that was imported from an
-    artifact has no words of a user.
+    artifact has no words of a user. A repository that was made again lacks `since`: then all of
+    its history counts.
     """
     if repository.is_imported:
         return frozenset()
+    since = since if since and repository.has(since) else ""
     marks: set[str] = set()
     withdrawn: set[str] = set()
     for entry in repository.commits_between(since, commit, limit=_HISTORY):  # newest first

@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from gitkruise.errors import HistoryMissing
 from gitkruise.git.plumbing.ancestry import Lineage
 from gitkruise.git.plumbing.commits import parents_of
 from gitkruise.git.plumbing.object_db import ObjectReader
@@ -73,6 +74,17 @@ def test_every_folder_and_range_as_git_says(repository: Repository, tmp_path: Pa
         assert history.touching(old, new, both) == repository.commits_between(
             old, new, paths=both, limit=limit
         )
+
+
+def test_a_repository_that_was_made_again_lacks_the_earlier_commit(
+    repository: Repository, tmp_path: Path
+) -> None:
+    new = Origin(tmp_path / "origin.git", tmp_path / "work").commit({"a/x": "1"}, "again")
+    history = PathHistory(repository)
+    for _ in range(6):  # asked one by one, and from the pass
+        assert [c.id for c in history.touching("0" * 39 + "1", new, ["a"])] == [new]
+    with pytest.raises(HistoryMissing):
+        history.touching(new, "0" * 39 + "1", ["a"])
 
 
 def test_a_pass_names_the_files_of_each_commit(repository: Repository, tmp_path: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.reconcile.approval import approvals
 from gitkruise.wire.primitives.names import Obj
-from tests.git.repos import run_git
+from tests.git.repos import make_origin, run_git
 from tests.gitops.promoted import promotion
 from tests.gitops.stage import MakeStage, Stage, config_map, web
 from tests.planner.statefulset.build import GATE, IN_PLACE, advanced
@@ -281,3 +284,12 @@ def test_a_commit_that_waits_is_shown_without_the_findings_of_the_one_before(
             assert (asks(stage), stage.record.findings) == ("1 object changes", ())
 
     stage.play(script)
+
+
+def test_a_repository_that_was_made_again_has_its_approvals(tmp_path: Path) -> None:
+    origin = make_origin(tmp_path)
+    origin.commit({}, "yes\n\nGitkruise-Approve: 0123456789ab")
+    with Repository.open(str(origin.bare)) as repository:
+        tip = run_git(origin.bare, "rev-parse", "main")
+        assert approvals(repository, tip, "0" * 39 + "1") == {"0123456789ab"}
+        assert approvals(repository, tip, tip) == frozenset()
