@@ -81,7 +81,7 @@ def local_git_dir(path: Path, url: str) -> Path:
             result = process.collect(process.launch(command), timeout_s=SETUP_S, output_max=1 << 16)
             if result.status == 0:
                 return Path(result.output.decode("utf-8", "surrogateescape").rstrip("\n"))
-    raise _no_repository(url, "not a repository" if path.exists() else "no such folder")
+    raise no_repository(url, "not a repository" if path.exists() else "no such folder")
 
 
 def is_git_dir(folder: Path) -> bool:
@@ -97,12 +97,16 @@ def local_folder(named: str) -> Path:
         return folder
     if parse_url(named).path is None:
         raise not_here(named)
-    raise _no_repository(named, "no such folder")
+    raise no_repository(named, "no such folder")
 
 
-def _no_repository(url: str, why: str) -> SourceFailed:
+def no_repository(url: str, why: str) -> SourceFailed:
+    """GK3103: a repository of this machine that is not there."""
     message = f"there is no git repository at {shown(url)}: {why}"
-    notes = (("next", "name a repository or checkout: --repo of a command, url of a GitSource"),)
+    notes = (
+        ("unchanged", "what runs stays as it is; no commit was read"),
+        ("next", "name a repository or checkout: --repo of a command, url of a GitSource"),
+    )
     return SourceFailed(Finding(code="GK3103", message=message, notes=notes))
 
 

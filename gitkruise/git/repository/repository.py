@@ -33,6 +33,7 @@ from gitkruise.git.repository.mirror import (
     ensure_mirror,
     local_git_dir,
     make_mirror,
+    no_repository,
     not_here,
 )
 from gitkruise.git.repository.remote import (
@@ -140,10 +141,13 @@ class Repository:
     def ls_refs(self, names: Collection[str]) -> RemoteRefs:
         """State of refs now; asks the remote once. Names are full refs, TAGS and HEAD.
 
-        A ref that is not there, or leads to no commit, is not in the answer.
+        A ref that is not there, or leads to no commit, is not in the answer. Raises SourceFailed
+        GK3103 for a repository of this machine that was deleted.
         """
         if self._far is not None:
             return self._far.ls_refs(names)
+        if not self.git_dir.exists():
+            raise no_repository(self.url, "the folder is gone")
         head = self._own_head() if HEAD in names else ""
         asked = [name for name in names if name not in {HEAD, TAGS}]
         asked += [head] if head else []

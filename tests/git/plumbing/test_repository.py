@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
@@ -253,6 +254,15 @@ def test_no_repository_is_an_error(tmp_path: Path, place: str) -> None:
         Repository.open(f"{tmp_path}/{place}")
     assert code_of(caught) == "GK3103"
     assert isinstance(caught.value, GitkruiseError)
+
+
+def test_a_repository_that_was_deleted_is_no_missing_ref(
+    origin: Origin, repository: Repository
+) -> None:
+    origin.commit({"a": "1"})
+    shutil.rmtree(origin.bare)
+    with pytest.raises(SourceFailed, match="the folder is gone"):
+        repository.fetch("main")
 
 
 def test_new_commits_are_seen_by_a_reader_that_is_open(
