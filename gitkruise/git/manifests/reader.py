@@ -34,6 +34,7 @@ _AT_ONCE: Final = 64
 _AHEAD_BYTES: Final = 4 << 20  # of files that are read before they are parsed
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _BACKUP_ENDINGS: Final = ("~", ".bak", ".orig", ".swp", ".tmp", "#")
+_ELSEWHERE: Final = "name a folder in spec.path of the unit, or commit plain files in its place"
 _KUSTOMIZE: Final = "kustomize.config.k8s.io"
 
 
@@ -263,7 +264,9 @@ class _Reading:
             code, why = trouble
             place = SourcePlace(file=shown(entry.path))
             message = f"{shown(entry.path)}: {self._link(entry)}{why}"
-            self.findings.append(Finding(code=code, message=message, places=(place,)))
+            notes = (("next", _ELSEWHERE),) if entry.path == self._path else ()
+            finding = Finding(code=code, message=message, places=(place,), notes=notes)
+            self.findings.append(finding)
             return False
         name = entry.path.rpartition("/")[2]
         if name in KUSTOMIZATION_NAMES:

@@ -71,7 +71,8 @@ class CopiedFiles:
         for entry in new:
             trouble = entry_trouble(entry)
             if trouble is not None:
-                raise refused(trouble[0], f"{shown(entry.path)}: {trouble[1]}", shown(entry.path))
+                file, following = shown(entry.path), "commit plain files in its place"
+                raise refused(trouble[0], f"{file}: {trouble[1]}", file, following=following)
         sizes = self._repository(where).sizes([entry.id for entry in new])
         self._sizes += sum(sizes[entry.id] for entry in new)
         if len(self.entries) + len(new) > FILES_MAX or self._sizes > BYTES_MAX:

@@ -20,11 +20,12 @@ _DEAD_PROXY: Final = "http://127.0.0.1:9"  # nothing listens there
 
 
 def refused(
-    code: str, message: str, file: str, place: SourcePlace | None = None
+    code: str, message: str, file: str, place: SourcePlace | None = None, *, following: str = ""
 ) -> InvalidManifests:
-    """Return the error for one finding about what is rendered."""
+    """Return the error for one finding about what is rendered; `following` is the next step."""
     spot = place or SourcePlace(file=file or ".")
-    return InvalidManifests(Finding(code=code, message=message, places=(spot,)))
+    notes = (("next", following),) if following else ()
+    return InvalidManifests(Finding(code=code, message=message, places=(spot,), notes=notes))
 
 
 def run(

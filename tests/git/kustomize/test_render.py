@@ -133,7 +133,10 @@ def test_a_link_in_a_kustomization_is_refused(origin: Origin, repository: Reposi
     commit = origin.plant(f"120000 blob {link}\tx.yaml\n100644 blob {text}\tkustomization.yaml\n")
     with pytest.raises(InvalidManifests) as caught:
         read_desired(repository, commit)
-    assert caught.value.findings[0].code == "GK3011"
+    (finding,) = caught.value.findings
+    assert finding.code == "GK3011"
+    # It is no use to list it in an ignore file: a renderer gets the whole folder.
+    assert finding.notes == (("next", "commit plain files in its place"),)
 
 
 def test_without_a_program_the_error_says_what_to_install(

@@ -135,7 +135,10 @@ def test_a_path_that_leads_nowhere_is_refused(
     )
     with pytest.raises(DiagnosticError) as caught:
         read_desired(repository, commit, path).checked()
-    assert caught.value.findings[0].code == code
+    finding = caught.value.findings[0]
+    assert finding.code == code
+    if code in {"GK3011", "GK3012"}:
+        assert dict(finding.notes)["next"].startswith("name a folder in spec.path of the unit")
 
 
 def test_a_name_that_is_a_path_stops_the_reading(origin: Origin, repository: Repository) -> None:
