@@ -122,6 +122,8 @@ def keyscan(url: str) -> str:
 def _said(result: Result, timeout_s: float) -> str:
     if result.stopped == "time":
         return f"nothing for {timeout_s:g} s"
+    if result.stopped == "end":
+        return "nothing until gitkruise ended"
     if result.stopped:
         return f"more than its limit of {result.stopped} allows"
     lines = [line.strip() for line in result.errors.splitlines() if line.strip()]

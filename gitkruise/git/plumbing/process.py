@@ -9,6 +9,7 @@ import selectors
 import shlex
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ SEARCH_PATH: Final = search_path(os.get_exec_path())
 OUTPUT_MAX: Final = 64 << 20  # bytes of standard output
 ERRORS_MAX: Final = 64 << 10  # bytes of standard error kept
 _GRACE_S: Final = 2.0  # from SIGTERM to SIGKILL
+ENDING: Final = threading.Event()  # this process must end now: no program is waited for any longer
+_LOOK_S: Final = 0.5  # between two looks whether it does
 
 # Nothing a repository, a server or a user's own configuration says may make git run a program.
 _CONFIG: Final = (
@@ -201,7 +204,8 @@ def _write(path: Path, text: str, *, mode: int = 0o600) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Result of a command. `stopped` names the limit that ended it, if one did."""
+    """Result of a command. `stopped` names the limit that ended it, if one did: "time", "output",
+    or "end" where this process ends."""
 
     status: int
     output: bytes
@@ -259,7 +263,8 @@ def collect(
         stopped = _pump(process, data, output, errors, deadline, output_max)
     finally:
         if stopped or process.poll() is None:
-            stopped = _wait(process, deadline if not stopped else 0.0) or stopped
+            late = _wait(process, deadline if not stopped else 0.0)
+            stopped = stopped or late
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):
@@ -284,8 +289,10 @@ def _pump(
         else:
             process.stdin.close()
         while len(selector.get_map()) > 0:
-            ready = selector.select(max(0.0, deadline - time.monotonic()))
-            if not ready:
+            ready = selector.select(min(_LOOK_S, max(0.0, deadline - time.monotonic())))
+            if ENDING.is_set():
+                return "end"
+            if not ready and time.monotonic() >= deadline:
                 return "time"
             for key, _ in ready:
                 if key.data is None:

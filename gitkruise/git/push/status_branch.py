@@ -60,7 +60,7 @@ class _Line:
 
     def __init__(
         self, repository: Repository, ref: str, *, identity: CommitAuthor,
-        sleep: Callable[[float], None], attempts_max: int,
+        sleep: Callable[[float], bool | None], attempts_max: int,
     ) -> None:  # fmt: skip
         self.ref = ref
         self._repository, self._identity = repository, identity
@@ -92,7 +92,7 @@ class _Line:
         """Commit the tree that `change(old commit, old tree)` makes; None when it is the same tree.
 
         When another push was faster the change is made again on top of it, after 0.2 s doubling to
-        10 s. Raises SourceFailed GK3501 when the attempts run out.
+        10 s. Raises SourceFailed GK3501 when the attempts run out, or `sleep` returns True.
         """
         for attempt in range(1, self._attempts_max + 1):
             old = self._tip if self._known else self.tip()
@@ -109,8 +109,9 @@ class _Line:
                 self._repository.push_ref(self.ref, commit, old=old)
             except RefMoved:
                 self._known = False
-                if attempt < self._attempts_max:
-                    self._sleep(backoff(attempt, first=RETRY_FIRST_S, cap=RETRY_CAP_S))
+                rest_s = backoff(attempt, first=RETRY_FIRST_S, cap=RETRY_CAP_S)
+                if attempt == self._attempts_max or self._sleep(rest_s):
+                    break
                 continue
             except SourceFailed:
                 self._known = False
@@ -120,7 +121,7 @@ class _Line:
         raise SourceFailed(
             Finding(
                 code="GK3501",
-                message=f"{self.ref} moved under each of {self._attempts_max} attempts to push",
+                message=f"{self.ref} moved under each of {attempt} attempts to push",
                 notes=(
                     ("unchanged", "what others wrote there; our news is kept for the next time"),
                     ("next", "let nothing else write this ref"),
@@ -132,12 +133,13 @@ class _Line:
 class StatusBranch:
     """The branch one gitkruise writes the outcome to. Foreign files on it are kept as they are.
 
-    `sleep` waits between attempts. Refuses (UsageProblem GK7201) the branch that is read from.
+    `sleep` waits between attempts, and returns True to end them. Refuses (UsageProblem GK7201) the
+    branch that is read from.
     """
 
     def __init__(
         self, repository: Repository, branch: str, *, source_branch: str, identity: CommitAuthor,
-        sleep: Callable[[float], None], attempts_max: int = ATTEMPTS_MAX,
+        sleep: Callable[[float], bool | None], attempts_max: int = ATTEMPTS_MAX,
     ) -> None:  # fmt: skip
         self.ref = check_status_branch(branch, source_branch)
         self._repository = repository
@@ -210,7 +212,7 @@ class Notes:
 
     def __init__(
         self, repository: Repository, ref: str, *, identity: CommitAuthor,
-        sleep: Callable[[float], None], attempts_max: int = ATTEMPTS_MAX,
+        sleep: Callable[[float], bool | None], attempts_max: int = ATTEMPTS_MAX,
     ) -> None:  # fmt: skip
         self.ref = full_ref(ref)
         if not self.ref.startswith("refs/notes/"):

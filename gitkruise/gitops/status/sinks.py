@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from gitkruise.errors import Finding, UsageProblem
+from gitkruise.git.plumbing.process import ENDING
 from gitkruise.git.push.status_branch import CommitAuthor, Notes, StatusBranch
 from gitkruise.git.repository.repository import Repository
 from gitkruise.git.signing.sign import KEYS, Signer
@@ -88,10 +88,10 @@ async def open_status_sinks(
             git.branch.format(cluster=cluster),
             source_branch=source.spec.ref.branch,
             identity=identity,
-            sleep=time.sleep,
+            sleep=ENDING.wait,
         )
         ref = git.notes.format(cluster=cluster)
-        notes = Notes(repository, ref, identity=identity, sleep=time.sleep)
+        notes = Notes(repository, ref, identity=identity, sleep=ENDING.wait)
         coalesce = duration(git.coalesce)
         if name in writing:
             keys = _Keys(name, writing[name], renewal, signing)

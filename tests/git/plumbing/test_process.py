@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 
+import pytest
+
+from gitkruise.git.plumbing import process
 from gitkruise.git.plumbing.process import Result, collect, git_command, launch, without_env
 
 
@@ -29,3 +34,18 @@ def test_a_missing_program_ends_as_env_ends() -> None:
     missing = ended(["env", "-i", "PATH=/usr/bin:/bin", "no-such-program"])
     assert missing.status == 127
     assert "no-such-program" in missing.errors
+
+
+def test_the_limit_that_ended_a_program_is_named() -> None:
+    assert ended(["yes"]).stopped == "output"
+
+
+def test_no_program_is_waited_for_once_the_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    ending = threading.Event()
+    monkeypatch.setattr(process, "ENDING", ending)
+    timer = threading.Timer(0.1, ending.set)
+    timer.start()
+    began = time.monotonic()
+    assert ended(["sleep", "60"]).stopped == "end"
+    assert time.monotonic() - began < 5
+    timer.join()

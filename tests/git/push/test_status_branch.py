@@ -20,7 +20,9 @@ REF = "refs/heads/gitkruise/status/test"
 
 
 def branch_of(
-    repository: Repository, sleep: Callable[[float], None] = lambda _: None, attempts: int = 10
+    repository: Repository,
+    sleep: Callable[[float], bool | None] = lambda _: None,
+    attempts: int = 10,
 ) -> StatusBranch:
     return StatusBranch(
         repository, "gitkruise/status/test", source_branch="main", identity=BOT,
@@ -156,6 +158,15 @@ def test_attempts_have_an_end_and_waits_a_cap(origin: Origin, repository: Reposi
     assert caught.value.findings[0].code == "GK3501"
     assert waits == pytest.approx([0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0])
     assert len(rival.files()) == 9
+
+
+def test_an_end_of_the_process_ends_the_attempts(origin: Origin, repository: Repository) -> None:
+    lock = origin.bare / f"{REF}.lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()  # of a git that was killed there
+    with pytest.raises(SourceFailed, match="under each of 1 attempts") as caught:
+        branch_of(repository, sleep=lambda _: True).publish(update("ours"), NOW)
+    assert caught.value.findings[0].code == "GK3501"
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import platform
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.record import UnitRecord
     from gitkruise.model.gitops.shards import Shard
     from gitkruise.webhook.service import WebhookOptions
+
+LAST_S: Final = 5.0  # from the signal to the end of what talks to a remote
 
 
 @click.command(cls=ExitCodesCommand, exits=(4, 5))
@@ -245,10 +247,16 @@ async def _run(
 ) -> None:
     from gitkruise.cli.commands.cluster.config_news import telling_of_file  # noqa: PLC0415
     from gitkruise.cli.console.signals import stop_event  # noqa: PLC0415
+    from gitkruise.git.plumbing.process import ENDING  # noqa: PLC0415  not for --help
 
     environment = read_environment()
     waiting = _Waiting()
-    stop = stop_event(waiting.stop)
+
+    def stopping() -> None:
+        asyncio.get_running_loop().call_later(LAST_S, ENDING.set)
+        waiting.stop()
+
+    stop = stop_event(stopping)
     unsent_s = options.lease_s * UNSENT_WITHIN
     fix = "gitkruise doctor rbac --print-fix   prints what gitkruise run needs"
     async with connected(choice, environment, unsent_s=unsent_s, if_forbidden=fix) as chosen:
