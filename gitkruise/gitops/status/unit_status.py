@@ -133,12 +133,18 @@ class Reporter:
         return self.record.causal or self.record.applied
 
     def disclaim(self, commits: Collection[str]) -> None:
-        """Drop recorded commits: live objects do not confirm them."""
+        """Drop recorded commits, and the state: live objects do not confirm them. The next
+        observation is news."""
+        if not commits:
+            return
         applied, causal = (
             None if commit is not None and commit.id in commits else commit
             for commit in (self.record.applied, self.record.causal)
         )
-        self._offer(replace(self.record, applied=applied, causal=causal))
+        state, message, since = State.UNKNOWN, "not looked at yet", self._clock.now()
+        self.record = replace(
+            self.record, applied=applied, causal=causal, state=state, message=message, since=since
+        )
 
     # What happened --------------------------------------------------------------------------
 

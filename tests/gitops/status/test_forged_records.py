@@ -146,6 +146,28 @@ def test_a_forged_applied_commit_stops_no_source(
     stage.play(script)
 
 
+def test_a_record_that_live_objects_do_not_confirm_is_not_repeated(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """Such as after a reset of the cluster: its last state is over."""
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            good = await stage.push(SETTINGS)
+            await stage.rest()
+        forge(stage, tmp_path, RECORD, good, aside(stage, OTHER))
+        stage.start_over()
+        stage.offered.clear()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest()
+        assert [one for one in stage.offered if not one.objects and one.state == "Done"] == []
+        assert stage.state == "Done"
+
+    stage.play(script)
+
+
 def test_a_forged_applied_commit_is_not_kept_where_git_cannot_be_read(
     staged: MakeStage, tmp_path: Path
 ) -> None:
