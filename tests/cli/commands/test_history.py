@@ -120,6 +120,21 @@ def test_steps_under_an_earlier_unit_follow_those_of_the_present_one(
     assert ended.obj["removed"] == []
 
 
+def test_a_step_that_its_record_left_under_way_goes_on_no_more(
+    gk: Caller, recorded: Checkout
+) -> None:
+    """The unit was renamed in the middle of a rollout."""
+    record = unit_record()
+    ((key, steps),) = record.steps
+    rolling = replace(steps[-1], state=State.ROLLING, done=None, message="")
+    recorded.record("sandbox", replace(record, steps=((key, (rolling,)),)))
+    assert "so far" in gk("history", "cloneset/checkout", cwd=recorded.folder).out
+    recorded.record("sandbox", replace(record, rollouts=(), objects=(), steps=()))
+    lines = gk("history", "cloneset/checkout", cwd=recorded.folder).out
+    assert "4/4 (when its record ended)" in lines
+    assert "so far" not in lines
+
+
 def test_several_clusters_must_be_told_apart(gk: Caller, recorded: Checkout) -> None:
     recorded.record("prod", unit_record())
     ended = gk("history", cwd=recorded.folder)

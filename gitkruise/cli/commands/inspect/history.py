@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,7 @@ from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.context.local_repository import checkout_of, fetch_records
 from gitkruise.cli.context.resource_args import NOUNS, object_argument, parse_object
 from gitkruise.errors import Finding, UsageProblem
+from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import named, noun
 from gitkruise.wire.primitives.times import format_time
 
@@ -148,10 +150,16 @@ def _recorded(
                 continue
             if key not in there:
                 gone.setdefault(key, at)
-            new = {(key, s.commit.id, s.started): s for s in reversed(steps)}
+            new = {(key, s.commit.id, s.started): _as_left(s) for s in reversed(steps)}
             found += [(key, step) for mark, step in new.items() if mark not in known]
             known |= new.keys()
     return found, units, told, gone
+
+
+def _as_left(step: RolloutStep) -> RolloutStep:
+    """Return a step of a removed record: nothing observes how one under way went on."""
+    under_way = step.state is State.ROLLING and not step.message
+    return replace(step, message="when its record ended") if under_way else step
 
 
 def _noun(word: str) -> str:
