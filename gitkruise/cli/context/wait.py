@@ -17,7 +17,7 @@ from gitkruise.git.push.user_push import Publisher
 from gitkruise.git.repository.mirror import local_folder
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.config.loader import load_config
-from gitkruise.gitops.inspect.wait import NO_SINK, WaitCondition, WaitResult, verdict
+from gitkruise.gitops.inspect.wait import NO_RECORD, NO_SINK, WaitCondition, WaitResult, verdict
 from gitkruise.gitops.status.reader import UnitNews, read_units, status_branch
 from gitkruise.kube.system.clock import Clock, SystemClock
 from gitkruise.kube.system.package_data import load_catalog
@@ -141,7 +141,8 @@ def _check_named(name: str, known: Collection[str]) -> None:
     """Raises UsageProblem GK7017 for a unit that neither records nor the configuration name."""
     if name and known and not any(_means(name, unit) for unit in known):
         message = f"unit {name}: neither recorded nor in the configuration"
-        notes = (("there are", ", ".join(sorted(known))), ("next", "--commit names a commit"))
+        next_ = "name one of them, or push the configuration that has it; --commit names a commit"
+        notes = (("there are", ", ".join(sorted(known))), ("next", next_))
         raise UsageProblem(Finding(code="GK7017", message=message, notes=notes))
 
 
@@ -203,6 +204,14 @@ def _late(awaited: WaitOptions, question: WaitCondition, answers: Sequence[WaitR
         notes=(
             ("seen", seen or "no unit is recorded; is gitkruise running?"),
             ("unchanged", "git and the cluster; only the wait ended"),
-            ("next", "gitkruise status, or wait longer with --timeout"),
+            ("next", f"{_next(answers)}, or wait longer with --timeout"),
         ),
     )
+
+
+def _next(answers: Sequence[WaitResult]) -> str:
+    if not answers:
+        return "start gitkruise run"
+    if any(answer.why == NO_RECORD for answer in answers):
+        return "restart gitkruise run if it started before its file had the unit"
+    return "gitkruise status"

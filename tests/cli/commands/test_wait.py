@@ -155,6 +155,7 @@ def test_a_unit_that_no_controller_follows_yet_is_awaited(gk: Caller, tmp_path: 
     for words in ([], ["data"], ["shop/data"]):
         ended = wait(gk, story, added, *words)
         assert (ended.code, "no controller has recorded it yet" in ended.err) == (6, True)
+        assert "next: restart gitkruise run if it started before" in ended.err
     assert wait(gk, story, added, "shop/shop").code == 0
     assert wait(gk, story, story.other).code == 0, "a commit that does not configure it"
     assert wait(gk, story, added, "nope").code == 2
@@ -246,6 +247,7 @@ def test_without_any_record_it_waits_and_says_so(gk: Caller, checkout: Checkout)
     checkout.commit("one", {"c.yaml": cloneset()})
     ended = gk("wait", "--timeout", "1ms", cwd=checkout.folder)
     assert (ended.code, "is gitkruise running?" in ended.err) == (6, True)
+    assert "next: start gitkruise run" in ended.err
 
 
 def test_a_unit_that_nothing_records_cannot_be_awaited(gk: Caller, checkout: Checkout) -> None:
@@ -274,6 +276,7 @@ def test_a_name_that_no_unit_has_is_refused(gk: Caller, checkout: Checkout) -> N
     ended = gk("wait", "HEAD", cwd=checkout.folder)
     assert ended.code == 2
     assert "unit HEAD: neither recorded nor in the configuration" in ended.err
+    assert "next: name one of them, or push the configuration that has it" in ended.err
     assert "--commit names a commit" in ended.err
 
 
