@@ -25,6 +25,8 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.kube.system.package_data import KRUISE_GROUPS, data_dir
 from gitkruise.model.gitops.change import FieldChange
+from gitkruise.planner.sync.annotations import MANAGER as APPLIER
+from gitkruise.planner.sync.annotations import UNIT_REF, annotation
 from gitkruise.planner.sync.diff import all_differences
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of, split_api_version
@@ -273,7 +275,7 @@ class Installer:
         if key.group_kind == CRD and WEBHOOK_MANAGER in owners:
             return "gitkruise webhook serves all its versions"
         if defines_kruise(key) and MANAGER not in owners:
-            return f"it belongs to OpenKruise (applied by {', '.join(sorted(owners))})"
+            return provider_of(live)
         return ""
 
     async def _get(self, ref: ResourceRef, key: ObjectKey) -> Obj | None:
@@ -333,6 +335,16 @@ def managers_of(obj: Obj) -> set[str]:
     """Field managers of an object, apart from those of its subresources."""
     entries: Sequence[Mapping[str, Any]] = get(obj, "metadata", "managedFields", default=())
     return {str(e.get("manager")) for e in entries if not e.get("subresource")} or {"no one"}
+
+
+def provider_of(definition: Obj) -> str:
+    """Return who brought a definition of OpenKruise that `install` did not apply."""
+    owners = managers_of(definition)
+    if unit := annotation(definition, UNIT_REF):
+        return f"unit {unit} applies it from git"
+    if owners == {APPLIER}:
+        return "the embedded cluster brings it"
+    return f"it belongs to OpenKruise (applied by {', '.join(sorted(owners))})"
 
 
 def _conditions(crd: Obj) -> dict[str, str]:

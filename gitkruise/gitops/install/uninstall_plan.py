@@ -22,6 +22,7 @@ from gitkruise.gitops.install.installer import (
     defines_kruise,
     every_object,
     managers_of,
+    provider_of,
 )
 from gitkruise.kube.client.discovery import CRDS, each, listed, served_catalog
 from gitkruise.kube.client.transport import Transport
@@ -239,7 +240,7 @@ class UninstallPlanner:
         if held := [key_of(obj) for obj in there if obj["metadata"].get("finalizers")]:
             has += f"; only a controller takes the finalizers off {_named(held)}"
         if MANAGER not in owners:
-            why = f"gitkruise install did not apply it, but {', '.join(sorted(owners))}"
+            why = provider_of(target.live)
             return _kept(key, f"{why}; {has}" if objects else why, objects=objects)
         if not objects:
             if self._options.crds:

@@ -26,6 +26,7 @@ from gitkruise.gitops.resources.declared import FINALIZER
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.sandbox.controllers import alongside
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
+from gitkruise.sandbox.initial_objects import bootstrap
 from gitkruise.webhook.registration import CONVERTED, Registrar
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.paths import get
@@ -448,6 +449,15 @@ def test_the_driver_is_named(hall: Hall) -> None:
         done = await hall.uninstall(driver="OpenKruise's manager drives them")
         why = stays(done)[f"{CRD} clonesets.apps.kruise.io"]
         assert why.endswith("OpenKruise's manager drives them")
+
+    hall.run(script)
+
+
+def test_the_embedded_cluster_is_named_where_it_brings_definitions(hall: Hall) -> None:
+    async def script(hall: Hall) -> None:
+        bootstrap(hall.world, hall.clock.now(), nodes=1)
+        why = stays(await hall.uninstall())[f"{CRD} clonesets.apps.kruise.io"]
+        assert why == "the embedded cluster brings it"
 
     hall.run(script)
 
