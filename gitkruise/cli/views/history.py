@@ -69,7 +69,8 @@ def result_words(step: RolloutStep) -> str:
         return f"{counts} so far"
     if step.state is State.PAUSED and step.updated < step.asked:
         return f"{counts}, paused"
-    took = f" in {_seconds(step)}" if step.done and step.state in SETTLED else ""
+    ended = step.done is not None and step.done >= step.started  # or the clock was put back
+    took = f" in {_seconds(step)}" if ended and step.state in SETTLED else ""
     return f"{counts}{took}" + (f" ({step.message})" if step.message else "")
 
 

@@ -81,6 +81,13 @@ def test_a_first_revision_has_all_pods_whatever_the_partition_asks() -> None:
     assert result_words(replace(begun, updated=4)).startswith("4/5 in ")
 
 
+def test_a_step_that_ended_before_it_began_has_no_duration() -> None:
+    """The clock was put back an hour meanwhile."""
+    ((_, steps),) = unit_record().steps
+    back = replace(steps[0], done=steps[0].started - HOUR)
+    assert result_words(back) == "10/10"
+
+
 def test_a_paused_step_that_lacks_pods_took_no_time() -> None:
     ((_, steps),) = unit_record().steps
     paused = replace(steps[0], state=State.PAUSED, asked=4, updated=1)

@@ -227,7 +227,7 @@ def test_the_page(width: int, golden: Callable[[str, str], None]) -> None:
     step = replace(steps[1], state=State.STUCK)
     answer = explain(managed(r, commit=commit(2, "").id), plan, None, step)
     records = Records(steps=((CHECKOUT, step),))
-    lines = why_lines(answer, records, replace(PLAIN, width=width), START, wide=True)
+    lines = why_lines(answer, records, replace(PLAIN, width=width), step.started, wide=True)
     golden(f"cli-why-{width}.txt", "\n".join(lines) + "\n")
 
 
