@@ -98,9 +98,9 @@ class Checkout:
         run_git(self.folder, "commit", "-q", "--allow-empty", "-m", subject)
         return run_git(self.folder, "rev-parse", "HEAD")
 
-    def record(self, cluster: str, *records: UnitRecord) -> None:
+    def record(self, cluster: str, *records: UnitRecord, **more: bytes) -> None:
         """A commit of the status branch with these records; the working tree stays as it is."""
-        files = {**shared_files(records)}
+        files = {**shared_files(records), **more}
         for record in records:
             files |= record_files(record)
         index = {}

@@ -26,7 +26,7 @@ def read_yaml(data: bytes, file: str = "record") -> Mapping[str, Any]:
     """Parse one of our files, which anyone may have written. Raises ValueError on anything else."""
     parsed = parse_file(data, file)
     if not parsed.ok or len(parsed.documents) != 1:
-        raise ValueError(f"{file} is not a record of gitkruise")
+        raise ValueError(f"{file} is not one YAML document")
     return _mapping(parsed.documents[0].obj)
 
 

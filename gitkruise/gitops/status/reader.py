@@ -179,11 +179,12 @@ def unrecorded() -> RecordMissing:
 
 
 def read_units(repository: Repository, ref: str) -> list[UnitNews]:
-    """Read every unit on a status branch. Raises SourceFailed GK3206 when it is not one of ours."""
+    """Read every unit on a status branch; one whose record is not ours is Unknown. Raises
+    SourceFailed GK3206 when no record is one of ours."""
     from gitkruise.gitops.status.parser import read_yaml  # noqa: PLC0415  imports libyaml
 
     blobs = {entry.path: entry.id for entry in repository.list_tree(repository.resolve(ref))}
-    out = []
+    out, unreadable = [], []
     for path in sorted(blobs):
         if not path.startswith("units/") or not path.endswith("/status.yaml"):
             continue
@@ -195,8 +196,27 @@ def read_units(repository: Repository, ref: str) -> list[UnitNews]:
             found = read_yaml(repository.read_blob(drift), path) if drift else {}
             out.append(_unit(raw, objects, found.get("drift") or ()))
         except (ValueError, KeyError, TypeError) as error:
-            raise foreign(ref, path, error) from error
-    return out
+            unreadable.append((path, foreign(ref, path, error)))
+    if unreadable and not out:
+        raise unreadable[0][1]
+    return out + [_unreadable(path, error.findings[0]) for path, error in unreadable]
+
+
+def _unreadable(path: str, finding: Finding) -> UnitNews:
+    return UnitNews(
+        unit=path.removeprefix("units/").removesuffix("/status.yaml"),
+        cluster="",
+        source="",
+        state=State.UNKNOWN,
+        message=f"{finding.code}: {finding.message}",
+        since=None,
+        attempted=None,
+        applied=None,
+        causal=None,
+        problems=(_problem(finding.code, (), finding.message),),
+        next=_next([dict(finding.notes)]),
+        objects_known=False,
+    )
 
 
 def clusters_with(repository: Repository, units: Collection[str]) -> tuple[str, ...]:
@@ -301,7 +321,10 @@ def foreign(ref: str, path: str, error: Exception) -> SourceFailed:
         Finding(
             code="GK3206",
             message=f"{path} on {ref} is not a record of gitkruise: {error}",
-            notes=(("next", f"git log {ref} -- {path}   shows who changed it"),),
+            notes=(
+                ("unchanged", "the cluster; the next change of the unit's state writes it again"),
+                ("next", f"git log {ref} -- {path}   shows who changed it"),
+            ),
         )
     )
 

@@ -145,6 +145,23 @@ def test_an_object_that_git_does_not_name_any_more_is_not_as_git_asks(checkout: 
     assert not left_git(live, unread), "the newest commit may name it"
 
 
+def test_a_record_that_cannot_be_read_hides_no_other(checkout: Checkout) -> None:
+    """Somebody edited it by hand."""
+    bad = {"units/shop/bad/status.yaml": b"x: [\n"}
+    checkout.record("sandbox", unit_record(), **bad)
+    with Repository.open(str(checkout.folder)) as repository:
+        units = read_units(repository, "refs/heads/gitkruise/status/sandbox")
+    assert [(u.unit, u.state) for u in units] == [
+        ("shop/shop", State.HELD),
+        ("shop/bad", State.UNKNOWN),
+    ]
+    live = replace(managed(WEB, State.DONE), unit="shop/bad")
+    shown = build_view([live], units, LATER, cluster="sandbox", source="src", namespace="")
+    text = "\n".join(status_lines(shown, style(200), wide=False))
+    assert "GK3206 units/shop/bad/status.yaml on" in text
+    assert not shown.objects[0].left_git
+
+
 def test_an_object_that_a_newer_commit_has_not_reached_waits(checkout: Checkout) -> None:
     (unit,) = standing(checkout, rejected=False).units
     assert unit.attempted is not None
