@@ -114,6 +114,7 @@ def test_steps_of_a_removed_object_are_read_from_its_last_record(
     lines = gk("history", "cloneset/checkout", cwd=recorded.folder).out
     assert f"{CHECKOUT} left the record " in lines
     assert gk("history", "-o", "json", cwd=recorded.folder).obj["items"] == []
+    assert "no rollout is recorded; " in gk("history", cwd=recorded.folder).out
 
 
 def test_steps_under_an_earlier_unit_follow_those_of_the_present_one(

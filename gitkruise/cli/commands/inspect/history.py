@@ -183,7 +183,7 @@ def history_lines(
 ) -> list[str]:
     """Return a line for each step; objects are named if there is more than one."""
     if not rows:
-        return ["no rollout has been recorded yet"]
+        return ["no rollout is recorded; gitkruise history TYPE/NAME has those of a removed object"]
     names = Counter((key.namespace, key.name) for key in {key for key, _ in rows})
     cells = [
         (
