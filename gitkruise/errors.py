@@ -201,6 +201,10 @@ class BranchNotReady(SourceFailed):
     status = 409
 
 
+class HistoryCut(HistoryMissing):
+    """GK3108: a shallow clone lacks the history that an answer needs."""
+
+
 class RecordMissing(SourceFailed):
     """A repository without a status branch: no cluster has written to it yet."""
 

@@ -108,12 +108,16 @@ def _tell_unwritten(
 def _fetched(
     awaited: WaitOptions, publisher: Publisher, repository: Repository
 ) -> Sequence[UnitNews]:
-    """Fetch and return what is recorded of units; nothing while nothing has been written."""
+    """Fetch and return what is recorded of units, and the commits that are named there, which may
+    be newer than this clone; nothing while nothing has been written."""
     publisher.fetch_status()
     try:
-        return read_units(repository, status_branch(repository, awaited.cluster))
+        units = read_units(repository, status_branch(repository, awaited.cluster))
     except RecordMissing:
         return ()
+    named = (one for news in units for one in (news.attempted, news.sent, news.applied))
+    publisher.bring(one.id for one in named if one is not None)
+    return units
 
 
 def _judged(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from gitkruise.errors import Finding, HistoryMissing, SourceFailed
+from gitkruise.errors import Finding, HistoryCut, SourceFailed
 from gitkruise.git.plumbing import tree_walk
 from gitkruise.git.plumbing.commits import TOUCHED, parents_of, parse_commit, parse_touched, tree_of
 from gitkruise.git.plumbing.object_db import ObjectReader, damaged
@@ -299,7 +299,7 @@ def _lacking(ends: frozenset[str], what: str) -> Exception:
 
 
 def _left_out(commit: str) -> SourceFailed:
-    return HistoryMissing(
+    return HistoryCut(
         Finding(
             code="GK3108",
             message=f"this clone is shallow, and leaves out commit {shown(commit, 80)}",
@@ -314,7 +314,7 @@ def _short(*, local: bool) -> SourceFailed:
         if local
         else "let the repository that is followed have its whole history: git fetch --unshallow"
     )
-    return HistoryMissing(
+    return HistoryCut(
         Finding(
             code="GK3108",
             message="the history is cut short, and what is left of it does not tell how commits "

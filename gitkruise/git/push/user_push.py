@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -228,6 +228,20 @@ class Publisher:
             if fetched.status:
                 raise _remote_failed(remote, fetched)
         return found[ref]
+
+    def bring(self, commits: Iterable[str]) -> None:
+        """Fetch commits that are not here, such as a newer one that a record names.
+
+        No ref of this repository changes. One that no remote gives stays away; so do all where
+        this clone is shallow: the whole history of an old one would come.
+        """
+        if self._said(["rev-parse", "--is-shallow-repository"]) == "true":
+            return
+        ids = "".join(f"{commit}\n" for commit in sorted({*commits}))
+        seen = self._git(["cat-file", "--batch-check=%(objectname)"], ids.encode()).output.decode()
+        missing = [line.split()[0] for line in seen.splitlines() if line.endswith(" missing")]
+        for remote in self.remotes() if missing else ():
+            self._git([*_fetch("--no-write-fetch-head", "--refmap="), remote, *missing])
 
     def identity(self) -> str:
         """Author of commits made here, as `Name <address>`; "" when git does not know."""

@@ -8,7 +8,14 @@ from datetime import datetime
 from functools import cached_property
 from typing import Final
 
-from gitkruise.errors import DiagnosticError, Finding, SourcePlace, UsageProblem
+from gitkruise.errors import (
+    DiagnosticError,
+    Finding,
+    HistoryCut,
+    SourceFailed,
+    SourcePlace,
+    UsageProblem,
+)
 from gitkruise.git.manifests.reader import PLAIN, content_at
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.preview.inputs import (
@@ -19,7 +26,6 @@ from gitkruise.gitops.preview.inputs import (
     units_elsewhere,
     whole_config_at,
 )
-from gitkruise.gitops.source.ancestry import leads_to
 from gitkruise.gitops.status.reader import UnitNews
 from gitkruise.model.gitops.config import Config, Unit, resolve_reference
 from gitkruise.model.gitops.unit_state import SETTLED, State, stuck_for_good, worst
@@ -185,7 +191,17 @@ class WaitCondition:
 
     def _within(self, there: str) -> bool:
         """Return whether the history of `there` contains the commit."""
-        return there == self.commit or leads_to(self.repository, self.commit, there)
+        return there == self.commit or self._leads_to(self.commit, there)
+
+    def _leads_to(self, old: str, new: str) -> bool:
+        """Return whether `new` builds on `old`. Raises HistoryCut: in a shallow clone the answer
+        would never come."""
+        try:
+            return self.repository.is_ancestor(old, new)
+        except HistoryCut:
+            raise
+        except SourceFailed:
+            return False
 
     def _covers(self, there: str, news: UnitNews) -> bool:
         """Return whether a unit at `there` contains the commit, by history or by content."""
@@ -202,7 +218,7 @@ class WaitCondition:
         decides, too, where this machine meets errors: it may lack a program or a chart that the
         controller has, and then the same error hides another content.
         """
-        if not leads_to(self.repository, there, self.commit):
+        if not self._leads_to(there, self.commit):
             return False
         try:
             config = self._config(self.commit)

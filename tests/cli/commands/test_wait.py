@@ -289,3 +289,26 @@ def test_a_clone_fetches_the_record(gk: Caller, story: Story) -> None:
     ended = gk("wait", "--timeout", "30s", cwd=copy)
     assert ended.code == 0
     assert re.search(r"^\S+ unit shop/shop Held: 4 of 10$", ended.err, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_a_newer_commit_that_this_clone_lacks_is_fetched(gk: Caller, tmp_path: Path) -> None:
+    """Somebody pushed after us, and the controller read both at once."""
+    story = Story(Checkout(tmp_path))
+    origin, copy = story.checkout.folder, gk.folder / "copy"
+    run_git(gk.folder, "clone", "-q", str(origin), str(copy))
+    newer = story.checkout.commit("newer", {"apps/c.yaml": cloneset("v5")})
+    story.record(newer, State.DONE)
+    ended = gk("wait", "--commit", story.other, "--timeout", "1ms", cwd=copy)
+    assert (ended.code, f"overtaken by {newer[:7]}" in ended.out) == (0, True), ended.err
+    assert run_git(copy, "rev-parse", "origin/main") == story.other
+
+
+@pytest.mark.slow
+def test_a_shallow_clone_says_that_it_cannot_tell(gk: Caller, tmp_path: Path) -> None:
+    story = Story(Checkout(tmp_path))
+    copy = gk.folder / "copy"
+    run_git(gk.folder, "clone", "-q", "--depth=1", f"file://{story.checkout.folder}", str(copy))
+    story.record(story.canary, State.DONE)
+    ended = gk("wait", "--timeout", "1ms", cwd=copy)
+    assert (ended.code, "git fetch --unshallow" in ended.err) == (4, True), ended.err
