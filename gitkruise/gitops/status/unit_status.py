@@ -261,7 +261,9 @@ class Reporter:
         self._source_problem, self._refused = finding, refused
         attempted = refused or self.record.attempted
         record = replace(self.record, attempted=attempted, findings=self._findings())
-        if finding is None:
+        if finding is None and record.state is State.REJECTED and not self._rejected:
+            self.record = record  # the next observation says which state it is in now
+        elif finding is None:
             self._offer(record)
         elif finding.concern is Concern.HISTORY:
             self._change(record, State.REJECTED, f"{finding.code}: {finding.message}")

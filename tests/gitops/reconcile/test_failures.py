@@ -128,9 +128,11 @@ def test_a_rewritten_branch_stops_until_it_is_put_back(
             assert (stage.state, stage.record.findings[-1].code) == ("Rejected", "GK3204")
             assert stage.images() == ["app:v2"] * 4
             run_git(stage.origin.bare, "update-ref", "refs/heads/main", good)
+            stage.offered.clear()
             await stage.follower.check()
             await stage.rest()
             assert (stage.state, stage.record.findings) == ("Done", ())
+            assert {str(record.state) for record in stage.offered} == {"Done"}
             assert stage.images() == ["app:v2"] * 4
 
     stage.play(script)
