@@ -30,3 +30,28 @@ def stop_event(also: Callable[[], None] = lambda: None) -> asyncio.Event:
     for number in _ENDING:
         loop.add_signal_handler(number, once)
     return stop
+
+
+class Startup:
+    """The time until a process serves, which may be long: `stop`, set by a signal, ends it.
+
+    Without it a signal would take effect only once the API server answered, or the lease was free.
+    `also` is called at the signal.
+    """
+
+    def __init__(self, also: Callable[[], object] = lambda: None) -> None:
+        self._task, self.over = asyncio.current_task(), False
+        self._stopped, self._also = False, also
+        self.stop = stop_event(self._signalled)
+
+    def _signalled(self) -> None:
+        self._also()
+        if not self.over and self._task is not None:
+            self._stopped = True
+            self._task.cancel()
+
+    async def __aenter__(self) -> Startup:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        return self._stopped and kind is asyncio.CancelledError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -98,12 +99,12 @@ def test_4_a_dirty_working_tree(gk: Caller, shop: Checkout) -> None:
     assert (ended.code, "GK3203" in ended.err, "checkout.yaml" in ended.err) == (4, True, True)
 
 
-def kubeconfig(folder: Path) -> Path:
-    """One whose server does not listen."""
+def kubeconfig(folder: Path, port: int = 1) -> Path:
+    """One whose server does not listen, or listens at a port."""
     file = folder / "kubeconfig"
     file.write_text(
         "apiVersion: v1\nkind: Config\ncurrent-context: prod\n"
-        "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"
+        f"clusters: [{{name: c, cluster: {{server: 'http://127.0.0.1:{port}'}}}}]\n"
         "contexts: [{name: prod, context: {cluster: c, user: u}}]\n"
         "users: [{name: u, user: {token: t}}]\n"
     )
@@ -141,6 +142,25 @@ def test_130_interrupted(cluster: Path) -> None:
         terminal.signal(signal.SIGINT)
         assert terminal.end() == 130
         assert "Traceback" not in terminal.raw
+
+
+@pytest.mark.parametrize("command", ["webhook", "dashboard --listen 127.0.0.1:0"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_0_a_signal_while_the_api_server_does_not_answer(
+    tmp_path: Path, command: str, number: signal.Signals
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        words = [
+            *command.split(),
+            "--kubeconfig",
+            str(kubeconfig(tmp_path, silent.getsockname()[1])),
+        ]
+        with Terminal(words, environment(HOME=str(tmp_path))) as terminal:
+            asked, _ = silent.accept()
+            with asked:
+                assert asked.recv(1)
+                terminal.signal(number)
+                assert terminal.end() == 0
 
 
 def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:

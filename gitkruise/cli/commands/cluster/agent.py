@@ -65,10 +65,10 @@ def agent_options(
 
 async def _serve(options: AgentOptions, choice: ClusterChoice) -> None:
     from gitkruise.agent.service import agent as running_agent  # noqa: PLC0415
-    from gitkruise.cli.console.signals import stop_event  # noqa: PLC0415
+    from gitkruise.cli.console.signals import Startup  # noqa: PLC0415
 
-    stop = stop_event()
     async with (
+        Startup() as startup,
         connected(choice, read_environment()) as chosen,
         running_agent(options, chosen.transport, chosen.clock) as running,
     ):
@@ -82,4 +82,5 @@ async def _serve(options: AgentOptions, choice: ClusterChoice) -> None:
             runtime=f"{runtime.name} {runtime.version}",
             socket=options.socket,
         )
-        await stop.wait()
+        startup.over = True
+        await startup.stop.wait()

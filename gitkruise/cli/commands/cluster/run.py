@@ -246,20 +246,16 @@ async def _run(
     flags: str,
 ) -> None:
     from gitkruise.cli.commands.cluster.config_news import telling_of_file  # noqa: PLC0415
-    from gitkruise.cli.console.signals import stop_event  # noqa: PLC0415
+    from gitkruise.cli.console.signals import Startup  # noqa: PLC0415
     from gitkruise.git.plumbing.process import ENDING  # noqa: PLC0415  not for --help
 
-    environment = read_environment()
-    waiting = _Waiting()
-
-    def stopping() -> None:
-        asyncio.get_running_loop().call_later(LAST_S, ENDING.set)
-        waiting.stop()
-
-    stop = stop_event(stopping)
+    environment, loop = read_environment(), asyncio.get_running_loop()
     unsent_s = options.lease_s * UNSENT_WITHIN
     fix = "gitkruise doctor rbac --print-fix   prints what gitkruise run needs"
-    async with connected(choice, environment, unsent_s=unsent_s, if_forbidden=fix) as chosen:
+    async with (
+        Startup(lambda: loop.call_later(LAST_S, ENDING.set)) as startup,
+        connected(choice, environment, unsent_s=unsent_s, if_forbidden=fix) as chosen,
+    ):
         report, report_problem = _reporters(chosen.clock, flags, options.lease)
         assert options.custom is not None
         rules = replace(options.custom, home=chosen.home)
@@ -268,11 +264,10 @@ async def _run(
             options, cluster=chosen.name, listeners=(report, *heard), problems=report_problem,
             custom=rules,
         )  # fmt: skip
-        with waiting:
-            async with _dashboard(chosen, pages), _controller(options, chosen, file, pages, count):
-                waiting.over = True
-                async with telling_of_file(options.config, chosen.clock):
-                    await stop.wait()
+        async with _dashboard(chosen, pages), _controller(options, chosen, file, pages, count):
+            startup.over = True
+            async with telling_of_file(options.config, chosen.clock):
+                await startup.stop.wait()
 
 
 @asynccontextmanager
@@ -386,26 +381,3 @@ def _announce_hooks(running: RunningController) -> None:
     for name, url in running.hooks.items():
         text = f"receiver {name} listens at {url}"
         announce(text, "receiver-served", receiver=name, url=url)
-
-
-class _Waiting:
-    """The time until this process leads, which may be long: a signal ends it.
-
-    Without it a process that waits for the lease could not be stopped by a signal.
-    """
-
-    def __init__(self) -> None:
-        self._task, self.over = asyncio.current_task(), False
-        self._stopped = False
-
-    def stop(self) -> None:
-        """Cancel the wait; called once, by a signal."""
-        if not self.over and self._task is not None:
-            self._stopped = True
-            self._task.cancel()
-
-    def __enter__(self) -> _Waiting:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
-        return self._stopped and kind is asyncio.CancelledError

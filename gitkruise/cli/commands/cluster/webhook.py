@@ -81,12 +81,12 @@ def webhook_options(environment: Environment, **words: Any) -> WebhookOptions:
 
 
 async def _serve(options: WebhookOptions, choice: ClusterChoice) -> None:
-    from gitkruise.cli.console.signals import stop_event  # noqa: PLC0415
+    from gitkruise.cli.console.signals import Startup  # noqa: PLC0415
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
     from gitkruise.webhook.service import serve_webhooks  # noqa: PLC0415
 
-    stop = stop_event()
     async with (
+        Startup() as startup,
         connected(choice, read_environment()) as chosen,
         serve_webhooks(options, chosen.transport, load_catalog(), chosen.clock) as serving,
     ):
@@ -98,7 +98,8 @@ async def _serve(options: WebhookOptions, choice: ClusterChoice) -> None:
         announce(text, "webhooks-served", **about)
         for name in serving.written:
             announce(f"wrote {name}", "webhook-written", object=name)
-        await stop.wait()
+        startup.over = True
+        await startup.stop.wait()
 
 
 async def _withdraw(options: WebhookOptions, choice: ClusterChoice) -> None:

@@ -107,19 +107,20 @@ def served_at(text: str, flags: Mapping[str, Any], *, flag: str) -> tuple[Listen
 
 
 async def _serve(choice: ClusterChoice, options: PagesOptions, *, opens: bool) -> None:
-    from gitkruise.cli.console.signals import stop_event  # noqa: PLC0415
+    from gitkruise.cli.console.signals import Startup  # noqa: PLC0415
 
-    environment, stop = read_environment(), stop_event()
+    environment = read_environment()
     gate = None if options.tls else await asyncio.to_thread(_machine_gate, environment)
     options = replace(options, gate=gate)
-    async with connected(choice, environment) as chosen:
+    async with Startup() as startup, connected(choice, environment) as chosen:
         source = _source(chosen, options)
         await source.survey.look()
         async with _served(source, chosen, options, environment) as url:
             say([url], Style.of(environment))
             if opens and not await asyncio.to_thread(open_page, gate.once(url) if gate else url):
                 tell("no browser was found: open the address yourself")
-            await stop.wait()
+            startup.over = True
+            await startup.stop.wait()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
