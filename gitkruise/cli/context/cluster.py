@@ -156,6 +156,7 @@ async def connected(
     from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415
 
     clock = SystemClock()
+    flags = _flags(choice, connection.context)
     name = choice.name or _safe(connection.context) or "in-cluster"
     try:
         async with HttpTransport(connection, clock, unsent_s=unsent_s) as transport:
@@ -165,14 +166,14 @@ async def connected(
                 name=name,
                 namespace=connection.namespace,
                 home=connection.namespace if connection.inside else "",
-                flags=_flags(choice, connection.context),
+                flags=flags,
                 embedded=choice.sandbox or connection.context == _SANDBOX_CONTEXT,
             )
     except Exception as error:
         lost = next((e for e in leaves(error) if isinstance(e, _CLUSTER_AS_A_WHOLE)), None)
         if lost is None:
             raise
-        raise cluster_failed(connection, lost, if_forbidden) from None
+        raise cluster_failed(connection, lost, if_forbidden, flags=flags) from None
 
 
 def _flags(choice: ClusterChoice, context: str) -> str:

@@ -21,7 +21,7 @@ _COMMAND: Final = re.compile(
     r" [a-z]+/[a-z0-9](?:[\w.-]*\w)?(?: -n [a-z0-9](?:[\w-]*\w)?)?"
     r"|(?:plan|drift|get rollouts -A)\b"
     r"|get events (?:-A|-n [a-z0-9](?:[\w-]*\w)?)"
-    r"|(?>doctor(?: cluster| rbac)?\b)(?! (?:git|config|--context|--kubeconfig)\b))(?! `)"
+    r"|(?>doctor(?: cluster| rbac)?\b)(?! (?:git|config|--context|--kubeconfig|--sandbox)\b))(?! `)"
 )
 
 # The one that takes a lease, too: with another it would be a controller of its own.

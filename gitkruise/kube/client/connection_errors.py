@@ -33,19 +33,19 @@ def why_unreachable(error: BaseException) -> str:
 
 
 def cluster_failed(
-    connection: Connection, error: ApiError, if_forbidden: str = ""
+    connection: Connection, error: ApiError, if_forbidden: str = "", *, flags: str = ""
 ) -> ClusterFailed:
     """The finding for a request that failed because of the cluster as a whole.
 
-    `if_forbidden` is what the user may do without the missing right. GK4101 unreachable, GK4104
-    credentials refused, GK4301 not allowed, GK4199 anything else.
+    `if_forbidden` is what the user may do without the missing right, `flags` choose the cluster in
+    another command. GK4101 unreachable, GK4104 credentials refused, GK4301 not allowed, GK4199
+    anything else.
     """
     where = f'of context "{connection.context}" ' if connection.context else ""
     place = f"the cluster {where}at {connection.server}"
     notes = [("", error.message), ("unchanged", NOTHING_TOUCHED)]
     if connection.other_contexts:
         notes.append(("other contexts", ", ".join(connection.other_contexts)))
-    option = f" --context {connection.context}" if connection.context else ""
     match error:
         case Unavailable() | GatewayTimeout():
             code, message = "GK4101", f"cannot reach {place}"
@@ -59,7 +59,8 @@ def cluster_failed(
         notes.append(("next", "give this account the right that is named above"))
         notes += [("or", if_forbidden)] if if_forbidden else []
     else:
-        look = f"gitkruise doctor cluster{option}   looks at address, kinds and controller"
+        doctor = f"gitkruise doctor cluster {flags}".rstrip()
+        look = f"{doctor}   looks at address, kinds and controller"
         notes.append(("next", look))
     return ClusterFailed(Finding(code=code, message=message, notes=tuple(notes)))
 

@@ -102,7 +102,7 @@ def test_git_and_cluster_errors(
 
 @pytest.mark.slow
 def test_a_remote_and_a_cluster_out_of_reach(
-    tmp_path: Path, golden: Callable[[str, str], None]
+    tmp_path: Path, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tests.cli.console.test_exit_codes import kubeconfig  # noqa: PLC0415
 
@@ -116,10 +116,10 @@ def test_a_remote_and_a_cluster_out_of_reach(
         for f in far.value.findings
     ]
     golden("cli-errors/GK3101-remote.txt", all_forms(at_once))
-    choice = ClusterChoice(kubeconfig=str(kubeconfig(tmp_path)))
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path)))
 
     async def ask() -> None:
-        async with connected(choice, read_environment()) as chosen:
+        async with connected(ClusterChoice(), read_environment()) as chosen:
             await chosen.transport.send(ApiRequest(verb="list", resource=NAMESPACES))
 
     with pytest.raises(ClusterFailed) as lost:

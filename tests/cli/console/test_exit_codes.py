@@ -118,6 +118,16 @@ def test_5_an_unreachable_cluster(gk: Caller, command: str) -> None:
     assert "nothing was read or written" in ended.err
 
 
+def test_5_the_next_step_asks_the_same_cluster(gk: Caller) -> None:
+    named = f"--kubeconfig {kubeconfig(gk.folder)}"
+    ended = gk("status", "-o", "json", *named.split())
+    (text,) = (n["text"] for n in ended.obj["items"][0]["notes"] if n["label"] == "next")
+    assert text.partition("   ")[0] == f"gitkruise doctor cluster {named}"
+    doctor = gk(*text.partition("   ")[0].split()[1:])
+    assert 'context "prod"' in doctor.out
+    assert "next: check the address, and kubectl version\n" in doctor.out
+
+
 def test_5_no_cluster_at_all(gk: Caller) -> None:
     ended = gk("status")
     assert (ended.code, "GK4106" in ended.err) == (5, True)

@@ -126,7 +126,10 @@ async def _cluster(areas: Sequence[str], choice: ClusterChoice) -> list[Check]:
         finding = error.findings[0]
         why = next((text for label, text in finding.notes if label == ""), "")
         text = f"{finding.code}: {finding.message}" + (f" ({why})" if why else "")
-        next_ = dict(finding.notes).get("next", "check the address, and kubectl version")
+        next_ = dict(finding.notes).get("next", "gitkruise doctor")
+        if next_.startswith("gitkruise doctor"):  # this is it
+            login = finding.code == "GK4104"
+            next_ = "log in again" if login else "check the address, and kubectl version"
         found.append(bad("cluster", "server", text, next_))
     return found
 
