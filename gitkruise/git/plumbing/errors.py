@@ -132,6 +132,16 @@ def _said(result: Result, timeout_s: float) -> str:
     return shown(_OUR_FOLDER.sub("", re.sub(r"^(fatal|error): ", "", last)))
 
 
+def no_repository(url: str, why: str = "not a repository") -> SourceFailed:
+    """GK3103: a folder of this machine is not what a user took it for."""
+    message = f"there is no git repository at {shown(url)}: {why}"
+    notes = (
+        ("unchanged", "what runs stays as it is; no commit was read"),
+        ("next", "name a repository or checkout: --repo of a command, url of a GitSource"),
+    )
+    return SourceFailed(Finding(code="GK3103", message=message, notes=notes))
+
+
 def ref_missing(url: str, ref: str, known: list[str]) -> SourceFailed:
     """GK3201, with the nearest things that do exist."""
     from difflib import get_close_matches  # noqa: PLC0415  only on this path

@@ -13,6 +13,7 @@ from typing import Final
 from gitkruise.errors import BranchNotReady, Finding, RefMissing, SourceFailed
 from gitkruise.git.plumbing.errors import (
     RefMoved,
+    no_repository,
     push_refused,
     ref_missing,
     refusal,
@@ -80,8 +81,7 @@ class Publisher:
         result = self._launch(["-C", str(folder), "rev-parse", *words])
         is_bare, *paths = result.output.decode("utf-8", "surrogateescape").split("\n")[:-1] or [""]
         if not paths:
-            message = f"there is no git repository at {shown(str(folder))}"
-            raise SourceFailed(Finding(code="GK3103", message=message))
+            raise no_repository(str(folder.absolute()))
         self.git_dir, *tops = map(Path, paths)
         self.tree = WorkTree(tops[0], self.git_dir) if tops else None
         if not tops and is_bare != "true":

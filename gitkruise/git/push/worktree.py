@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from gitkruise.errors import BranchNotReady, Finding, SourceFailed
+from gitkruise.git.plumbing.errors import no_repository
 from gitkruise.git.plumbing.process import OUTPUT_MAX, collect, git_command, launch
 from gitkruise.git.plumbing.safe_config import LIST, inert
 from gitkruise.printable import shown
@@ -112,6 +113,8 @@ def _run(
         env["GIT_WORK_TREE"] = words[1]
     command = git_command(git_dir, words, environment=env)
     result = collect(launch(command), timeout_s=_TIME_S, output_max=OUTPUT_MAX)
+    if result.status and git_dir is None and "not a git repository" in result.errors:
+        raise no_repository(str(Path(words[1]).absolute()))
     if result.status:
         message = f"git cannot read the working tree: {result.errors.strip() or result.status}"
         raise SourceFailed(Finding(code="GK3103", message=message))

@@ -12,6 +12,7 @@ from typing import Final
 
 from gitkruise.errors import Finding, SourceFailed, UsageProblem
 from gitkruise.git.plumbing import process
+from gitkruise.git.plumbing.errors import no_repository
 from gitkruise.git.plumbing.process import Launch, git_command
 from gitkruise.git.plumbing.refs import parse_url
 from gitkruise.printable import shown
@@ -98,16 +99,6 @@ def local_folder(named: str) -> Path:
     if parse_url(named).path is None:
         raise not_here(named)
     raise no_repository(named, "no such folder")
-
-
-def no_repository(url: str, why: str) -> SourceFailed:
-    """GK3103: a repository of this machine that is not there."""
-    message = f"there is no git repository at {shown(url)}: {why}"
-    notes = (
-        ("unchanged", "what runs stays as it is; no commit was read"),
-        ("next", "name a repository or checkout: --repo of a command, url of a GitSource"),
-    )
-    return SourceFailed(Finding(code="GK3103", message=message, notes=notes))
 
 
 def not_here(url: str) -> SourceFailed:

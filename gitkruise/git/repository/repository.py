@@ -14,7 +14,13 @@ from gitkruise.errors import Finding, InvalidManifests, PathMissing, RefMissing,
 from gitkruise.git.plumbing import process, tree_walk
 from gitkruise.git.plumbing.ancestry import FIRST, UNSHALLOW, Lineage
 from gitkruise.git.plumbing.commits import parse_commit, parse_imported, tree_of
-from gitkruise.git.plumbing.errors import RefMoved, no_known_hosts, push_refused, ref_missing
+from gitkruise.git.plumbing.errors import (
+    RefMoved,
+    no_known_hosts,
+    no_repository,
+    push_refused,
+    ref_missing,
+)
 from gitkruise.git.plumbing.object_db import ObjectReader, damaged, write_loose
 from gitkruise.git.plumbing.process import GitCredentials, Result, git_command
 from gitkruise.git.plumbing.refs import (
@@ -33,7 +39,6 @@ from gitkruise.git.repository.mirror import (
     ensure_mirror,
     local_git_dir,
     make_mirror,
-    no_repository,
     not_here,
 )
 from gitkruise.git.repository.remote import (

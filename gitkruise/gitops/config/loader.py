@@ -68,7 +68,9 @@ def load_config(path: Path) -> Config:
             Finding(
                 code="GK7001",
                 message=f"there is no configuration at {path}",
-                notes=(("next", "name one: --config gitkruise.yaml"),),
+                notes=(
+                    ("next", "name one: --config PATH; gitkruise init writes one for a checkout"),
+                ),
             )
         )
     documents = [d for file in config_files(path) for d in _documents(file)]

@@ -83,9 +83,12 @@ def test_3_invalid_manifests(gk: Caller, shop: Checkout) -> None:
 
 
 def test_4_no_repository(gk: Caller) -> None:
-    for command in ("plan", "history", "status --repo nowhere"):
+    for command in ("plan", "history", "status --repo nowhere", "init", "wait", "images",
+                    "promote cloneset/x", "bootstrap clusters/x"):  # fmt: skip
         ended = gk(*command.split())
         assert (ended.code, "GK3103" in ended.err) == (4, True)
+        assert str(gk.folder) in ended.err or "at nowhere: no such folder" in ended.err
+        assert "next: name a repository or checkout: --repo" in ended.err
 
 
 def test_4_a_commit_that_is_not_there(gk: Caller, shop: Checkout) -> None:
