@@ -18,7 +18,7 @@ from gitkruise.gitops.inspect.wait import (
     unrecorded_units,
     unwritten_units,
 )
-from gitkruise.gitops.preview.inputs import config_at
+from gitkruise.gitops.preview.inputs import config_at, whole_repository
 from gitkruise.gitops.status.reader import UnitNews, read_units, status_branches
 from gitkruise.model.gitops.config import CONFIG_FILE, Config
 from gitkruise.model.gitops.unit_state import State
@@ -122,7 +122,7 @@ def config_checks(folder: Path, path: Path | None) -> Iterator[Check]:
         with Repository.open(str(folder)) as repository:
             head = repository.named("HEAD")
             config = load_config(path) if path else config_at(repository, head)
-            yield good("config", "documents", _counted(config))
+            yield good("config", "documents", _stated(config))
             for unit in config.units.values():
                 if repository.find(head, unit.spec.path) is None:
                     said = f"{unit.id}: there is no folder {unit.spec.path} at {head[:7]}"
@@ -134,8 +134,17 @@ def config_checks(folder: Path, path: Path | None) -> Iterator[Check]:
             for cluster, names in recorded.items():
                 for name in sorted(unrecorded_units(config, names)):
                     yield warn("config", "unit", f"{name}: {NO_RECORD} (cluster {cluster})", _NEW)
+    except SourceFailed as error:
+        yield _bad("config", "documents", error)
     except DiagnosticError as error:
         yield _bad("config", "documents", error, "gitkruise validate gitkruise.yaml")
+
+
+def _stated(config: Config) -> str:
+    """The number of documents, or that there are none: the repository then counts as one unit."""
+    if config == whole_repository():
+        return f"none: the repository counts as one unit; gitkruise init writes {CONFIG_FILE}"
+    return _counted(config)
 
 
 def _names(repository: Repository, ref: str) -> list[str]:

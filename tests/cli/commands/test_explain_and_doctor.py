@@ -88,6 +88,15 @@ def test_all_is_well(gk: Caller, sound: Checkout, own_cluster: Path) -> None:
     assert "gitkruise-sync is free" in items["cluster", "sync"]["message"]
 
 
+def test_a_configuration_that_nobody_wrote_is_not_counted(gk: Caller, checkout: Checkout) -> None:
+    unborn = gk("doctor", "config", cwd=checkout.folder)
+    assert "next: commit to the branch that HEAD names" in unborn.out
+    checkout.commit("one", {"apps/c.yaml": cloneset()})
+    (check,) = gk("doctor", "config", "-o", "json", cwd=checkout.folder).obj["items"]
+    none = "none: the repository counts as one unit; gitkruise init writes gitkruise.yaml"
+    assert (check["verdict"], check["message"]) == ("good", none)
+
+
 def test_a_unit_that_no_controller_has_recorded_is_named(gk: Caller, sound: Checkout) -> None:
     """A controller that runs does not read a changed gitkruise.yaml again."""
     other = UNIT.replace("name: shop,", "name: data,", 1)
