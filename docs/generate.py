@@ -27,6 +27,7 @@ EXIT_CODES: Final = (
     ("4", "git: unreachable, rejected, history rewritten"),
     ("5", "the cluster: unreachable, access denied, a kind is missing"),
     ("6", "timed out"),
+    ("7", "partly applied; the list is in the output"),
     ("70", "an unexpected error (GK9000); a report is kept"),
     ("130", "interrupted"),
 )  # fmt: skip
@@ -123,7 +124,8 @@ def _type(node: Mapping[str, Any]) -> str:
         return " \\| ".join(f"`{value}`" for value in node["enum"])
     if node.get("type") == "array":
         return "list"
-    return str(node.get("type", "any"))
+    types = node.get("type", "any")
+    return types if isinstance(types, str) else " \\| ".join(types)
 
 
 def prometheus_rule() -> str:

@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 import yaml
 
+from gitkruise.cli.console.command import MEANINGS
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.sync import annotations as marks
 
@@ -42,6 +43,15 @@ def test_every_code_has_an_entry_and_every_entry_a_code() -> None:
 )
 def test_a_reference_page_is_fresh(page: str) -> None:
     assert script("generate").PAGES[page]() == (DOCS / page).read_text(), "make docs"
+
+
+def test_the_table_of_exit_codes_has_those_of_all_commands() -> None:
+    table = {int(code) for code, _ in script("generate").EXIT_CODES}
+    assert set(MEANINGS) <= table
+
+
+def test_types_of_fields_are_those_of_yaml() -> None:
+    assert "| ['" not in (DOCS / "configuration.md").read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

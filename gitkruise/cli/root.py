@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gitkruise import __version__
-from gitkruise.cli.console.command import OUTPUT_KEY, colour_options, logs_json
+from gitkruise.cli.console.command import INTERRUPTED, OUTPUT_KEY, colour_options, logs_json
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.errors import (
     CRASHED,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141  # as a shell shows a program that SIGPIPE ended
 UNEXPECTED: Final = 70
 YOUNG_OBJECTS: Final = (

@@ -14,6 +14,7 @@ from gitkruise.errors import Finding, UsageProblem
 OUTPUT_KEY: Final = "gitkruise.output"  # the running command's -o, for the printer of its errors
 LOG_FORMAT_KEY: Final = "gitkruise.log-format"
 _JSON_LOG: Final = re.compile(r"--log-format[=\0]json(?:\0|$)")  # in words joined by NUL
+INTERRUPTED: Final = 130
 MEANINGS: Final = {
     0: "success, or nothing to report",
     1: "the check failed",
@@ -23,7 +24,7 @@ MEANINGS: Final = {
     5: "cluster: unreachable, forbidden, rejected",
     6: "timed out",
     7: "partly applied; the list is in the output",
-    130: "interrupted",
+    INTERRUPTED: "interrupted",
 }
 # Options of commands that ask a cluster.
 _NAMING_CLUSTERS: Final = frozenset({"--sandbox", "--context", "--kubeconfig"})
@@ -95,17 +96,22 @@ def logs_json(context: click.Context | None = None) -> bool:
 
 
 class ExitCodesCommand(click.Command):
-    """A command whose help lists its exit codes: 0, 2 and `exits`.
+    """A command whose help lists its exit codes: 0, 2, 130 and `exits`.
 
-    `says` is the meaning of 1.
+    `says` is the meaning of 1. A command that `serves` runs until a signal, and then ends with 0.
     """
 
     def __init__(
-        self, *args: Any, exits: Sequence[int] = (), says: str = "", **kwargs: Any
+        self,
+        *args: Any,
+        exits: Sequence[int] = (),
+        says: str = "",
+        serves: bool = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self.params += colour_options()
-        self._exits, self._says = exits, says
+        self._exits, self._says = {0, 2, *exits} | (set() if serves else {INTERRUPTED}), says
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = "\0".join(args)  # the parser takes them out
@@ -143,7 +149,7 @@ class ExitCodesCommand(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
-        codes = sorted({0, 2, *self._exits})
+        codes = sorted(self._exits)
         meanings = MEANINGS | ({1: self._says} if self._says else {})
         with formatter.section("Exit codes"):
             formatter.write_dl([(str(code), meanings[code]) for code in codes])

@@ -29,5 +29,10 @@ def test_the_program_is_named_when_the_cluster_does_not_answer(gk: Caller, tmp_p
     assert (ended.code, "GK4106" in ended.err) == (5, True)
 
 
+def test_json_is_one_document_then(gk: Caller, tmp_path: Path) -> None:
+    ended = gk("version", "-o", "json", KUBECONFIG=str(tmp_path / "none"))
+    assert (ended.code, ended.obj["gitkruise"], "GK4106" in ended.err) == (5, __version__, True)
+
+
 def test_json_names_the_server(gk: Caller, cluster: Path) -> None:
     assert gk("version", "-o", "json", KUBECONFIG=str(cluster)).obj["kubernetes"] == SERVER

@@ -176,6 +176,16 @@ def test_0_a_signal_while_the_api_server_does_not_answer(
                 assert terminal.end() == 0
 
 
+@pytest.mark.parametrize("command", ["why", "plan", "upgrade", "recreate", "sandbox backup"])
+def test_help_lists_130(gk: Caller, command: str) -> None:
+    assert "  130  interrupted\n" in gk(*command.split(), "--help").out
+
+
+@pytest.mark.parametrize("command", ["run", "webhook", "agent", "dashboard", "demo", "sandbox up"])
+def test_help_does_not_where_a_signal_is_the_way_to_end(gk: Caller, command: str) -> None:
+    assert "interrupted" not in gk(*command.split(), "--help").out
+
+
 def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     import subprocess  # noqa: PLC0415
     import sys  # noqa: PLC0415

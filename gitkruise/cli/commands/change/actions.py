@@ -79,7 +79,7 @@ _COMMIT_FLAGS = frozenset({
     "unit", "repo", "config_path", "directly", "pr", "branch", "message", "dry_run", "yes", "force",
     "wait", "timeout",
 })  # fmt: skip
-_EXITS = (1, 3, 4, 5, 6, 130)
+_EXITS = (1, 3, 4, 5, 6)
 _SAYS = "with --wait: the commit was rejected, or its rollout is stuck"
 
 

@@ -48,7 +48,7 @@ _UPDATE_ONLY: Final = ("directly", "pr", "branch", "message", "dry_run", "yes", 
 
 
 @click.command(
-    cls=ExitCodesCommand, exits=(1, 3, 4, 5, 6, 130),
+    cls=ExitCodesCommand, exits=(1, 3, 4, 5, 6),
     says="with --update --wait: the commit was rejected, or its rollout is stuck",
 )  # fmt: skip
 @click.argument("unit", default="", metavar="[UNIT]")

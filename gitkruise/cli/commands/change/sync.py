@@ -44,7 +44,7 @@ def _object_id(context: click.Context, parameter: click.Parameter, value: str) -
 
 
 @click.command(
-    cls=ExitCodesCommand, exits=(1, 3, 4, 5, 6, 7, 130), says="with --wait: a rollout is stuck"
+    cls=ExitCodesCommand, exits=(1, 3, 4, 5, 6, 7), says="with --wait: a rollout is stuck"
 )
 @click.argument("units", nargs=-1, metavar="[UNIT]…")
 @config_option

@@ -48,7 +48,7 @@ _output: Final = click.option(
 )
 
 
-@click.command(cls=ExitCodesCommand, exits=(5, 130))
+@click.command(cls=ExitCodesCommand, exits=(5,))
 @object_argument("unit", metavar="unit/NAME")
 @_namespace
 @click.option("--reason", default="", metavar="TEXT", help="Reason, shown wherever the unit is.")
@@ -76,7 +76,7 @@ def suspend(ctx: click.Context, /, unit: str, cluster: ClusterChoice, **flags: A
 
 @click.command(
     cls=ExitCodesCommand,
-    exits=(1, 5, 6, 130),
+    exits=(1, 5, 6),
     says="suspended or being deleted; or not ready after the round, other than waiting",
 )
 @object_argument(metavar="unit/NAME|gitsource/NAME")

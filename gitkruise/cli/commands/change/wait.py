@@ -12,7 +12,7 @@ from gitkruise.cli.context.local_repository import config_instead
 
 @click.command(
     cls=ExitCodesCommand,
-    exits=(1, 4, 6, 130),
+    exits=(1, 4, 6),
     says="the commit was rejected, or its rollout is stuck",
 )
 @click.argument("unit", default="", metavar="[UNIT]")

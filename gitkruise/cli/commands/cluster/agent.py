@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SOCKET: Final = "/run/containerd/containerd.sock"
 
 
-@click.command(cls=ExitCodesCommand, exits=(5,))
+@click.command(cls=ExitCodesCommand, exits=(5,), serves=True)
 @click.option("--node", default="", metavar="NAME",
               help="Name of the Node [default: the variable NODE_NAME].")  # fmt: skip
 @click.option("--socket", default=SOCKET, show_default=True, metavar="PATH",

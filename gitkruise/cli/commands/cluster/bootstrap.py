@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 DEPLOY_KEY: Final = "deploy-key"
 
 
-@click.command(cls=ExitCodesCommand, exits=(4, 5, 6, 130))
+@click.command(cls=ExitCodesCommand, exits=(4, 5, 6))
 @click.argument("path", metavar="PATH")
 @click.option("--repo", default=".", show_default=True, help="Checkout or bare repository.")
 @click.option(

@@ -38,7 +38,7 @@ PATIENCE_S: Final = 120.0  # a chapter that takes longer has failed
 CLUSTER: Final = "sandbox"
 
 
-@click.command(cls=ExitCodesCommand, exits=(6,))
+@click.command(cls=ExitCodesCommand, exits=(6,), serves=True)
 @click.option(
     "--keep",
     type=click.Path(path_type=Path),

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 LAST_S: Final = 5.0  # from the signal to the end of what talks to a remote
 
 
-@click.command(cls=ExitCodesCommand, exits=(4, 5))
+@click.command(cls=ExitCodesCommand, exits=(4, 5), serves=True)
 @click.option(
     "--config",
     "config_path",

@@ -41,7 +41,7 @@ def sandbox() -> None:
     """
 
 
-@sandbox.command(cls=ExitCodesCommand, exits=(5,))
+@sandbox.command(cls=ExitCodesCommand, exits=(5,), serves=True)
 @click.option(
     "--detach", is_flag=True, help="Run in the background; `gitkruise sandbox down` stops it."
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gitkruise import __version__
-from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.command import OUTPUT_KEY, ExitCodesCommand
 from gitkruise.cli.console.environment import Environment, read_environment
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.errors import GitkruiseError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _COMMIT = 12  # shown digits of an id
 
 
-@click.command(cls=ExitCodesCommand)
+@click.command(cls=ExitCodesCommand, exits=(5,))
 @click.option("--client", is_flag=True, help="Ask no cluster.")
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
@@ -47,6 +47,7 @@ def version(*, client: bool, output: str, cluster: ClusterChoice) -> None:
         if server:
             click.echo(f"Kubernetes {server}")
     if failure is not None:
+        click.get_current_context().meta[OUTPUT_KEY] = "text"  # the document was printed
         raise failure
 
 

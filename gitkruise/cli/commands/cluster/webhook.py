@@ -21,7 +21,7 @@ HOME: Final = "gitkruise-system"
 SERVICE: Final = "gitkruise-webhook"
 
 
-@click.command(cls=ExitCodesCommand, exits=(5,))
+@click.command(cls=ExitCodesCommand, exits=(5,), serves=True)
 @click.option("--listen", default=":9443", show_default=True, metavar="HOST:PORT",
               help="Address to listen on.")  # fmt: skip
 @click.option("--namespace", "-n", default=HOME, show_default=True,

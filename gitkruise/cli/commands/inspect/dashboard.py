@@ -52,7 +52,7 @@ def tls_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--tls-cert", type=kind, metavar="FILE", help=cert)(command)
 
 
-@click.command(cls=ExitCodesCommand, exits=(4, 5))
+@click.command(cls=ExitCodesCommand, exits=(4, 5), serves=True)
 @click.option("--listen", default=LISTEN, show_default=True, metavar="HOST:PORT",
               help="Address to listen on, of this machine unless there is TLS; port 0 is any "
               "free one.")  # fmt: skip

@@ -53,7 +53,7 @@ _WHOLE = frozenset({"json", "yaml"})  # one document with all items
 
 
 @click.command(
-    cls=ExitCodesCommand, exits=(1, 5, 6, 130), says="with --exit-when-done: the rollout is stuck"
+    cls=ExitCodesCommand, exits=(1, 5, 6), says="with --exit-when-done: the rollout is stuck"
 )
 @click.argument("words", nargs=-1, metavar="TYPE[/NAME] [NAME]")
 @click.option("-n", "--namespace", default="", help="Namespace [default: that of the context].")

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from gitkruise.cli.views.status import StatusView
 
 
-@click.command(
-    cls=ExitCodesCommand, exits=(1, 4, 5, 130), says="an object is in a state of --fail-on"
-)
+@click.command(cls=ExitCodesCommand, exits=(1, 4, 5), says="an object is in a state of --fail-on")
 @click.option("-n", "--namespace", default="", help="Namespace to show [default: all].")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Show all namespaces [the default].")
 @click.option(
