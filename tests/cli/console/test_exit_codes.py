@@ -128,7 +128,7 @@ def test_5_the_next_step_asks_the_same_cluster(gk: Caller) -> None:
     assert text.partition("   ")[0] == f"gitkruise doctor cluster {named}"
     doctor = gk(*text.partition("   ")[0].split()[1:])
     assert 'context "prod"' in doctor.out
-    assert "next: check the address, and kubectl version\n" in doctor.out
+    assert "next: check address and credentials; kubectl version" in doctor.out
 
 
 def test_5_no_cluster_at_all(gk: Caller) -> None:

@@ -128,8 +128,7 @@ async def _cluster(areas: Sequence[str], choice: ClusterChoice) -> list[Check]:
         text = f"{finding.code}: {finding.message}" + (f" ({why})" if why else "")
         next_ = dict(finding.notes).get("next", "gitkruise doctor")
         if next_.startswith("gitkruise doctor"):  # this is it
-            login = finding.code == "GK4104"
-            next_ = "log in again" if login else "check the address, and kubectl version"
+            next_ = "check address and credentials; kubectl version needs both, too"
         found.append(bad("cluster", "server", text, next_))
     return found
 
