@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _COMMAND: Final = re.compile(
     r"gitkruise (?:(?:promote|hold|pause|resume|rollback|why|suspend|reconcile)"
     r" [a-z]+/[a-z0-9](?:[\w.-]*\w)?(?: -n [a-z0-9](?:[\w-]*\w)?)?"
-    r"|(?:plan|drift|get rollouts -A)\b"
+    r"|(?:plan|drift|get rollouts -A|status(?! --all-clusters))\b"
     r"|get events (?:-A|-n [a-z0-9](?:[\w-]*\w)?)"
     r"|(?>doctor(?: cluster| rbac)?\b)(?! (?:git|config|--context|--kubeconfig|--sandbox)\b))(?! `)"
 )

@@ -12,6 +12,7 @@ from typing import Any, Final
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
 from gitkruise.cli.console.style import Style
+from gitkruise.cli.context.next_commands import joined
 from gitkruise.errors import Finding, RecordMissing, TimedOut, UsageProblem
 from gitkruise.git.push.user_push import Publisher
 from gitkruise.git.repository.mirror import local_folder
@@ -208,14 +209,14 @@ def _late(awaited: WaitOptions, question: WaitCondition, answers: Sequence[WaitR
         notes=(
             ("seen", seen or "no unit is recorded; is gitkruise running?"),
             ("unchanged", "git and the cluster; only the wait ended"),
-            ("next", f"{_next(answers)}, or wait longer with --timeout"),
+            ("next", f"{_next(answers, awaited.repo)}, or wait longer with --timeout"),
         ),
     )
 
 
-def _next(answers: Sequence[WaitResult]) -> str:
+def _next(answers: Sequence[WaitResult], repo: str) -> str:
     if not answers:
         return "start gitkruise run"
     if any(answer.why == NO_RECORD for answer in answers):
         return "restart gitkruise run if it started before its file had the unit"
-    return "gitkruise status"
+    return f"gitkruise status {joined('--all-clusters', repo=repo)}"

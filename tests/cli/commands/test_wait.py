@@ -105,6 +105,17 @@ def test_how_a_wait_ends(gk: Caller, story: Story, row: tuple[str, str, str, Sta
     assert ("GK7019" in ended.err) == (code == 6)
 
 
+def test_the_next_step_of_a_wait_that_ended_needs_no_cluster_either(
+    gk: Caller, story: Story
+) -> None:
+    story.record(story.canary, State.ROLLING)
+    ended = wait(gk, story, story.canary)
+    line = next(part for part in ended.err.splitlines() if "next: " in part)
+    words = line.partition("next: gitkruise ")[2].partition(",")[0].split()
+    shown = gk(*words, cwd=story.checkout.folder)
+    assert (shown.code, "Rolling" in shown.out) == (0, True), shown.err
+
+
 def test_a_rejected_commit_never_comes(gk: Caller, story: Story) -> None:
     story.record(story.first, State.REJECTED, attempted=story.canary)
     ended = wait(gk, story, story.canary)

@@ -33,6 +33,8 @@ FLAGS = "--sandbox --cluster prod"
         ),
         ("gitkruise get rollouts -A lists them", "{} {flags} lists them"),
         ("gitkruise get events -n shop", "{} {flags}"),
+        ("gitkruise status, or wait longer", "{} {flags}, or wait longer"),
+        ("gitkruise status --all-clusters, or", "gitkruise status --all-clusters, or"),
         ("gitkruise doctor", "{} {flags}"),
         ("next: gitkruise doctor cluster: does it run?", "next: {} {flags}: does it run?"),
         (
