@@ -58,7 +58,12 @@ def test_a_field_and_those_below_it(gk: Caller, words: str, head: str, told: str
     assert (ended.code, head in ended.out, told in ended.out) == (0, True, True), ended.out
 
 
-UNKNOWN = [("GK9999", "GK9"), ("pod.spec", "GitSource"), ("unit.spec.dirft", "drift")]
+UNKNOWN = [
+    ("GK9099", "near: GK9000"),
+    ("GK9999", "next: "),
+    ("pod.spec", "GitSource"),
+    ("unit.spec.dirft", "drift"),
+]
 
 
 @pytest.mark.parametrize(("words", "told"), UNKNOWN, ids=[row[0] for row in UNKNOWN])

@@ -50,8 +50,8 @@ def _code(code: str) -> dict[str, Any]:
     text = (data_dir("docs") / "codes.md").read_text()
     entries = dict(re.findall(r"(?ms)^### (GK\d{4})\n(.*?)(?=^###? |\Z)", text))
     if code not in entries:
-        near = [known for known in sorted(entries) if known[:4] == code[:4]]
-        notes = (("known", ", ".join(near or sorted(entries)[:8])),)
+        near = ", ".join(known for known in sorted(entries) if known[:4] == code[:4])
+        notes = (("near", near) if near else ("next", "copy the code from a message of gitkruise"),)
         raise UsageProblem(Finding(code="GK7060", message=f"{code}: unknown code", notes=notes))
     body, _, next_ = entries[code].strip().partition("*Next:*")
     return {
