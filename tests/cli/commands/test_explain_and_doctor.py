@@ -96,6 +96,7 @@ def test_all_is_well(gk: Caller, sound: Checkout, own_cluster: Path) -> None:
 def test_a_configuration_that_nobody_wrote_is_not_counted(gk: Caller, checkout: Checkout) -> None:
     unborn = gk("doctor", "config", cwd=checkout.folder)
     assert "next: commit to the branch that HEAD names" in unborn.out
+    assert unborn.out.endswith("\n1 check: 1 failed, 0 to look at\n")
     checkout.commit("one", {"apps/c.yaml": cloneset()})
     (check,) = gk("doctor", "config", "-o", "json", cwd=checkout.folder).obj["items"]
     none = "none: the repository counts as one unit; gitkruise init writes gitkruise.yaml"

@@ -19,6 +19,7 @@ from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connec
 from gitkruise.cli.context.local_repository import checkout_of, config_instead
 from gitkruise.errors import ClusterFailed, Finding, UsageProblem
 from gitkruise.kube.system.lease_terms import SYNC_LEASE
+from gitkruise.printable import many
 
 if TYPE_CHECKING:
     from gitkruise.gitops.inspect.doctor_cluster import Check, Right
@@ -179,7 +180,7 @@ def doctor_lines(checks: Sequence[Check], style: Style) -> Iterator[str]:
     failed = sum(c.verdict == "bad" for c in checks)
     warnings = sum(c.verdict == "warning" for c in checks)
     yield ""
-    yield f"{len(checks)} checks: {failed} failed, {warnings} to look at"
+    yield f"{many(len(checks), 'check')}: {failed} failed, {warnings} to look at"
 
 
 def _item(check: Check) -> dict[str, str]:
