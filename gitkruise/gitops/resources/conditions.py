@@ -18,7 +18,7 @@ from gitkruise.model.gitops.unit_state import CHOSEN, State, worst
 from gitkruise.model.planning.plan import Event
 from gitkruise.model.workloads.conditions import find
 from gitkruise.planner.analysis.schedule import blocks, progress_of
-from gitkruise.printable import shown, visible
+from gitkruise.printable import many, shown, visible
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import format_time
@@ -64,6 +64,8 @@ _SOURCE_REASONS: Final = (
     ("GK3201", "RefNotFound"), ("GK3207", "RefNotFound"), ("GK3204", "HistoryRewritten"),
     ("GK70", "InvalidSpec"), ("GK4301", "AuthenticationFailed"), ("GK", "GitOperationFailed"),
 )  # fmt: skip
+# Why a unit that corrects drift leaves some.
+_DRIFTS: Final = (("GK2501", "Contested"),)
 _LOOKED_AT: Final = ("pods", "rollouts", "inventory", "digest")
 _WAITS: Final = (
     ("a window (", "WindowClosed"), (APPROVAL, "ApprovalRequired"), ("", "DependencyNotReady"),
@@ -263,8 +265,12 @@ def unit_conditions(record: UnitRecord, *, suspended: bool) -> Iterable[StatusCo
     yield from _held(record)
     yield from _measured(record)
     if record.drift:
-        why = "Suspended" if suspended else "DetectOnly"
-        yield StatusCondition("Drifted", "True", why, f"{len(record.drift)} fields differ from git")
+        known = filter(None, (reason_of(f, _DRIFTS) for f in record.findings))
+        why = "Suspended" if suspended else next(known, "DetectOnly")
+        differ = "differs" if len(record.drift) == 1 else "differ"
+        yield StatusCondition(
+            "Drifted", "True", why, f"{many(len(record.drift), 'field')} {differ} from git"
+        )
 
 
 def _stalled(errors: Sequence[Finding]) -> Iterable[StatusCondition]:

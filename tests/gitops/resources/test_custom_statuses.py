@@ -114,6 +114,15 @@ def test_a_suspended_unit_with_drift() -> None:
     assert status["suspendedBy"] == {"by": "dana", "reason": "freeze"}
 
 
+def test_a_unit_that_gave_up_a_correction() -> None:
+    fight = Finding(code="GK2501", message="hpa changes it again", severity=Severity.WARNING)
+    drift = DriftRecord(key=KEY, field="data.x", git="1", live="2")
+    record = replace(RECORD, state=State.DRIFTED, drift=(drift,), findings=(fight,))
+    found = unit_status(Unit("shop", "web", SPEC), record, None, TOLD)["conditions"]
+    (drifted,) = (c for c in found if c["type"] == "Drifted")
+    assert (drifted["reason"], drifted["message"]) == ("Contested", "1 field differs from git")
+
+
 def test_the_digest_is_of_all_that_is_asked_for_and_of_no_secret() -> None:
     def digest(*found: tuple[str, str]) -> str:
         objects = tuple(
