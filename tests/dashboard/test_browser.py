@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.dashboard.browser import Dashboard, enter, served
 from tests.dashboard.scenes import COMMIT, event, fleet, pod, pods, row
@@ -197,6 +197,24 @@ def test_a_lost_connection_comes_back_without_loading_the_page(browser: Browser)
         expect(page.locator("[data-row]")).to_contain_text("Done", timeout=20_000)
         assert page.evaluate("window.kept") is True
         context.close()
+
+
+def test_a_server_that_hangs_is_no_live_one(page: Page, dashboard: Dashboard) -> None:
+    """It takes connections and answers nothing, as after a laptop slept."""
+    page.add_init_script("delete window.SharedWorker")  # the clock of the test is the page's
+    page.clock.install()
+    dashboard.write(fleet=fleet(row("cart")))
+    enter(page, dashboard)
+    held = list[Route]()
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/api/v1/session", hold)
+    page.clock.run_for(40_000)
+    expect(page.get_by_text("reconnecting (as of")).to_be_visible()
+    held[0].abort("timedout")
+    expect(page.get_by_role("status").filter(has_text="live")).to_be_visible()
 
 
 def test_nothing_moves_for_who_wants_it_still(page: Page, dashboard: Dashboard) -> None:

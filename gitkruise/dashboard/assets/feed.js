@@ -3,6 +3,7 @@
 
 const SILENCE_MS = 25_000; // pings come every 10 s
 const GONE_MS = 90_000; // a tab that said nothing for so long was closed
+const ANSWER_MS = 10_000;
 const PAUSES_MS = [500, 1000, 2000, 5000];
 
 export class Feed {
@@ -114,7 +115,8 @@ export class Feed {
 
   async lost() {
     this.close();
-    const reply = await fetch("/api/v1/session").catch(() => null);
+    if (this.link.state !== "refused") this.say("reconnecting"); // also while nothing answers
+    const reply = await fetch("/api/v1/session", { signal: AbortSignal.timeout(ANSWER_MS) }).catch(() => null);
     if (reply?.status === 401) {
       this.rows.clear(); // the next viewer of this browser may see other rows
       this.denied.clear();
