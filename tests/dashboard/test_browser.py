@@ -49,6 +49,17 @@ def test_rows_change_while_one_looks(page: Page, dashboard: Dashboard) -> None:
     expect(line).to_have_count(0)
 
 
+def test_the_focus_stays_while_rows_before_it_come_and_go(page: Page, dashboard: Dashboard) -> None:
+    dashboard.write(fleet=fleet(row("a"), row("b"), row("c")))
+    enter(page, dashboard)
+    link = page.get_by_role("link", name="cloneset/b")
+    link.focus()
+    for others in ([row("b"), row("c")], [row("a"), row("b")]):
+        dashboard.write(fleet=fleet(*others))
+        expect(page.locator("[data-row]")).to_contain_text([r["object"]["name"] for r in others])
+        expect(link).to_be_focused()
+
+
 def test_a_workload_shows_every_pod_as_a_cell_and_as_a_row(
     page: Page, dashboard: Dashboard
 ) -> None:

@@ -35,14 +35,16 @@ export function say(element, text) {
 
 /**
  * Keep the children of `parent` in step with `items`: an item keeps its element, so focus,
- * selection and scrolling survive. `make(key)` makes an element, `show(element, item)` fills it.
+ * selection and scrolling survive; one that moves loses them, so those that are gone go first.
+ * `make(key)` makes an element, `show(element, item)` fills it.
  */
 export function keep(parent, items, make, show) {
+  const wanted = new Set(items.map(([key]) => key));
+  for (const child of [...parent.children]) if (!wanted.has(child.dataset.key)) child.remove();
   const known = new Map([...parent.children].map((child) => [child.dataset.key, child]));
   let place = parent.firstElementChild;
   for (const [key, item] of items) {
     let child = known.get(key);
-    known.delete(key);
     if (child === undefined) {
       child = make(key);
       child.dataset.key = key;
@@ -51,7 +53,6 @@ export function keep(parent, items, make, show) {
     if (child === place) place = place.nextElementSibling;
     else parent.insertBefore(child, place);
   }
-  for (const child of known.values()) child.remove();
 }
 
 /** A table that scrolls within itself: `root` is its region, `body` where rows go. */
