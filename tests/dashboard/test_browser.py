@@ -132,6 +132,16 @@ def test_everything_works_without_a_mouse(page: Page, dashboard: Dashboard) -> N
     expect(page.get_by_role("dialog")).not_to_be_visible()
 
 
+def test_to_skip_to_the_content_keeps_the_page(page: Page, dashboard: Dashboard) -> None:
+    dashboard.write(fleet=fleet(), events={"a": event("a")})
+    enter(page, dashboard, "/events")
+    page.get_by_role("searchbox").fill("cart")
+    page.locator("a.skip").press("Enter")
+    expect(page.get_by_role("main")).to_be_focused()
+    expect(page.get_by_role("searchbox")).to_have_value("cart")
+    assert page.url == f"{dashboard.base}/events"
+
+
 def test_text_of_others_stays_text(page: Page, dashboard: Dashboard) -> None:
     hostile = row("cart", "Stuck", HOSTILE, unit=HOSTILE, commit=HOSTILE)
     unit = {"unit": HOSTILE, "state": "Rejected", "message": HOSTILE, "problems": [], "waits": ""}

@@ -55,7 +55,7 @@ class App {
     this.help = dialog();
     this.theme = el("button", { type: "button", click: () => this.turnTheme() });
     document.body.append(
-      el("a", { class: "skip", href: "#main" }, "Skip to the content"),
+      el("a", { class: "skip", href: "#main", click: (event) => this.skip(event) }, "Skip to the content"),
       this.header(),
       this.main,
       this.help,
@@ -194,6 +194,12 @@ class App {
     if (!link || !plain || link.origin !== location.origin || link.hash !== "") return;
     event.preventDefault();
     this.go(link.pathname + link.search);
+  }
+
+  /** Without an entry in the history of the browser, which would make the page again. */
+  skip(event) {
+    event.preventDefault();
+    this.main.focus();
   }
 
   go(path) {
