@@ -108,6 +108,25 @@ def test_an_object_that_is_gone_is_said_to_be(page: Page, dashboard: Dashboard) 
     expect(page.get_by_text("The cluster has no such object")).to_be_visible()
 
 
+def test_an_object_that_goes_takes_its_rollout_and_may_come_back(
+    page: Page, dashboard: Dashboard
+) -> None:
+    dashboard.write(fleet=fleet(), pods=pods())
+    enter(page, dashboard, CART)
+    title = page.get_by_role("heading", level=1)
+    for _ in range(2):
+        expect(title).to_contain_text("Held")
+        expect(page.get_by_role("heading", name="10 pods")).to_be_visible()
+        expect(page.get_by_text("cloneset shop cart")).to_be_visible()
+        dashboard.write(pods={})
+        expect(title).to_contain_text("not there")
+        for said in (page.get_by_text("4/10"), page.get_by_role("heading", name="10 pods"),
+                     page.get_by_role("heading", name="Partition")):  # fmt: skip
+            expect(said).not_to_be_visible()
+        expect(page.get_by_role("region", name="Revisions").locator("tbody tr")).to_have_count(0)
+        dashboard.write(pods=pods())
+
+
 def test_everything_works_without_a_mouse(page: Page, dashboard: Dashboard) -> None:
     dashboard.write(fleet=fleet(row("cart"), row("search")), pods=pods())
     enter(page, dashboard)

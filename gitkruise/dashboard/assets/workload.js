@@ -172,10 +172,23 @@ export class WorkloadPage {
   }
 
   absent() {
+    delete this.state.dataset.state;
     fill(this.state, ["not there"]);
     say(this.facts, "The cluster has no such object, gitkruise does not manage it, or the dashboard may not list it.");
     this.grid.take(new Map(), { reset: true });
+    this.sidecars?.take(new Map());
+    this.showTable();
     this.why.hidden = true;
+    this.asked = "";
+    this.clear();
+  }
+
+  /** Drop what is known of a rollout. */
+  clear() {
+    fill(this.bar, []);
+    fill(this.revisions, []);
+    say(this.count, "Pods");
+    this.slider.root.hidden = true;
   }
 
   showHead(head, pods) {
@@ -184,6 +197,7 @@ export class WorkloadPage {
     const from = head.commit === "" ? "not applied by a unit" : `commit ${head.commit.slice(0, 7)}${head.unit ? ` of unit ${head.unit}` : ""}`;
     if (!rollout) {
       say(this.facts, [head.message, from].filter(Boolean).join(" · "));
+      this.clear();
       return;
     }
     showBar(this.bar, rollout);
