@@ -86,6 +86,25 @@ def test_a_workload_shows_every_pod_as_a_cell_and_as_a_row(
     expect(rows).to_have_count(9)
 
 
+def test_what_is_said_of_a_chosen_pod_stays_true(page: Page, dashboard: Dashboard) -> None:
+    dashboard.write(fleet=fleet(), pods=pods())
+    enter(page, dashboard, CART)
+    page.get_by_role("img", name="10 pods").focus()
+    page.keyboard.press("Home")
+    card = page.get_by_role("status").filter(has_text="cart-00000")
+    expect(card).to_contain_text("cart-00000: Ready")
+    broken = pod(state="Failing", why="image cannot be pulled")
+    dashboard.write(pods={**pods(), "cart-00000": broken})
+    expect(card).to_contain_text("Failing")
+    expect(card).to_contain_text("image cannot be pulled")
+    dashboard.write(pods={name: row for name, row in pods().items() if name != "cart-00000"})
+    expect(card).to_have_text("cart-00000: not there")
+    dashboard.write(pods=pods())
+    expect(card).to_contain_text("cart-00000: Ready")
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_text("cart-00001: Ready")).to_be_visible()
+
+
 def colours(page: Page) -> int:
     """How many colours of revisions the grid draws."""
     script = """() => {

@@ -12,7 +12,7 @@ export class PodGrid {
     this.cells = new Map(); // pod → place
     this.pods = []; // place → pod, or null after it went
     this.dirty = new Set(); // places to draw; null: all
-    this.chosen = -1;
+    this.chosen = ""; // pod
     this.canvas = el("canvas");
     this.summary = el("p", { class: "summary", id: "pods-summary" });
     this.card = el("p", { class: "card", role: "status" });
@@ -42,6 +42,7 @@ export class PodGrid {
     if (told.reset || this.pods.length !== before) this.redraw();
     else this.schedule();
     this.count();
+    this.tell();
   }
 
   /** Give every pod a cell: the newest revision first, then by name. */
@@ -113,7 +114,7 @@ export class PodGrid {
     if (!pod) return;
     const side = this.size - Math.max(1, Math.round(this.size / 8));
     cell(pen, x, y, side, pod.state, this.colours[COLOURS[pod.role] ?? "--older"], this.colours);
-    if (place === this.chosen) {
+    if (this.pods[place] === this.chosen) {
       pen.strokeStyle = this.colours["--ink"];
       pen.lineWidth = 2;
       pen.strokeRect(x + 1, y + 1, side - 2, side - 2);
@@ -130,10 +131,11 @@ export class PodGrid {
   }
 
   press(event) {
+    const here = this.cells.get(this.chosen);
     const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -this.columns, ArrowDown: this.columns };
     const step = steps[event.key];
     const ends = { Home: 0, End: this.pods.length - 1 };
-    if (step !== undefined) this.choose(Math.max(0, this.chosen) + (this.chosen < 0 ? 0 : step));
+    if (step !== undefined) this.choose(here === undefined ? 0 : here + step);
     else if (ends[event.key] !== undefined) this.choose(ends[event.key]);
     else return;
     event.preventDefault();
@@ -141,8 +143,9 @@ export class PodGrid {
 
   nextFailing() {
     const count = this.pods.length;
+    const here = this.cells.get(this.chosen) ?? -1;
     for (let n = 1; n <= count; n += 1) {
-      const place = (this.chosen + n) % count;
+      const place = (here + n) % count;
       if (this.rows.get(this.pods[place])?.state === "Failing") {
         this.choose(place);
         return;
@@ -158,14 +161,22 @@ export class PodGrid {
   }
 
   choose(place) {
-    if (!this.pods[place] || place === this.chosen) return;
-    this.dirty.add(this.chosen).add(place);
-    this.chosen = place;
+    const pod = this.pods[place];
+    if (!pod || pod === this.chosen) return;
+    this.dirty.add(this.cells.get(this.chosen)).add(place);
+    this.chosen = pod;
     this.schedule();
-    const name = this.pods[place];
-    const pod = this.rows.get(name);
-    const parts = [pod.state, `${ROLES[pod.role]} ${pod.revision}`, pod.node && `node ${pod.node}`, plural(pod.restarts, "restart"), pod.why];
-    say(this.card, `${name}: ${parts.filter(Boolean).join(" · ")}`);
+    this.tell();
+  }
+
+  /** Say how the chosen pod is, as long as it is chosen. */
+  tell() {
+    if (this.chosen === "") return;
+    const pod = this.rows.get(this.chosen);
+    const parts = pod
+      ? [pod.state, `${ROLES[pod.role]} ${pod.revision}`, pod.node && `node ${pod.node}`, plural(pod.restarts, "restart"), pod.why]
+      : ["not there"];
+    say(this.card, `${this.chosen}: ${parts.filter(Boolean).join(" · ")}`);
   }
 }
 
