@@ -189,8 +189,14 @@ def test_a_command_shows_what_it_would_do_and_does_not_do_it(
     expect(page.get_by_label("Edit in git")).to_have_text("\n".join(diff))
     expect(page.get_by_text("4/10 · 2 pods in place · ≈ 6s")).to_be_visible()
     assert Axe().run(page).response["violations"] == []
+    preview.focus()
+    dashboard.table.explained = {"reasons": ["5 of 10 pods"]}
+    dashboard.write(pods=pods(fresh=5))  # other reasons: the preview and the focus stay
+    expect(page.get_by_text("5 of 10 pods")).to_be_visible()
+    expect(page.get_by_text("nothing is done")).to_be_visible()
+    expect(preview).to_be_focused()
     dashboard.table.answers.clear()
-    preview.click()
+    preview.press("Enter")
     expect(page.get_by_text("No preview: the dashboard reads no repository")).to_be_visible()
 
 

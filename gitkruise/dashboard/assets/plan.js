@@ -58,7 +58,7 @@ export function planView(plan) {
 
 /** Return the nodes of the edit and the plan that a command would make. */
 export function forecastView(found) {
-  if (found.message) return [el("p", { class: "facts" }, found.message)];
+  if (found.message) return [el("p", { class: "facts" }, `${found.message} · ${moment(found.at)}`)];
   return [
     el("p", { class: "facts" }, `${found.plan.source} · planned ${moment(found.at)}; nothing is done`),
     found.plan.hidden ? el("p", { class: "note" }, found.plan.hidden) : null,

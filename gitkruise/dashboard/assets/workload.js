@@ -32,7 +32,9 @@ export class WorkloadPage {
     this.state = el("span", { class: "state" });
     this.facts = el("p", { class: "facts" });
     this.bar = el("p", { class: "progress" });
-    this.why = el("section", { "aria-labelledby": "why", hidden: "" });
+    this.reasons = el("div");
+    this.next = el("div");
+    this.why = el("section", { "aria-labelledby": "why", hidden: "" }, el("h2", { id: "why" }, "Why"), this.reasons, this.next);
     this.grid = new PodGrid();
     this.lanes = new RevisionLanes(this.place.map(encodeURIComponent).join("/"), (at) => this.turnTo(at));
     this.slider = new PartitionSlider(this.place.map(encodeURIComponent).join("/"));
@@ -288,14 +290,14 @@ export class WorkloadPage {
     const agents = (answer.agents ?? []).map((one) => [`${one.kind.toLowerCase()}/${one.name} ${one.state}: ${one.message}`, ...one.nodes].join("\n"));
     const about = answer.subject ? el("p", { class: "commit" }, "commit ", commitLink(answer.commit), ` "${answer.subject}"`) : null;
     this.why.hidden = reasons.length + next.length === 0 && about === null;
-    fill(this.why, [
-      el("h2", { id: "why" }, "Why"),
+    fill(this.reasons, [
       about,
       reasons.length === 0 ? null : el("ol", {}, ...reasons.map((reason) => el("li", {}, reason))),
       ...found("Node agents", [...agents, ...(answer.agentsUnread ?? [])]),
       next.length === 0 ? null : el("h3", {}, "What would move it"),
-      ...next.flatMap((line) => [command(line), this.forecast(line)]),
     ]);
+    // A command keeps its buttons and its preview while the reasons change.
+    keep(this.next, next.map((line) => [line, line]), (line) => el("div", {}, command(line), this.forecast(line)), () => {});
   }
 
   /** A button that shows what a command would do, where it names only this object. */
