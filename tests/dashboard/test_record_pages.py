@@ -198,6 +198,7 @@ def test_a_command_shows_what_it_would_do_and_does_not_do_it(
     dashboard.table.answers.clear()
     preview.press("Enter")
     expect(page.get_by_text("No preview: the dashboard reads no repository")).to_be_visible()
+    expect(preview).to_be_focused()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

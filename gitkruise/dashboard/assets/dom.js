@@ -88,6 +88,14 @@ export function command(text) {
   return el("p", { class: "command" }, el("code", {}, text), button);
 }
 
+/** Do what a button asks for, one at a time. A disabled button would lose the focus. */
+export async function once(button, work) {
+  if (button.ariaDisabled === "true") return;
+  button.ariaDisabled = "true";
+  await work();
+  button.ariaDisabled = null;
+}
+
 /** The short name of a commit: a link to its page if it is one. */
 export function commitLink(id) {
   if (!/^[0-9a-f]{7,64}$/.test(id)) return String(id);

@@ -1,6 +1,6 @@
 // Drift: fields of live objects that differ from git, compared on request and as recorded.
 import { showIntervention } from "./commit.js";
-import { command, el, keep, makeLine, say, showNotes, table } from "./dom.js";
+import { command, el, keep, makeLine, once, say, showNotes, table } from "./dom.js";
 import { findingView } from "./plan.js";
 import { moment, plural, unanswered, written } from "./words.js";
 
@@ -11,7 +11,7 @@ export class DriftPage {
     this.title = "Drift";
     this.topics = ["drift"];
     this.rows = new Map();
-    this.button = el("button", { type: "button", click: () => this.compare() }, "Compare now");
+    this.button = el("button", { type: "button", click: () => once(this.button, () => this.compare()) }, "Compare now");
     this.result = el("p", { class: "summary", role: "status" }, "Not compared yet: this reads every object of the units from the cluster.");
     this.live = table("Fields that differ from git now", HEADS, "drift");
     this.live.root.hidden = true;
@@ -40,10 +40,8 @@ export class DriftPage {
   }
 
   async compare() {
-    this.button.disabled = true;
     say(this.result, "Comparing …");
     const reply = await fetch("/api/v1/drift").catch(() => null);
-    this.button.disabled = false;
     if (reply?.ok) this.compared(await reply.json());
     else say(this.result, `Not compared: ${await unanswered(reply, "the dashboard reads no repository")}.`);
   }

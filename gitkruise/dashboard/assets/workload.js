@@ -1,5 +1,5 @@
 // One workload: its state and reasons, every pod by revision and condition, revisions, events.
-import { command, commitLink, el, fill, keep, say, showCommit } from "./dom.js";
+import { command, commitLink, el, fill, keep, once, say, showCommit } from "./dom.js";
 import { EventList } from "./events.js";
 import { RevisionLanes } from "./lanes.js";
 import { showBar, showState } from "./fleet.js";
@@ -306,14 +306,13 @@ export class WorkloadPage {
     if (!verb) return null;
     const shown = el("div", { class: "plan", "aria-live": "polite" });
     const button = el("button", { type: "button", "aria-label": `Preview ${verb}` }, "Preview");
-    button.addEventListener("click", async () => {
-      button.disabled = true;
+    const plan = async () => {
       fill(shown, [el("p", {}, "Planning …")]);
       const path = [verb, ...this.place].map(encodeURIComponent).join("/");
       const reply = await fetch(`/api/v1/forecast/${path}`).catch(() => null);
       fill(shown, reply?.ok ? forecastView(await reply.json()) : [el("p", { class: "note" }, `No preview: ${await unanswered(reply, "the dashboard reads no repository")}`)]);
-      button.disabled = false;
-    });
+    };
+    button.addEventListener("click", () => once(button, plan));
     return el("div", { class: "forecast" }, button, shown);
   }
 }
