@@ -8,6 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route, expect
 
+from gitkruise.errors import Unavailable
 from tests.dashboard.browser import Dashboard, enter, served
 from tests.dashboard.scenes import COMMIT, event, fleet, pod, pods, row
 
@@ -144,6 +145,16 @@ def test_an_object_that_goes_takes_its_rollout_and_may_come_back(
             expect(said).not_to_be_visible()
         expect(page.get_by_role("region", name="Revisions").locator("tbody tr")).to_have_count(0)
         dashboard.write(pods=pods())
+
+
+def test_an_explanation_is_asked_for_until_there_is_one(page: Page, dashboard: Dashboard) -> None:
+    dashboard.write(fleet=fleet(), pods=pods())
+    dashboard.table.failure = Unavailable("connection refused")
+    enter(page, dashboard, CART)
+    expect(page.get_by_text("No explanation: ")).to_contain_text("connection refused")
+    dashboard.table.failure = None
+    expect(page.get_by_text("cloneset shop cart")).to_be_visible(timeout=10_000)
+    expect(page.get_by_text("No explanation: ")).not_to_be_visible()
 
 
 def test_everything_works_without_a_mouse(page: Page, dashboard: Dashboard) -> None:

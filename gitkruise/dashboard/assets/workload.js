@@ -10,6 +10,7 @@ import { forecastView } from "./plan.js";
 import { clock, plural, unanswered } from "./words.js";
 
 const ASK_AFTER_MS = 400; // explanations of a state that lasts
+const AGAIN_MS = 5000; // after a question that failed
 const PAGE = 200;
 // A command that makes a commit, with no arguments but those that find the object and the cluster.
 const PLAIN = /^gitkruise (promote|hold|pause|resume|rollback) \S+(?: -n \S+| --(?:kubeconfig|context|cluster|repo) \S+| --sandbox)*$/;
@@ -276,10 +277,11 @@ export class WorkloadPage {
   async explain(about) {
     const path = this.place.map(encodeURIComponent).join("/");
     const reply = await fetch(`/api/v1/why/${path}`).catch(() => null);
-    if (about !== this.asked || !reply || this.at !== "") return;
-    if (!reply.ok) {
+    if (about !== this.asked || this.at !== "" || !this.root.isConnected) return;
+    if (!reply?.ok) {
       const failure = await unanswered(reply, "the object is gone");
       this.tell([`No explanation: ${failure}`], []);
+      if (!reply || reply.status >= 500) this.timer = setTimeout(() => this.explain(about), AGAIN_MS);
       return;
     }
     const answer = await reply.json();
