@@ -38,6 +38,28 @@ def test_the_fleet_shows_who_needs_you_first(page: Page, dashboard: Dashboard) -
     expect(page.get_by_text("1 object of 3")).to_be_visible()
 
 
+@pytest.mark.parametrize("path", ["/", "/commits", "/nodes", "/events"])
+def test_a_filter_is_kept_in_the_address(page: Page, dashboard: Dashboard, path: str) -> None:
+    dashboard.write(fleet=fleet(row("cart")))
+    enter(page, dashboard, path)
+    page.get_by_role("searchbox").fill("a b&c")
+    page.get_by_role("link", name="Drift").click()
+    expect(page.get_by_role("heading", name="Drift")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("searchbox")).to_have_value("a b&c")
+    page.reload()
+    expect(page.get_by_role("searchbox")).to_have_value("a b&c")
+
+
+def test_events_that_a_filter_hides_are_counted(page: Page, dashboard: Dashboard) -> None:
+    dashboard.write(fleet=fleet(), events={"a": event("a")})
+    enter(page, dashboard, "/events")
+    expect(page.get_by_text("1 event", exact=True)).to_be_visible()
+    page.get_by_role("searchbox").fill("nothing has this")
+    expect(page.get_by_text("0 events of 1")).to_be_visible()
+    expect(page.get_by_text("may list")).not_to_be_visible()
+
+
 def test_rows_change_while_one_looks(page: Page, dashboard: Dashboard) -> None:
     dashboard.write(fleet=fleet(row("cart", "Rolling")))
     enter(page, dashboard)

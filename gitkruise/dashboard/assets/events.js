@@ -15,10 +15,12 @@ export class EventsPage extends FilteredPage {
 
   show() {
     const text = this.filter.value.toLowerCase();
+    const all = this.rows.size;
     const found = [...this.rows.values()].filter((e) => `${e.namespace} ${e.object} ${e.reason} ${e.message}`.toLowerCase().includes(text));
     const shown = this.list.show(found);
     const more = found.length > shown ? `, the newest ${shown} are shown` : "";
-    say(this.summary, found.length ? `${plural(found.length, "event")}${more}` : "No events that the dashboard may list");
+    const part = found.length < all ? ` of ${all}` : "";
+    say(this.summary, all ? `${plural(found.length, "event")}${part}${more}` : "No events that the dashboard may list");
   }
 }
 

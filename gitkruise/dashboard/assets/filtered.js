@@ -2,11 +2,24 @@
 import { filterField } from "./dom.js";
 
 export class FilteredPage {
-  constructor(title, topic, label, placeholder, value = null) {
+  constructor(title, topic, label, placeholder) {
     this.title = title;
     this.topics = [topic];
     this.rows = new Map();
-    this.filter = filterField(label, placeholder, () => this.show(), value);
+    this.filter = filterField(label, placeholder, () => this.narrow(), new URLSearchParams(location.search).get("q"));
+  }
+
+  /** Show what is asked for, and keep it in the address, so that it can be passed on. */
+  narrow() {
+    const query = this.query();
+    if (this.filter.value !== "") query.set("q", this.filter.value);
+    history.replaceState(null, "", location.pathname + (query.size > 0 ? `?${query}` : ""));
+    this.show();
+  }
+
+  /** What else than the filter narrows the rows. */
+  query() {
+    return new URLSearchParams();
   }
 
   press(key) {

@@ -5,9 +5,8 @@ import { clock, GLYPHS, NEEDS_YOU, plural, rank, STATES } from "./words.js";
 
 export class FleetPage extends FilteredPage {
   constructor() {
-    const query = new URLSearchParams(location.search);
-    super("Fleet", "fleet", "Filter objects", "name, namespace, unit or commit", query.get("q"));
-    this.states = new Set((query.get("state") ?? "").split(",").filter(Boolean));
+    super("Fleet", "fleet", "Filter objects", "name, namespace, unit or commit");
+    this.states = new Set((new URLSearchParams(location.search).get("state") ?? "").split(",").filter(Boolean));
     this.chips = el("div", { class: "chips", role: "group", "aria-label": "States" });
     this.notes = el("div", { class: "notes" });
     this.body = el("tbody");
@@ -38,7 +37,6 @@ export class FleetPage extends FilteredPage {
     const head = this.rows.get("");
     if (!head) return;
     const all = [...this.rows].filter(([key]) => key !== "");
-    this.remember();
     this.showNotes(head, all);
     this.showChips(all);
     const text = this.filter.value.toLowerCase();
@@ -85,16 +83,11 @@ export class FleetPage extends FilteredPage {
 
   toggle(state) {
     if (!this.states.delete(state)) this.states.add(state);
-    this.show();
+    this.narrow();
   }
 
-  /** Keep the filters in the address, so that it can be passed on. */
-  remember() {
-    const query = new URLSearchParams();
-    if (this.states.size > 0) query.set("state", [...this.states].join(","));
-    if (this.filter.value !== "") query.set("q", this.filter.value);
-    const search = query.size > 0 ? `?${query}` : "";
-    if (search !== location.search) history.replaceState(null, "", location.pathname + search);
+  query() {
+    return new URLSearchParams(this.states.size > 0 ? { state: [...this.states].join(",") } : {});
   }
 
   /** The units that need you, apart from those whose objects say so in their rows. */
