@@ -170,13 +170,27 @@ def test_an_object_that_goes_takes_its_rollout_and_may_come_back(
 
 
 def test_an_explanation_is_asked_for_until_there_is_one(page: Page, dashboard: Dashboard) -> None:
+    page.clock.install()
     dashboard.write(fleet=fleet(), pods=pods())
     dashboard.table.failure = Unavailable("connection refused")
     enter(page, dashboard, CART)
     expect(page.get_by_text("No explanation: ")).to_contain_text("connection refused")
     dashboard.table.failure = None
-    expect(page.get_by_text("cloneset shop cart")).to_be_visible(timeout=10_000)
+    page.clock.run_for(11_000)
+    expect(page.get_by_text("cloneset shop cart")).to_be_visible()
     expect(page.get_by_text("No explanation: ")).not_to_be_visible()
+
+
+def test_reasons_that_change_without_the_state_are_shown(page: Page, dashboard: Dashboard) -> None:
+    """A commit that was rejected, and mended: the objects that it left alone did not change."""
+    page.clock.install()
+    dashboard.write(fleet=fleet(), pods=pods(state="Done"))
+    dashboard.table.explained = {"reasons": ["commit b6d3a1d was rejected"]}
+    enter(page, dashboard, CART)
+    expect(page.get_by_text("commit b6d3a1d was rejected")).to_be_visible()
+    dashboard.table.explained = {"reasons": [], "next": []}
+    page.clock.run_for(11_000)
+    expect(page.get_by_role("heading", name="Why")).not_to_be_visible()
 
 
 def test_everything_works_without_a_mouse(page: Page, dashboard: Dashboard) -> None:

@@ -10,7 +10,7 @@ import { forecastView } from "./plan.js";
 import { clock, plural, unanswered } from "./words.js";
 
 const ASK_AFTER_MS = 400; // explanations of a state that lasts
-const AGAIN_MS = 5000; // after a question that failed
+const AGAIN_MS = 10_000; // reasons may change without the state, such as the record of a commit
 const PAGE = 200;
 // A command that makes a commit, with no arguments but those that find the object and the cluster.
 const PLAIN = /^gitkruise (promote|hold|pause|resume|rollback) \S+(?: -n \S+| --(?:kubeconfig|context|cluster|repo) \S+| --sandbox)*$/;
@@ -274,24 +274,25 @@ export class WorkloadPage {
     this.timer = setTimeout(() => this.explain(about), ASK_AFTER_MS);
   }
 
+  /** Show the reasons, and go on asking for them; without a connection the known ones stay. */
   async explain(about) {
     const path = this.place.map(encodeURIComponent).join("/");
-    const reply = await fetch(`/api/v1/why/${path}`).catch(() => null);
+    const reply = document.hidden ? null : await fetch(`/api/v1/why/${path}`).catch(() => null);
+    const answer = reply?.ok ? await reply.json().catch(() => null) : null;
+    const failure = reply && !reply.ok ? await unanswered(reply, "the object is gone") : "";
     if (about !== this.asked || this.at !== "" || !this.root.isConnected) return;
-    if (!reply?.ok) {
-      const failure = await unanswered(reply, "the object is gone");
-      this.tell([`No explanation: ${failure}`], []);
-      if (!reply || reply.status >= 500) this.timer = setTimeout(() => this.explain(about), AGAIN_MS);
-      return;
-    }
-    const answer = await reply.json();
-    this.tell(answer.reasons, answer.next, answer);
+    this.timer = setTimeout(() => this.explain(about), AGAIN_MS);
+    if (answer) this.tell(answer.reasons, answer.next, answer);
+    else if (failure) this.tell([`No explanation: ${failure}`], []);
   }
 
   tell(reasons, next, answer = {}) {
+    this.why.hidden = reasons.length + next.length === 0 && !answer.subject;
+    const told = JSON.stringify([reasons, next, answer]);
+    if (told === this.explained) return;
+    this.explained = told;
     const agents = (answer.agents ?? []).map((one) => [`${one.kind.toLowerCase()}/${one.name} ${one.state}: ${one.message}`, ...one.nodes].join("\n"));
     const about = answer.subject ? el("p", { class: "commit" }, "commit ", commitLink(answer.commit), ` "${answer.subject}"`) : null;
-    this.why.hidden = reasons.length + next.length === 0 && about === null;
     fill(this.reasons, [
       about,
       reasons.length === 0 ? null : el("ol", {}, ...reasons.map((reason) => el("li", {}, reason))),
