@@ -181,6 +181,23 @@ def test_an_explanation_is_asked_for_until_there_is_one(page: Page, dashboard: D
     expect(page.get_by_text("No explanation: ")).not_to_be_visible()
 
 
+def test_only_commands_can_be_copied(page: Page, dashboard: Dashboard) -> None:
+    sentences = [
+        "nothing: it goes on by itself when pods become available",
+        "for the newest commit: gitkruise plan 4f2c9e1",
+        "kubectl delete pod cart-0 -n shop: it is not replaced before",
+        "gitkruise drift shows what differs; drift.mode: correct puts it back",
+    ]
+    found = "gitkruise why deployment/web -n shop"
+    dashboard.table.explained = {"next": [*sentences, found]}
+    dashboard.write(fleet=fleet(), pods=pods())
+    enter(page, dashboard, CART)
+    for line in (*sentences, found):
+        expect(page.get_by_text(line, exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="Copy")).to_have_count(1)
+    expect(page.get_by_role("button", name=f"Copy {found}")).to_be_visible()
+
+
 def test_reasons_that_change_without_the_state_are_shown(page: Page, dashboard: Dashboard) -> None:
     """A commit that was rejected, and mended: the objects that it left alone did not change."""
     page.clock.install()

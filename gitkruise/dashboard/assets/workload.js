@@ -14,6 +14,7 @@ const AGAIN_MS = 10_000; // reasons may change without the state, such as the re
 const PAGE = 200;
 // A command that makes a commit, with no arguments but those that find the object and the cluster.
 const PLAIN = /^gitkruise (promote|hold|pause|resume|rollback) \S+(?: -n \S+| --(?:kubeconfig|context|cluster|repo) \S+| --sandbox)*$/;
+const COMMAND = /^(gitkruise|kubectl) [^:;]*$/; // others are sentences, which may have one in them
 const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/; // as the server writes it
 const ROLES = { update: "newest", current: "previous", other: "older" };
 
@@ -300,7 +301,12 @@ export class WorkloadPage {
       next.length === 0 ? null : el("h3", {}, "What would move it"),
     ]);
     // A command keeps its buttons and its preview while the reasons change.
-    keep(this.next, next.map((line) => [line, line]), (line) => el("div", {}, command(line), this.forecast(line)), () => {});
+    keep(this.next, next.map((line) => [line, line]), (line) => this.offer(line), () => {});
+  }
+
+  /** A step: a command with its buttons, or a sentence. */
+  offer(line) {
+    return COMMAND.test(line) ? el("div", {}, command(line), this.forecast(line)) : el("p", {}, line);
   }
 
   /** A button that shows what a command would do, where it names only this object. */
