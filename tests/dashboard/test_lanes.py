@@ -92,6 +92,10 @@ def test_a_moment_that_is_not_remembered_is_said_to_be(page: Page, dashboard: Da
     rolled_out(page, dashboard)
     page.goto(f"{dashboard.base}{CART}?at=2020-01-01T00:00:00Z")
     expect(page.get_by_text("nothing is remembered from before")).to_be_visible()
+    dashboard.write(pods=state(7))
+    expect(page.get_by_text("10 pods, 7 of the newest revision")).to_be_visible()
+    expect(page.get_by_text("What is shown is of now")).to_be_visible()
+    expect(page.get_by_text("Now: 7 pods of")).to_be_visible()
 
 
 def test_time_without_a_browser_is_a_gap(browser: Browser, dashboard: Dashboard) -> None:

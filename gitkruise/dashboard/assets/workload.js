@@ -147,7 +147,11 @@ export class WorkloadPage {
     const reply = await fetch(`/api/v1/past/${path}?at=${encodeURIComponent(at)}`).catch(() => null);
     if (this.at !== at) return;
     if (!reply?.ok) {
-      say(this.past, `Not known at ${clock(at)}: ${await unanswered(reply, "the server remembers nothing of this object")}.`);
+      const why = await unanswered(reply, "the server remembers nothing of this object");
+      say(this.past, `Not known at ${clock(at)}: ${why}. What is shown is of now.`);
+      this.at = this.lanes.at = "";
+      this.lanes.show();
+      this.showRows(this.live, { reset: true });
       return;
     }
     const found = await reply.json();
