@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -58,6 +59,15 @@ def test_events_that_a_filter_hides_are_counted(page: Page, dashboard: Dashboard
     page.get_by_role("searchbox").fill("nothing has this")
     expect(page.get_by_text("0 events of 1")).to_be_visible()
     expect(page.get_by_text("may list")).not_to_be_visible()
+
+
+def test_a_time_of_another_day_has_its_date(page: Page, dashboard: Dashboard) -> None:
+    today = page.evaluate("new Date().toISOString()")
+    rows = {"a": event("a", last="2020-11-20T10:00:00Z"), "b": event("b", last=today)}
+    dashboard.write(fleet=fleet(), events=rows)
+    enter(page, dashboard, "/events")
+    times = page.locator("main tbody td:first-child")
+    expect(times).to_have_text([re.compile(r"^\d\d:\d\d:\d\d$"), re.compile("^Nov 20, 2020, ")])
 
 
 def test_rows_change_while_one_looks(page: Page, dashboard: Dashboard) -> None:

@@ -81,9 +81,9 @@ def test_a_click_on_a_lane_goes_to_its_moment(page: Page, dashboard: Dashboard) 
 def test_commits_that_changed_the_workload_are_marked(page: Page, dashboard: Dashboard) -> None:
     rolled_out(page, dashboard)
     marks = page.get_by_role("list", name="Commits").get_by_role("listitem")
-    expect(marks).to_have_text([re.compile(r"^4f2c9e1 before \d\d:")])
+    expect(marks).to_have_text([re.compile(r"^4f2c9e1 before .*\d\d:")])
     dashboard.write(pods=pods(10, 4, commit="8ab13d0" + "0" * 33))
-    expect(marks).to_have_text([re.compile("^4f2c9e1"), re.compile(r"^8ab13d0 at \d\d:")])
+    expect(marks).to_have_text([re.compile("^4f2c9e1"), re.compile(r"^8ab13d0 at .*\d\d:")])
     page.get_by_role("link", name="8ab13d0").click()
     assert page.url.endswith("/commit/8ab13d0" + "0" * 33)
 

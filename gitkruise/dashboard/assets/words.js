@@ -46,9 +46,11 @@ export function span(milliseconds) {
   return `${seconds} s`;
 }
 
-/** The time of day of an instant in the browser's zone. */
+/** The time of day of an instant in the browser's zone, with the date of another day. */
 export function clock(instant) {
-  return new Date(instant).toLocaleTimeString([], { hour12: false });
+  const then = new Date(instant);
+  if (then.toDateString() !== new Date().toDateString()) return moment(instant);
+  return then.toLocaleTimeString([], { hour12: false });
 }
 
 /** The date and time of an instant in the browser's zone; "" without one. */
