@@ -70,6 +70,12 @@ def test_a_time_of_another_day_has_its_date(page: Page, dashboard: Dashboard) ->
     expect(times).to_have_text([re.compile(r"^\d\d:\d\d:\d\d$"), re.compile("^Nov 20, 2020, ")])
 
 
+def test_an_address_that_is_no_text_is_of_nothing(page: Page, dashboard: Dashboard) -> None:
+    dashboard.write(fleet=fleet())
+    enter(page, dashboard, "/cloneset/shop/100%zz")
+    expect(page.get_by_text("The cluster has no such object")).to_be_visible()
+
+
 def test_rows_change_while_one_looks(page: Page, dashboard: Dashboard) -> None:
     dashboard.write(fleet=fleet(row("cart", "Rolling")))
     enter(page, dashboard)

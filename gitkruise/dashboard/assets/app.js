@@ -139,7 +139,7 @@ class App {
 
   /** Show the page of the address. */
   open() {
-    const [first, ...rest] = location.pathname.split("/").filter(Boolean).map(decodeURIComponent);
+    const [first, ...rest] = location.pathname.split("/").filter(Boolean).map(decoded);
     const place = PLACES.find(([path]) => path === location.pathname);
     if (place) this.page = new place[2]();
     else if (first === "commit") this.page = new CommitPage(rest.at(-1));
@@ -253,6 +253,15 @@ function dialog() {
     el("button", { type: "button", click: () => found.close() }, "Close"),
   );
   return found;
+}
+
+/** The text of a part of a path; one that is no text of anything stays as it is. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 /** Focus the next or previous link that opens a row. */

@@ -38,7 +38,7 @@ export class CommitPage {
       el("section", { class: "record" }, el("h2", {}, "Record"), this.summary, ...this.parts),
       this.plan.root,
     );
-    ask("commit", id, (found) => this.showCommit(found), (why) => say(this.facts, `Not known in the repository: ${why}`));
+    ask("commit", id, (found) => this.showCommit(found), (why) => say(this.facts, `Not read: ${why}`));
   }
 
   press(key) {
