@@ -56,8 +56,13 @@ class Environment:
 
     @property
     def interactive(self) -> bool:
-        """Return whether progress may redraw lines: on a terminal, but not in CI."""
-        return self.stderr_tty and not self.variables.get("CI")
+        """Return whether progress may redraw lines: on a terminal that can, but not in CI."""
+        return self.stderr_tty and self.redraws and not self.variables.get("CI")
+
+    @property
+    def redraws(self) -> bool:
+        """Return whether the terminal understands more than lines of text."""
+        return self.variables.get("TERM") != "dumb"
 
     @property
     def attended(self) -> bool:

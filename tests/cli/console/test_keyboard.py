@@ -30,10 +30,10 @@ def kubeconfig(cluster: Path) -> Iterator[Path]:
         yield cluster
 
 
-def watching(kubeconfig: Path, *words: str, columns: int = 80) -> Terminal:
+def watching(kubeconfig: Path, *words: str, columns: int = 80, term: str = "xterm") -> Terminal:
     return Terminal(
         ["get", *words, "-n", "shop", "-w", "--kubeconfig", str(kubeconfig)],
-        environment(NO_COLOR="1"), columns=columns,
+        environment(NO_COLOR="1", TERM=term), columns=columns,
     )  # fmt: skip
 
 
@@ -92,6 +92,15 @@ def test_ways_out(kubeconfig: Path, name: str) -> None:
         assert terminal.settings == before
     assert terminal.raw.count("\x1b[?1049h") == terminal.raw.count("\x1b[?1049l") == 1
     assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1
+
+
+def test_a_terminal_that_cannot_draw_gets_lines(kubeconfig: Path) -> None:
+    """Such as the shell of an editor."""
+    with watching(kubeconfig, "rollouts", term="dumb") as terminal:
+        terminal.read_until("cloneset/keyed -n shop state=")
+        terminal.signal(signal.SIGINT)
+        assert terminal.end() == 130
+    assert "\x1b" not in terminal.raw
 
 
 def test_giving_up_a_wait_is_no_success(kubeconfig: Path) -> None:

@@ -164,7 +164,8 @@ async def _get(options: GetOptions, choice: ClusterChoice) -> int:
 
 
 def _on_screen(options: GetOptions, environment: Environment) -> bool:
-    return options.watch and environment.stdout_tty and options.output in {"text", "wide"}
+    drawn = environment.stdout_tty and environment.redraws
+    return options.watch and drawn and options.output in {"text", "wide"}
 
 
 def _survey(
