@@ -131,6 +131,10 @@ class Terminal:
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
 
+    def await_stop(self) -> None:
+        """Wait until the program is stopped, as by Ctrl-Z."""
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
+
     def type(self, keys: str) -> None:
         """As a person at the keyboard."""
         os.write(self._master, keys.encode())

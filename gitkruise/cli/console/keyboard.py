@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 _CHUNK = 1024
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.)")  # an arrow, a function key
@@ -24,11 +24,14 @@ def on_signal(name: str, act: Callable[[], None]) -> None:
 
 
 @contextmanager
-def keyboard(press: Callable[[str], None]) -> Iterator[bool]:
+def keyboard(
+    press: Callable[[str], None], aside: Callable[[], AbstractContextManager[None]] = nullcontext
+) -> Iterator[bool]:
     """Pass every key to `press` immediately and unechoed; yields whether there is a keyboard.
 
-    Ctrl-C and Ctrl-Z stay signals. Arrow and function keys are dropped; a terminal that closes is
-    the key "", and the last one.
+    Ctrl-C and Ctrl-Z stay signals: after Ctrl-Z the terminal is the shell's, and the process rests
+    in `aside`, until it goes on. Arrow and function keys are dropped; a terminal that closes is the
+    key "", and the last one.
     """
     fd = sys.stdin.fileno() if sys.stdin and not sys.stdin.closed else -1
     if fd < 0 or not os.isatty(fd):
@@ -54,7 +57,14 @@ def keyboard(press: Callable[[str], None]) -> Iterator[bool]:
         for key in _SEQUENCE.sub("", letters.decode(chunk)):
             press(key)
 
+    def rest() -> None:
+        termios.tcsetattr(fd, termios.TCSADRAIN, before)
+        with aside():
+            os.kill(os.getpid(), signal.SIGSTOP)
+        termios.tcsetattr(fd, termios.TCSADRAIN, raw)
+
     termios.tcsetattr(fd, termios.TCSADRAIN, raw)
+    on_signal("SIGTSTP", rest)
     loop.add_reader(fd, read)
     try:
         yield True

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from shutil import get_terminal_size
 from typing import Self
 
@@ -21,6 +22,7 @@ class Viewport:
     def __init__(self, style: Style) -> None:
         self._style = style
         self._last: Sequence[str] = ()
+        self._drawn: tuple[Sequence[str], str] = ((), "")
 
     def __enter__(self) -> Self:
         sys.stdout.write(_ENTER)
@@ -29,6 +31,15 @@ class Viewport:
     def __exit__(self, *_: object) -> None:
         sys.stdout.write(_LEAVE + "".join(f"{line}\n" for line in self._last))
         sys.stdout.flush()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Give the window back while the block runs."""
+        sys.stdout.write(_LEAVE)
+        sys.stdout.flush()
+        yield
+        sys.stdout.write(_ENTER)
+        self.draw(*self._drawn)
 
     @property
     def columns(self) -> int:
@@ -40,6 +51,7 @@ class Viewport:
 
         A `footer` takes the last line of the window and does not stay on the terminal.
         """
+        self._drawn = lines, footer
         size = os.get_terminal_size(sys.stdout.fileno())
         columns, rows = size.columns or 80, size.lines or 24
         self._last = fit_window(lines, columns, rows - bool(footer), self._style)

@@ -94,6 +94,24 @@ def test_ways_out(kubeconfig: Path, name: str) -> None:
     assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1
 
 
+def test_ctrl_z_gives_the_terminal_back_until_the_command_goes_on(kubeconfig: Path) -> None:
+    with watching(kubeconfig, "rollout", "keyed") as terminal:
+        before = terminal.settings
+        terminal.read_until(FOOTER)
+        for _ in range(2):
+            terminal.signal(signal.SIGTSTP)
+            terminal.await_stop()
+            terminal.read_until(r"\x1b\[\?25h\x1b\[\?1049l")
+            assert terminal.settings == before
+            terminal.signal(signal.SIGCONT)
+            terminal.read_until(rf"\x1b\[\?1049h(?s:.)*asked(?s:.)*{FOOTER}")
+        terminal.type("p")
+        terminal.read_until("RESTARTS")
+        terminal.type("q")
+        assert terminal.end() == 0
+        assert terminal.settings == before
+
+
 def test_a_terminal_that_cannot_draw_gets_lines(kubeconfig: Path) -> None:
     """Such as the shell of an editor."""
     with watching(kubeconfig, "rollouts", term="dumb") as terminal:

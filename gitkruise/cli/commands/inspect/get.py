@@ -397,7 +397,7 @@ async def _watch(reader: _ItemReader, chosen: ChosenCluster, environment: Enviro
             screen = WatchScreen(viewport, style, reader.drawing, quit_code=130 if until else 0)
             for name in ("SIGTERM", "SIGHUP"):
                 on_signal(name, terminate)
-            with keyboard(press) as screen.keys:
+            with keyboard(press, viewport.aside) as screen.keys:
                 return await watch(survey, clock, reader.picture, screen, until, follow)
     lines = LineOutput(options.wanted.noun, style, json=options.output == "jsonl")
     return await watch(survey, clock, reader.picture, lines, until, follow)
