@@ -331,6 +331,18 @@ def test_nodes_with_failing_pods_come_first(page: Page, dashboard: Dashboard) ->
     expect(page.get_by_text("Not shown: jane may not list nodes")).to_be_visible()
 
 
+def test_a_node_keeps_its_links_while_its_pods_change(page: Page, dashboard: Dashboard) -> None:
+    write(dashboard)
+    enter(page, dashboard, "/nodes")
+    link = page.get_by_role("link", name="cloneset/shop/cart").first
+    link.focus()
+    found = nodes()
+    found["node-2"]["workloads"] = {"cloneset/shop/cart": 3, "cloneset/shop/web": 1}
+    dashboard.write(nodes=found)
+    expect(page.get_by_role("cell").filter(has_text="cloneset/shop/cart 3")).to_be_visible()
+    expect(link).to_be_focused()
+
+
 def test_the_slots_of_each_pod_of_a_sidecarset(page: Page, dashboard: Dashboard) -> None:
     write(dashboard)
     event_of = {"namespace": "shop", "object": "pod/b-both", "message": "empties slot A"}

@@ -53,7 +53,8 @@ function showNode(row, node, machine) {
   const shown = roles.map(([role, word]) => el("span", { class: "tally" }, el("span", { class: `sample ${role}`, "aria-hidden": "true" }), `${node.roles[role]} ${word}`));
   fill(revisions, shown);
   say(states, counts(node.states));
-  fill(workloads, Object.entries(node.workloads).sort().map(([path, count]) => el("div", {}, el("a", { href: `/${path}` }, path), ` ${count}`)));
+  const paths = Object.entries(node.workloads).sort();
+  keep(workloads, paths, (path) => el("div", {}, el("a", { href: `/${path}` }, path), el("span")), (line, count) => say(line.lastChild, ` ${count}`));
   const more = node.failingPods - node.failing.length;
   const told = node.failing.map(({ pod, why }) => el("div", {}, `${pod}: ${why}`));
   fill(failing, [...told, more > 0 ? el("div", {}, `… and ${plural(more, "more pod")}`) : null]);
