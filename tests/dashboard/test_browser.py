@@ -286,16 +286,24 @@ def test_without_the_token_there_is_nothing_to_see(page: Page, dashboard: Dashbo
     assert "token" not in page.url
 
 
+@pytest.mark.parametrize("path", ["/", CART, "/commits", "/nodes", "/events"])
 def test_a_cluster_that_is_away_is_told_and_what_is_known_stays(
-    page: Page, dashboard: Dashboard
+    page: Page, dashboard: Dashboard, path: str
 ) -> None:
     away = {"problem": "connection refused", "problemSince": "2026-11-25T10:02:11Z"}
-    dashboard.write(fleet=fleet(row("cart")))
-    enter(page, dashboard)
-    dashboard.write(fleet=fleet(row("cart"), **away))
-    expect(page.get_by_text("The cluster cannot be read since")).to_be_visible()
-    expect(page.get_by_text("connection refused")).to_be_visible()
-    expect(page.locator("[data-row]")).to_have_count(1)
+    dashboard.write(fleet=fleet(row("cart")), pods=pods(), events={"a": event("a")})
+    enter(page, dashboard, path)
+    said = page.get_by_role("status").filter(has_text="The cluster cannot be read since")
+    for _ in range(2):
+        expect(said).not_to_be_visible()
+        dashboard.write(fleet=fleet(row("cart"), **away))
+        expect(said).to_contain_text("connection refused")
+        if path == "/":
+            expect(page.locator("[data-row]")).to_have_count(1)
+        page.get_by_role("link", name="Drift").click()
+        expect(said).to_contain_text("connection refused")
+        page.go_back()
+        dashboard.write(fleet=fleet(row("cart")))
 
 
 def test_a_unit_is_named_where_no_row_says_what_is_wrong(page: Page, dashboard: Dashboard) -> None:

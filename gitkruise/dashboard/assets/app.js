@@ -52,6 +52,7 @@ class App {
     this.viewer = el("span", { class: "viewer", hidden: "" });
     this.state = el("span", { class: "link", role: "status" });
     this.main = el("main", { id: "main", tabindex: "-1" });
+    this.away = el("p", { class: "note", role: "status", hidden: "" });
     this.help = dialog();
     this.theme = el("button", { type: "button", click: () => this.turnTheme() });
     document.body.append(
@@ -115,7 +116,8 @@ class App {
   explain(title, what) {
     document.title = `${title} · gitkruise`;
     const text = typeof what === "string" ? el("p", {}, what) : what;
-    fill(this.main, [el("div", { class: "page" }, el("h1", {}, title), text)]);
+    this.away.hidden = true;
+    fill(this.main, [this.away, el("div", { class: "page" }, el("h1", {}, title), text)]);
   }
 
   /** A topic that the viewer may not see: its page says so. */
@@ -155,7 +157,7 @@ class App {
   show() {
     this.denied = "";
     document.title = `${this.page.title} · gitkruise`;
-    fill(this.main, [this.page.root]);
+    fill(this.main, [this.away, this.page.root]);
   }
 
   take(topic, rows, told) {
@@ -169,6 +171,9 @@ class App {
     if (!head) return;
     say(this.cluster, head.cluster);
     this.page.root.dataset.stale = String(head.problem !== "");
+    this.away.hidden = head.problem === "";
+    if (head.problem !== "")
+      say(this.away, `The cluster cannot be read since ${clock(head.problemSince)}: what is shown of it is from then\n${head.problem}`);
   }
 
   hear(link) {

@@ -1,7 +1,7 @@
 // The fleet: what needs somebody first, then what moves, then everything at rest.
 import { el, fill, glyph, keep, say, showCommit } from "./dom.js";
 import { FilteredPage } from "./filtered.js";
-import { clock, GLYPHS, NEEDS_YOU, plural, rank, STATES } from "./words.js";
+import { GLYPHS, NEEDS_YOU, plural, rank, STATES } from "./words.js";
 
 export class FleetPage extends FilteredPage {
   constructor() {
@@ -93,8 +93,6 @@ export class FleetPage extends FilteredPage {
   /** The units that need you, apart from those whose objects say so in their rows. */
   showNotes(head, all) {
     const notes = [];
-    if (head.problem !== "")
-      notes.push([`The cluster cannot be read since ${clock(head.problemSince)}: what you see is from then`, head.problem]);
     if (head.unread.length > 0)
       notes.push(["The account of the dashboard may not list all kinds of objects", `Not shown: ${head.unread.join(", ")}`]);
     for (const line of head.stale.slice(0, 1)) notes.push([line, head.stale.slice(1).join(" ")]);
