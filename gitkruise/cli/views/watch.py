@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gitkruise.gitops.inspect.cluster_view import Managed, Survey
     from gitkruise.kube.system.clock import Clock
 
+_LOOK_S: Final = 1.0
 GATHER_S: Final = 0.1  # changes that come together are shown together
 _ENDED: Final = frozenset({State.STUCK, State.REJECTED})  # nothing moves until somebody acts
 _SHOWN: Final = ("phase", "ready", "revision", "role", "pods", "available", "state", "workloads",
@@ -83,6 +84,31 @@ def _pairs(item: Item) -> Iterator[str]:
         if value != "":
             text = str(value).lower() if isinstance(value, bool) else str(value)
             yield f'{key}="{text}"' if " " in text else f"{key}={text}"
+
+
+class Outage:
+    """Since when, and why, the cluster of a survey cannot be followed."""
+
+    def __init__(self, survey: Survey) -> None:
+        self._survey, self._why = survey, ""
+        self._since: datetime | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """Return the lines for a picture that stays on the screen meanwhile."""
+        if self._since is None:
+            return []
+        since = format_time(self._since)
+        return [f"cannot read the cluster since {since}: this is from then", self._why, ""]
+
+    async def follow(self, clock: Clock) -> None:
+        """Notice its beginning and its end, until cancelled; both change the picture."""
+        while True:
+            before, self._why = self._why, self._survey.problem
+            if bool(before) != bool(self._why):
+                self._since = clock.now() if self._why else None
+                self._survey.changed.set()
+            await clock.sleep(_LOOK_S)
 
 
 async def watch(

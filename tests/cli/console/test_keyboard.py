@@ -9,6 +9,7 @@ import re
 import signal
 import termios
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from gitkruise.cli.console.keyboard import keyboard
 from tests.cli.calls import Terminal, environment
 from tests.cli.commands.test_get import check
+from tests.cli.conftest import served_cluster
 from tests.cli.live import applied
 from tests.cli.shop import cloneset
 
@@ -110,6 +112,22 @@ def test_ctrl_z_gives_the_terminal_back_until_the_command_goes_on(kubeconfig: Pa
         terminal.type("q")
         assert terminal.end() == 0
         assert terminal.settings == before
+
+
+def test_a_cluster_that_goes_away_is_told(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    with ExitStack() as cluster:
+        cluster.enter_context(served_cluster(kubeconfig))
+        with watching(kubeconfig, "rollouts") as terminal:
+            terminal.read_until("no rollouts")
+            cluster.close()
+            terminal.read_until(
+                r"cannot read the cluster since 20\S+Z: this is from then(?s:.)*"
+                r"cannot reach the API server(?s:.)*no rollouts"
+            )
+            terminal.type("q")
+            assert terminal.end() == 0
+    assert "event=" not in terminal.raw
 
 
 def test_a_terminal_that_cannot_draw_gets_lines(kubeconfig: Path) -> None:

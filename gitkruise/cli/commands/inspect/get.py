@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -367,7 +367,7 @@ def _kind_word(item: Item) -> str:
 
 
 async def _watch(reader: _ItemReader, chosen: ChosenCluster, environment: Environment) -> int:
-    from gitkruise.cli.views.watch import LineOutput, Until, watch  # noqa: PLC0415  only with --watch
+    from gitkruise.cli.views.watch import LineOutput, Outage, Until, watch  # noqa: PLC0415  only with --watch
     from gitkruise.wire.primitives.times import parse_duration  # noqa: PLC0415
 
     options, style = reader.options, Style.of(environment)
@@ -377,6 +377,8 @@ async def _watch(reader: _ItemReader, chosen: ChosenCluster, environment: Enviro
     survey, clock = reader.survey, chosen.clock
     follow = reader.follow_records(chosen)
     if _on_screen(options, environment):
+        import logging  # noqa: PLC0415  start-up budget
+
         from gitkruise.cli.console.keyboard import keyboard, on_signal  # noqa: PLC0415
         from gitkruise.cli.console.viewport import Viewport  # noqa: PLC0415
         from gitkruise.cli.views.watch_screen import WatchScreen  # noqa: PLC0415
@@ -393,11 +395,16 @@ async def _watch(reader: _ItemReader, chosen: ChosenCluster, environment: Enviro
             if screen.ended is not None:
                 survey.changed.set()
 
+        if environment.stderr_tty:  # what is logged would be written over the picture
+            logging.getLogger("gitkruise").addHandler(logging.NullHandler())
+        outage = Outage(survey)
+        drawing = replace(reader.drawing, notes=lambda: [*outage.notes, *reader.stale])
         with Viewport(style) as viewport:
-            screen = WatchScreen(viewport, style, reader.drawing, quit_code=130 if until else 0)
+            screen = WatchScreen(viewport, style, drawing, quit_code=130 if until else 0)
             for name in ("SIGTERM", "SIGHUP"):
                 on_signal(name, terminate)
             with keyboard(press, viewport.aside) as screen.keys:
-                return await watch(survey, clock, reader.picture, screen, until, follow)
+                also = (follow, outage.follow(clock))
+                return await watch(survey, clock, reader.picture, screen, until, *also)
     lines = LineOutput(options.wanted.noun, style, json=options.output == "jsonl")
     return await watch(survey, clock, reader.picture, lines, until, follow)
