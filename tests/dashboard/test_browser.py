@@ -364,6 +364,29 @@ def test_a_server_that_hangs_is_no_live_one(page: Page, dashboard: Dashboard) ->
     expect(page.get_by_role("status").filter(has_text="live")).to_be_visible()
 
 
+def test_a_server_that_answers_slowly_is_waited_for(page: Page, dashboard: Dashboard) -> None:
+    """For as long as for a ping, however old the last news are."""
+    page.add_init_script("delete window.SharedWorker")
+    page.clock.install()
+    dashboard.write(fleet=fleet(row("cart")))
+    enter(page, dashboard)
+    held = list[Route]()
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/api/v1/stream?*", hold)
+    with page.expect_request("**/api/v1/stream?*"):
+        page.clock.run_for(31_000)
+    for _ in range(3):
+        page.clock.run_for(6_000)
+        page.evaluate("fetch('/api/v1/session').then(() => null)")  # what a lost page does
+    expect(page.get_by_text("reconnecting (as of")).to_be_visible()
+    assert len(held) == 1
+    held[0].continue_()
+    expect(page.get_by_role("status").filter(has_text="live")).to_be_visible()
+
+
 def test_nothing_moves_for_who_wants_it_still(page: Page, dashboard: Dashboard) -> None:
     """Frames change what they show, and nothing runs between them."""
     page.emulate_media(reduced_motion="reduce")

@@ -16,6 +16,7 @@ export class Feed {
     this.stream = "";
     this.failures = 0;
     this.heard = Date.now();
+    this.opened = Date.now();
     setInterval(() => this.check(), 5000);
   }
 
@@ -59,6 +60,7 @@ export class Feed {
     const query = wanted.map((topic) => `topic=${encodeURIComponent(topic)}`).join("&");
     const source = new EventSource(`/api/v1/stream?${query}`);
     this.source = source;
+    this.opened = Date.now();
     source.addEventListener("hello", (event) => {
       this.stream = JSON.parse(event.data).stream;
       this.failures = 0;
@@ -146,7 +148,7 @@ export class Feed {
     for (const [port, member] of this.members)
       if (now - member.heard > GONE_MS) this.members.delete(port);
     this.tune();
-    if (this.source !== null && now - this.heard > SILENCE_MS) this.lost();
+    if (this.source !== null && now - Math.max(this.heard, this.opened) > SILENCE_MS) this.lost();
   }
 
   /** Tell every tab the state of the connection; `since` is when it became so. */
