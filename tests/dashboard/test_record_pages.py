@@ -104,7 +104,7 @@ def test_an_open_pull_request_leads_to_the_plan_of_its_merge(
     expect(page.get_by_text("8ab13d0 to be merged into main")).to_be_visible()
     expect(page.get_by_text("was pushed meanwhile")).to_be_hidden()
     dashboard.write(proposed={})
-    expect(page.get_by_text("it is not open any more")).to_be_visible()
+    expect(page.get_by_text("not among the open pull requests: it was closed")).to_be_visible()
 
 
 def test_a_branch_is_planned_by_its_name(page: Page, dashboard: Dashboard) -> None:

@@ -2,6 +2,8 @@
 import { commitLink, el, fill, keep, makeLine, say, table } from "./dom.js";
 import { ask, PlanSection } from "./plan.js";
 
+const GONE = "not among the open pull requests: it was closed, they are not read yet, or you may not list all its units";
+
 /** The page of a pull request or branch by its place, such as `pr` and `shop`, `forge`, `42`. */
 export class ProposedPage {
   constructor(kind, place) {
@@ -58,12 +60,12 @@ export class ProposedPage {
     this.tell();
   }
 
-  /** Say that the plan is of an older head, or of a pull request that was open. */
+  /** Say that the plan is of an older head, or that it is not listed: the rows do not tell why. */
   tell() {
     if (!this.listed || !this.rows || this.head === "") return;
     const row = this.rows.get(this.id);
     const newer = row && row.head !== this.head ? `${row.head.slice(0, 7)} was pushed meanwhile: plan again` : "";
-    const text = row ? newer : "it is not open any more: the plan is of when it was";
+    const text = row ? newer : GONE;
     say(this.news, text);
     this.news.hidden = text === "";
   }
