@@ -144,6 +144,15 @@ def test_what_is_said_of_a_chosen_pod_stays_true(page: Page, dashboard: Dashboar
     expect(page.get_by_text("cart-00001: Ready")).to_be_visible()
 
 
+def test_headings_are_printed_without_their_buttons(page: Page, dashboard: Dashboard) -> None:
+    dashboard.write(fleet=fleet(), pods=pods())
+    enter(page, dashboard, CART)
+    expect(page.get_by_role("button", name="Table")).to_be_visible()
+    page.emulate_media(media="print")
+    expect(page.get_by_role("heading", name="10 pods")).to_be_visible()
+    expect(page.get_by_role("button", name="Table")).not_to_be_visible()
+
+
 def colours(page: Page) -> int:
     """How many colours of revisions the grid draws."""
     script = """() => {
