@@ -157,7 +157,7 @@ def _has_group(kind: GroupKind, group: str) -> bool:
 def _known_noun(word: str) -> str:
     """Return the noun of a type in lower case, "" for an unknown one.
 
-    kubectl tells resources of one name apart by their groups: `sts.apps` is a StatefulSet, and
+    kubectl distinguishes resources of one name by their groups: `sts.apps` is a StatefulSet, and
     `sts.apps.kruise.io` an Advanced StatefulSet.
     """
     short, dot, group = word.partition(".")
