@@ -104,10 +104,8 @@ class SourcePlace:
         object.__setattr__(self, "snippet", tuple((n, visible(t)) for n, t in self.snippet))
 
     def __str__(self) -> str:
-        spot = (
-            f":{self.line}:{self.column}" if self.column else f":{self.line}" if self.line else ""
-        )
-        return self.file + spot
+        line = f":{self.line}" if self.line else ""
+        return f"{self.file}{line}:{self.column}" if self.column else f"{self.file}{line}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -482,17 +480,9 @@ def invalid_object(kind: str, group: str, name: str, problems: Sequence[Problem]
     texts = list(dict.fromkeys(f"{p.field}: {p.message}" for p in problems))
     listed = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
     title = f"{kind}.{group}" if group else kind
-    return InvalidObject(
-        f'{title} "{name}" is invalid: {listed}',
-        StatusDetails(
-            name=name,
-            group=group,
-            kind=kind,
-            causes=tuple(
-                Cause(p.field, p.reason, p.message, p.path if p.named else ()) for p in problems
-            ),
-        ),
-    )
+    causes = (Cause(p.field, p.reason, p.message, p.path if p.named else ()) for p in problems)
+    details = StatusDetails(name=name, group=group, kind=kind, causes=tuple(causes))
+    return InvalidObject(f'{title} "{name}" is invalid: {listed}', details)
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:

@@ -129,8 +129,8 @@ def broken(pod: PodFacts) -> Mapping[str, str]:
 def _failing_again(pod: PodFacts) -> Iterator[str]:
     """Yield the init containers that failed, were started again, and failed again.
 
-    Kubelet reports their end, and not the back-off, until it starts them once more. Nobody but they
-    themselves ends a plain init container.
+    Kubelet reports their end, and not the back-off, until it starts them once more. No update ends
+    a plain init container, so that its exit is its own.
     """
     plain = {c.name for c in pod.init_containers if not c.native_sidecar}
     for status in pod.init_statuses:

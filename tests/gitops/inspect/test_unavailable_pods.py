@@ -19,8 +19,8 @@ from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.names import Obj, key_of
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from gitkruise.wire.primitives.times import format_time
-from tests.gitops.stage import MakeStage, Stage, cloneset, web
-from tests.worlds import SPACE
+from tests.gitops.stage import MakeStage, Stage, web
+from tests.worlds import SPACE, cloneset
 
 pytestmark = pytest.mark.slow
 
