@@ -64,13 +64,13 @@ class Stream:
 
     reply: aiohttp.ClientResponse
 
-    async def next(self, name: str) -> Any:
-        """The data of the next event of that name."""
+    async def next(self, *names: str) -> Any:
+        """The data of the next event of one of these names."""
         async with asyncio.timeout(HANG_S):
             while True:
                 block = await self.reply.content.readuntil(b"\n\n")
                 kind, data = block.decode().removesuffix("\n\n").split("\n", 1)
-                if kind == f"event: {name}":
+                if kind.removeprefix("event: ") in names:
                     return json.loads(data.removeprefix("data: "))
 
 

@@ -170,7 +170,8 @@ def test_a_unit_goes_on_while_an_object_that_is_no_workload_does(checkout: Check
         (news,) = read_units(repository, "refs/heads/gitkruise/status/sandbox")
     assert news.attempted is not None
     live = _workload(CHECKOUT, State.DONE)
-    rest = replace(news, objects={}, sent=news.attempted)
+    mine = ObjectNews(key=CHECKOUT, state=State.DONE, commit="", message="")
+    rest = replace(news, objects={CHECKOUT: mine}, sent=news.attempted)
     other = ObjectNews(
         key=CHECKOUT._replace(kind="Widget"), state=State.ROLLING, commit="", message="starts"
     )
@@ -178,7 +179,7 @@ def test_a_unit_goes_on_while_an_object_that_is_no_workload_does(checkout: Check
     for told, state in (
         (rest, "Done"),
         (behind, "Rolling"),
-        (replace(rest, objects={other.key: other}), "Rolling"),
+        (replace(rest, objects={CHECKOUT: mine, other.key: other}), "Rolling"),
     ):
         (unit,) = units([live], [told], "")
         assert unit["state"] == state
