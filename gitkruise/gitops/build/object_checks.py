@@ -18,8 +18,7 @@ from gitkruise.model.planning.canary import ANNOTATION, PLAIN, canary_of
 from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.model.workloads.launch_priority import ANNOTATION as LAUNCH_ORDER
 from gitkruise.model.workloads.launch_priority import ORDERED, misspelt_order
-from gitkruise.planner.sync.annotations import HEALTH, SWITCHES
-from gitkruise.planner.sync.drift import IGNORE, pointers
+from gitkruise.planner.sync.annotations import HEALTH, IGNORE, SWITCHES, pointers
 from gitkruise.planner.sync.hooks import JOB, hook_of
 from gitkruise.printable import shown
 from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version

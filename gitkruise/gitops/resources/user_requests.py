@@ -16,6 +16,7 @@ from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import GROUP, Reference, Suspend, UnitSpec
 from gitkruise.planner.health.builtin import condition_of
 from gitkruise.planner.sync.annotations import (
+    IGNORE,
     MANAGER,
     PATH,
     RECONCILE_AT,
@@ -24,7 +25,6 @@ from gitkruise.planner.sync.annotations import (
     untouched,
     wish_to_look,
 )
-from gitkruise.planner.sync.drift import IGNORE
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef

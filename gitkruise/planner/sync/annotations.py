@@ -37,6 +37,8 @@ HOLD: Final = "gitkruise.io/hold"  # until when the object is left alone, and wh
 LEFT_ALONE: Final = "left alone"  # so the message of an object's record begins, or ends
 HEALTH: Final = "gitkruise.io/health"  # Ignore, or when the object is well, in CEL
 
+IGNORE: Final = "gitkruise.io/ignore"  # JSON pointers, apart by spaces or commas
+
 MANAGER: Final = "gitkruise"
 STATUS_MANAGER: Final = "gitkruise-status"
 
@@ -170,6 +172,11 @@ def bare(obj: Obj) -> Obj:
             path = ("metadata", where)
             obj = put(obj, path, left) if left else drop(obj, path)
     return obj
+
+
+def pointers(note: str) -> list[str]:
+    """Return the entries of the annotation `gitkruise.io/ignore`."""
+    return note.replace(",", " ").split()
 
 
 def annotation(obj: Obj, name: str) -> str:

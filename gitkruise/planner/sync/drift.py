@@ -19,7 +19,7 @@ from gitkruise.model.gitops.change import (
     SyncSnapshot,
 )
 from gitkruise.model.workloads.labels import CLONESET
-from gitkruise.planner.sync.annotations import annotation
+from gitkruise.planner.sync.annotations import IGNORE, annotation, pointers
 from gitkruise.planner.sync.autoscale import REPLICAS
 from gitkruise.planner.sync.canary_pause import paused_fields
 from gitkruise.planner.sync.diff import owned_differences
@@ -31,7 +31,6 @@ from gitkruise.wire.primitives.secret_names import concealed
 from gitkruise.wire.primitives.times import format_time
 
 _TO_DELETE: Final = ("spec", "scaleStrategy", "podsToDelete")
-IGNORE: Final = "gitkruise.io/ignore"  # JSON pointers, apart by spaces or commas
 # Differences found before: of which wanted and which live object, and which.
 Memo: TypeAlias = MutableMapping[ObjectKey, tuple[Desired, Obj, tuple[FieldChange, ...]]]
 
@@ -91,11 +90,6 @@ def ignored_paths(
     if paths:  # a rule without paths would hold for the whole object
         mine.append(IgnoreRule(paths=paths))
     return frozenset(c.path for c in found if any(_matches(rule, c) for rule in mine))
-
-
-def pointers(note: str) -> list[str]:
-    """Return the entries of the annotation `gitkruise.io/ignore`."""
-    return note.replace(",", " ").split()
 
 
 def consumed_fields(d: Desired, live: Obj, found: Iterable[FieldChange]) -> frozenset[Path]:
