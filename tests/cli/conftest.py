@@ -41,7 +41,7 @@ def checkout(tmp_path: Path) -> Checkout:
 
 
 @contextmanager
-def served_cluster(kubeconfig: Path, gates: Gates | None = None) -> Iterator[None]:
+def _served(kubeconfig: Path, gates: Gates | None = None) -> Iterator[None]:
     """A sandbox in a thread of its own until the body ends."""
     ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
@@ -69,7 +69,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     `own_cluster` is for what leaves workloads: `status` in any other test would list them.
     """
     path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
-    with served_cluster(path):
+    with _served(path):
         yield path
         assert workloads(path) == []
 
@@ -78,7 +78,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The kubeconfig of an embedded cluster for one module, which may leave anything in it."""
     path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
-    with served_cluster(path):
+    with _served(path):
         yield path
 
 
@@ -86,5 +86,5 @@ def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def pulling_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The kubeconfig of an embedded cluster for one module, which carries out pull jobs."""
     path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
-    with served_cluster(path, Gates(image_pull_job_gate=True)):
+    with _served(path, Gates(image_pull_job_gate=True)):
         yield path

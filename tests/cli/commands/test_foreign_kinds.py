@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,9 @@ from tests.gitops.reconcile.test_definition_changes import database, typed
 pytestmark = pytest.mark.slow
 
 
-def define(cluster: Path) -> None:
+@pytest.fixture
+def defining(cluster: Path) -> Iterator[Path]:
+    """A cluster with a definition that the repository lacks."""
     crd = typed(size="integer")
     params = {"fieldManager": "installer", "force": "true"}
     request = ApiRequest(
@@ -25,22 +29,22 @@ def define(cluster: Path) -> None:
         content_type=APPLY_PATCH, params=params,
     )  # fmt: skip
     send(cluster, request)
+    yield cluster
+    send(cluster, replace(request, verb="delete", body=None, params={}))
 
 
 def test_an_object_without_a_namespace_gets_that_of_its_unit(
-    gk: Caller, checkout: Checkout, cluster: Path
+    gk: Caller, checkout: Checkout, defining: Path
 ) -> None:
-    define(cluster)
     checkout.commit("a database", {"db.yaml": json.dumps(database(size=1))})
-    words = ("plan", "-o", "json", "--kubeconfig", str(cluster))
+    words = ("plan", "-o", "json", "--kubeconfig", str(defining))
     (change,) = gk(*words, cwd=checkout.folder).obj["changes"]
     assert change["namespace"] == "default"
 
 
 def test_a_field_that_the_cluster_does_not_know_is_an_error_of_the_plan(
-    gk: Caller, checkout: Checkout, cluster: Path
+    gk: Caller, checkout: Checkout, defining: Path
 ) -> None:
-    define(cluster)
     checkout.commit("a database", {"db.yaml": json.dumps(database(size=1, color="red"))})
-    ended = gk("plan", "--kubeconfig", str(cluster), cwd=checkout.folder)
+    ended = gk("plan", "--kubeconfig", str(defining), cwd=checkout.folder)
     assert (ended.code, "GK1203" in ended.err) == (3, True)

@@ -9,7 +9,6 @@ import re
 import signal
 import termios
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ import pytest
 from gitkruise.cli.console.keyboard import keyboard
 from tests.cli.calls import Terminal, environment
 from tests.cli.commands.test_get import check
-from tests.cli.conftest import served_cluster
 from tests.cli.live import applied
 from tests.cli.shop import cloneset
 
@@ -116,11 +114,12 @@ def test_ctrl_z_gives_the_terminal_back_until_the_command_goes_on(kubeconfig: Pa
 
 def test_a_cluster_that_goes_away_is_told(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
-    with ExitStack() as cluster:
-        cluster.enter_context(served_cluster(kubeconfig))
+    words = ["sandbox", "up", "--ephemeral", "--kubeconfig", str(kubeconfig)]
+    with Terminal(words, environment(HOME=str(tmp_path))) as cluster:
+        cluster.read_until("Ctrl-C")
         with watching(kubeconfig, "rollouts") as terminal:
             terminal.read_until("no rollouts")
-            cluster.close()
+            cluster.signal(signal.SIGKILL)
             terminal.read_until(
                 r"cannot read the cluster since 20\S+Z: this is from then(?s:.)*"
                 r"cannot reach the API server(?s:.)*no rollouts"
