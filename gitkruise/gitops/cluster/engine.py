@@ -31,12 +31,10 @@ OWN, KRUISE, AUTO = "own", "kruise", "auto"
 async def kruise_is_alive(transport: Transport, now: datetime) -> bool:
     """Return whether kruise-manager renewed its leader lease within twice the lease's duration."""
     lease = await _lease(transport, KRUISE_NAMESPACE, KRUISE_LEASE)
-    return lease is not None and is_held(lease, now)
-
-
-def is_held(lease: Obj, now: datetime) -> bool:
-    """Return whether a lease has a holder that renews it."""
-    return bool(get(lease, "spec", "holderIdentity", default="")) and is_renewed(lease, now)
+    if lease is None:
+        return False
+    holder = get(lease, "spec", "holderIdentity", default="")
+    return bool(holder) and is_renewed(lease, now)
 
 
 def is_renewed(lease: Obj, now: datetime) -> bool:

@@ -12,19 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from gitkruise.errors import ApiError
-from gitkruise.gitops.cluster.engine import is_held
 from gitkruise.gitops.cluster.lease_annotation import LeaseAnnotation
 from gitkruise.gitops.shared_write import SharedWrite
 from gitkruise.gitops.status.unit_status import removal_of
-from gitkruise.kube.cache.leader_election import LEASES
-from gitkruise.kube.client.discovery import listed
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.record import Removal
 from gitkruise.model.gitops.shards import WHOLE, Shard
@@ -143,36 +138,6 @@ async def recalled(
             )
         )
     return removals.left(there)
-
-
-async def warn_of_sharers(removals: Removals, units: AbstractSet[str], now: datetime) -> None:
-    """Name the units of this configuration that a running controller with another lease had, too,
-    where Leases may be listed: its memory is next to its Lease, as ours is."""
-    memory = removals.lease
-    ours, _, suffix = memory.name.rpartition("-")
-    try:
-        leases = await listed(memory.transport, LEASES, namespace=memory.namespace)
-        running = {obj["metadata"]["name"] for obj in leases if is_held(obj, now)}
-        for lease in sorted(running - {ours}):
-            value = await replace(memory, name=f"{lease}-{suffix}").read()
-            had = _parsed(value, memory.cluster)
-            shared = sorted(n for n in had.keys() & units if had[n].origin == removals.origin)
-            if shared:
-                _warn_of_sharer(shared, lease)
-    except ApiError as error:
-        log.info(log_line("other-leases-not-read", error=error))
-
-
-def _warn_of_sharer(units: Sequence[str], lease: str) -> None:
-    log.warning(
-        log_line(
-            "units-of-another-controller",
-            units=listing(units, _NAMED_MAX),
-            lease=lease,
-            effect="while it follows this configuration, both apply them and write their records",
-            next="stop one of the two, or give each its own units",
-        )
-    )
 
 
 def _written(wanted: Mapping[str, RememberedUnit]) -> list[list[Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gitkruise.gitops.reconcile.unit_cluster import UnitContext
 from gitkruise.gitops.runtime.finalizer import RemovedUnit, UnitFinalizer
-from gitkruise.gitops.runtime.removals import Removals, recalled, warn_of_sharers
+from gitkruise.gitops.runtime.removals import Removals, recalled
 from gitkruise.gitops.runtime.restore import removed_record
 from gitkruise.gitops.runtime.supervisor import Supervisor
 from gitkruise.model.gitops.config import Unit
@@ -25,7 +25,6 @@ async def farewell_of(
     not. Those without a Sink are not remembered, and leave their objects."""
     told = {name: unit for name, unit in units.items() if unit.spec.sink_ref}
     ends = await recalled(removals, told, fleet.config.units)
-    await warn_of_sharers(removals, told.keys(), around.clock.now())
     left = [_departed(name, end, fleet, removals, around) for name, end in ends.items()]
     return UnitFinalizer(
         left,

@@ -84,30 +84,6 @@ def test_a_unit_that_another_configuration_takes_belongs_to_it(
     files.stage.play(script)
 
 
-@pytest.mark.slow
-def test_a_second_controller_of_one_configuration_is_told_of_the_first(
-    files: FileHouse, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    own, warned = tmp_path / "own.yaml", "units-of-another-controller"
-    files.push(*OBJECTS)
-
-    async def script() -> None:
-        one = files.configured(own, HEAD + leaves(""))
-        two = replace(one, lease="other", state_dir=tmp_path / "two")
-        async with controller(one, files.stage.wire, files.stage.clock):
-            await files.stage.rest(60)
-            assert warned not in caplog.text
-            async with controller(two, files.stage.wire, files.stage.clock):
-                await files.stage.rest(5)
-        assert f'{warned} units="shop/leaves, shop/stays" lease=gitkruise-sync' in caplog.text
-        caplog.clear()
-        async with controller(two, files.stage.wire, files.stage.clock):
-            await files.stage.rest(5)
-        assert warned not in caplog.text, "the first one has ended"
-
-    files.stage.play(script)
-
-
 def remembered(origin: str, **units: str | None) -> Removals:
     known = {name: RememberedUnit(END, file) for name, file in units.items()}
     return Removals(None, origin, known)  # type: ignore[arg-type]  # nothing is written
