@@ -11,6 +11,7 @@ import pytest
 
 from gitkruise.app import RunningController
 from gitkruise.kube.client.http import HttpTransport
+from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import APPLY_PATCH, MERGE_PATCH, ApiRequest, ResourceRef
@@ -157,7 +158,7 @@ def test_prune_deletes_what_left_git_and_stops_at_its_guard(
         shop: Shop, transport: HttpTransport, running: RunningController, news: News
     ) -> None:
         (shop.clone / "apps/checkout/service.yaml").unlink()
-        await news.settled(shop.push("Retire one service"))
+        await news.settled(shop.push("Retire one service"), State.ROLLING)
 
         async def gone() -> bool:
             """Deleted in the foreground; the garbage collector that would end it is not here."""
