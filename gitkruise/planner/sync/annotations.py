@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -44,15 +44,15 @@ STATUS_MANAGER: Final = "gitkruise-status"
 
 # What users of other tools may already have on their objects; a trial needs zero edits.
 _KEEP: Final[Mapping[str, tuple[str, ...]]] = {
-    "gitkruise.io/prune": ("Disabled", "disabled"),
+    "gitkruise.io/prune": ("disabled",),
     "kustomize.toolkit.fluxcd.io/prune": ("Disabled", "disabled"),
     "client.lifecycle.config.k8s.io/deletion": ("detach",),
     "helm.sh/resource-policy": ("keep",),
 }
-_CONFIRM: Final = ("gitkruise.io/prune", ("Confirm", "confirm"))
+_CONFIRM: Final = ("gitkruise.io/prune", ("confirm",))
 _ARGO_OPTIONS: Final = "argocd.argoproj.io/sync-options"
 _UNTOUCHED: Final[Mapping[str, tuple[str, ...]]] = {
-    "gitkruise.io/reconcile": ("Disabled", "disabled"),
+    "gitkruise.io/reconcile": ("disabled",),
     "kustomize.toolkit.fluxcd.io/reconcile": ("disabled", "Disabled"),
     "argocd.argoproj.io/skip-reconcile": ("true",),
     "configmanagement.gke.io/managed": ("disabled",),
@@ -60,7 +60,7 @@ _UNTOUCHED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 REPLACED: Final = {"gitkruise.io/replace": "Enabled"}
 _REPLACED: Final[Mapping[str, tuple[str, ...]]] = {
-    **{name: (word, word.lower()) for name, word in REPLACED.items()},
+    **{name: (word.lower(),) for name, word in REPLACED.items()},
     "kustomize.toolkit.fluxcd.io/force": ("Enabled", "enabled"),
 }
 _HEALTH_IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -69,7 +69,7 @@ _HEALTH_IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 APPLY_WORDS: Final = ("gitkruise.io/apply", "kustomize.toolkit.fluxcd.io/ssa")
 _WORDS: Final = frozenset({"override", "merge", "ifnotpresent", "ignore"})
-# What our own switches may say; the last word is the default.
+# What our own switches may say, in any case; the last word is the default.
 SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
     "gitkruise.io/prune": ("Disabled", "Confirm", "Enabled"),
     "gitkruise.io/reconcile": ("Disabled", "Enabled"),
@@ -184,13 +184,19 @@ def annotation(obj: Obj, name: str) -> str:
     return value
 
 
+def _says(notes: Mapping[str, str], name: str, words: Collection[str]) -> bool:
+    """Return whether an annotation has one of `words`, which are in lower case for our switches."""
+    said = notes.get(name, "")
+    return (said.lower() if name in SWITCHES else said) in words
+
+
 def untouched(obj: Obj) -> str:
     """The annotation by which the object opted out of changes; "" when it did not."""
     notes = obj["metadata"].get("annotations")
     if not notes:
         return ""
     for name, values in _UNTOUCHED.items():
-        if name in notes and notes[name] in values:
+        if name in notes and _says(notes, name, values):
             return f"annotation {name}: {notes[name]}"
     return _apply_note(notes) if _word(notes) == "ignore" else ""
 
@@ -239,7 +245,7 @@ def health_words(obj: Obj) -> str:
 def replace_asked(obj: Obj) -> bool:
     """Return whether the object may be deleted and created again when a field is immutable."""
     notes = obj["metadata"].get("annotations") or {}
-    if any(notes.get(name) in values for name, values in _REPLACED.items()):
+    if any(_says(notes, name, values) for name, values in _REPLACED.items()):
         return True
     return "Replace=true" in notes.get(_ARGO_OPTIONS, "").replace(" ", "").split(",")
 
@@ -278,9 +284,10 @@ def kept(obj: Obj) -> str:
     """
     if why := untouched(obj):
         return why
+    notes = obj["metadata"].get("annotations") or {}
     for name, values in _KEEP.items():
-        if annotation(obj, name) in values:
-            return f"annotation {name}: {annotation(obj, name)}"
+        if _says(notes, name, values):
+            return f"annotation {name}: {notes[name]}"
     if {"Prune=false", "Delete=false"} & _argo_options(obj):
         return f"annotation {_ARGO_OPTIONS}"
     protection = get(obj, "metadata", "labels", _PROTECTION_LABEL, default="")
@@ -290,7 +297,7 @@ def kept(obj: Obj) -> str:
 def wants_approval(obj: Obj) -> str:
     """Reason why pruning a live object needs approval; "" when it needs none."""
     name, values = _CONFIRM
-    if annotation(obj, name) in values:
+    if _says(obj["metadata"].get("annotations") or {}, name, values):
         return f"annotation {name}: {annotation(obj, name)}"
     if {"Prune=confirm", "Delete=confirm"} & _argo_options(obj):
         return f"annotation {_ARGO_OPTIONS}"
