@@ -26,7 +26,7 @@ GitkruiseError
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any, ClassVar, Final
@@ -483,6 +483,11 @@ def invalid_object(kind: str, group: str, name: str, problems: Sequence[Problem]
     causes = (Cause(p.field, p.reason, p.message, p.path if p.named else ()) for p in problems)
     details = StatusDetails(name=name, group=group, kind=kind, causes=tuple(causes))
     return InvalidObject(f'{title} "{name}" is invalid: {listed}', details)
+
+
+def errors_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings with the errors before the warnings."""
+    return tuple(sorted(findings, key=lambda finding: not finding.is_error))
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:

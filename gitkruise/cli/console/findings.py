@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gitkruise.cli.console.output import list_of
 from gitkruise.cli.console.style import Style, cell_width, clip
-from gitkruise.errors import Finding, SourcePlace
+from gitkruise.errors import Finding, SourcePlace, errors_first
 from gitkruise.printable import visible
 
 SHOWN: Final = 20  # the rest is counted
@@ -80,7 +80,7 @@ def _note_lines(label: str, text: str, style: Style) -> list[str]:
 def findings_text(findings: Sequence[Finding], style: Style) -> str:
     """Format all findings up to a limit, beyond it errors first, and count the rest."""
     if len(findings) > SHOWN:
-        findings = sorted(findings, key=lambda finding: not finding.is_error)
+        findings = errors_first(findings)
     shown = [finding_text(f, style) for f in findings[:SHOWN]]
     if len(findings) > SHOWN:
         shown.append(f"… and {len(findings) - SHOWN} more")

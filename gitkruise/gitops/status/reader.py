@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from gitkruise.errors import Finding, RecordMissing, Severity, SourceFailed
+from gitkruise.errors import Finding, RecordMissing, Severity, SourceFailed, errors_first
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.record import (
@@ -109,7 +109,7 @@ def news_of(record: UnitRecord) -> UnitNews:
         ObjectNews(key=o.key, state=o.state, commit=o.commit, message=o.message)
         for o in record.objects
     )
-    findings = sorted(record.findings, key=lambda f: not f.is_error)
+    findings = errors_first(record.findings)
     return UnitNews(
         unit=record.unit,
         cluster=record.cluster,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from gitkruise.errors import Concern, Crashed, Finding, Severity
+from gitkruise.errors import Concern, Crashed, Finding, Severity, errors_first
 from gitkruise.gitops.build.builder import BuiltCommit
 from gitkruise.gitops.cluster.impersonation import account_of
 from gitkruise.gitops.config.dependencies import suspension_details
@@ -160,8 +160,7 @@ class Reporter:
 
     def rejected(self, built: BuiltCommit) -> None:
         """Record that a commit was rejected, errors before warnings; live objects stay."""
-        errors = [f for f in built.findings if f.is_error]
-        findings = (*errors, *(f for f in built.findings if not f.is_error))
+        findings = errors_first(built.findings)
         self._rejected = replace(built, findings=findings)
         self._change(
             replace(
@@ -172,7 +171,7 @@ class Reporter:
                 superseded=tuple((commit, built.commit.id) for commit in built.overtaken),
             ),
             State.REJECTED,
-            f"{errors[0].code}: {errors[0].message}",
+            f"{findings[0].code}: {findings[0].message}",
         )
 
     @property
