@@ -22,7 +22,7 @@ from gitkruise.cli.context.commit_draft import (
     waited,
 )
 from gitkruise.cli.context.local_repository import fetch_records
-from gitkruise.cli.context.resource_args import workload_kind
+from gitkruise.cli.context.resource_args import named_workload
 from gitkruise.errors import Finding, NothingToDo, UsageProblem
 from gitkruise.git.push.user_push import Publisher
 from gitkruise.git.repository.mirror import local_folder
@@ -42,7 +42,6 @@ from gitkruise.gitops.actions.proof import check_outcome, check_reach, earlier_s
 from gitkruise.gitops.actions.target import ObjectQuery, check_in_git, find_target
 from gitkruise.gitops.runtime.foreseen_edits import ForeseenEdit
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
 from gitkruise.planner.report.rollout_steps import failed_commits
 from gitkruise.wire.primitives.names import noun
@@ -141,8 +140,7 @@ def _content(
 
 def query_of(verb: str, object_name: str, namespace: str, unit: str = "") -> ObjectQuery:
     """Return the object that a command line names. Raises UsageProblem GK7040."""
-    word, slash, name = object_name.rpartition("/")
-    kind = workload_kind(word.lower()) if slash else CLONESET
+    kind, name = named_workload(object_name)
     if kind not in ROLLING_KINDS or not name:
         known = ", ".join(sorted(noun(kind) for kind in ROLLING_KINDS))
         raise UsageProblem(

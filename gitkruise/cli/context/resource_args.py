@@ -130,12 +130,18 @@ _OTHERS: Final = {
 
 def parse_workload(text: str) -> tuple[GroupKind, str]:
     """Parse `type/name` of a workload, or the name of a CloneSet. Raises UsageProblem."""
-    word, slash, name = text.rpartition("/")
-    kind = workload_kind(word.lower()) if slash else CLONESET
+    kind, name = named_workload(text)
     if kind is None or not name:
         known = [noun for noun in WORKLOAD_KINDS if noun in _TYPED] + [*_OTHERS]
         raise _bad_argument(f'"{text}": not a workload', ", ".join(known))
     return kind, name
+
+
+def named_workload(text: str) -> tuple[GroupKind | None, str]:
+    """Return the kind and the name of `type/name`, or of the name of a CloneSet; no kind for a type
+    of no workload."""
+    word, slash, name = text.rpartition("/")
+    return (workload_kind(word.lower()) if slash else CLONESET), name
 
 
 def workload_kind(word: str) -> GroupKind | None:
