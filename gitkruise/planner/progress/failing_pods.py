@@ -73,7 +73,7 @@ def unready(pod: PodFacts) -> str:
     """Return what a pod that can start waits for before it is ready; "" where nothing says it."""
     if lacking := unscheduled(pod):
         return lacking
-    plain = {c.name for c in pod.init_containers if not c.native_sidecar}
+    plain = _ending(pod)
     for status in (*pod.init_statuses, *pod.statuses):
         if not status.ready:
             waiting = f": {status.waiting.reason}" if status.waiting is not None else ""
@@ -132,11 +132,18 @@ def _failing_again(pod: PodFacts) -> Iterator[str]:
     Kubelet reports their end, and not the back-off, until it starts them once more. No update ends
     a plain init container, so that its exit is its own.
     """
-    plain = {c.name for c in pod.init_containers if not c.native_sidecar}
+    if not pod.init_statuses:
+        return
+    plain = _ending(pod)
     for status in pod.init_statuses:
         end, before = status.terminated, status.ended
         if status.name in plain and end and end.exit_code and before and before.exit_code:
             yield status.name
+
+
+def _ending(pod: PodFacts) -> Collection[str]:
+    """Return the init containers that end before the others start."""
+    return {c.name for c in pod.init_containers if not c.native_sidecar}
 
 
 def _only_waits(pod: PodFacts, status: ContainerStatus, waiting: WaitingState) -> bool:
