@@ -14,6 +14,7 @@ from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.gitops.inspect.explain import left_git
 from gitkruise.gitops.inspect.shard_holders import WITHOUT_SHARDS, ShardHolders
 from gitkruise.gitops.inspect.unit_objects import UNRECORDED
+from gitkruise.kube.client.events import last_seen
 from gitkruise.model.gitops.record import Rollout, pod_counts
 from gitkruise.model.gitops.unit_state import SETTLED, State, worst
 from gitkruise.wire.primitives.names import GroupKind, noun
@@ -196,11 +197,10 @@ def events(found: Sequence[Obj], about: frozenset[str]) -> list[Item]:
 
 def _event(obj: Obj) -> Item:
     about = obj.get("involvedObject") or {}
-    last = obj.get("lastTimestamp") or obj.get("eventTime") or obj["metadata"]["creationTimestamp"]
     return {
         "namespace": obj["metadata"].get("namespace", ""),
         "name": obj["metadata"]["name"],
-        "last": last,
+        "last": last_seen(obj),
         "type": obj.get("type", ""),
         "reason": obj.get("reason", ""),
         "object": f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}",

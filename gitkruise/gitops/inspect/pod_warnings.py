@@ -11,7 +11,7 @@ from gitkruise.errors import Forbidden
 from gitkruise.gitops.inspect.cluster_view import Managed
 from gitkruise.gitops.inspect.explain import MOVING
 from gitkruise.kube.client.discovery import each
-from gitkruise.kube.client.events import EVENTS
+from gitkruise.kube.client.events import EVENTS, last_seen
 from gitkruise.kube.client.transport import Transport
 from gitkruise.planner.progress.failing_pods import unready, unscheduled
 from gitkruise.printable import visible
@@ -66,6 +66,4 @@ def _sentence(event: Obj, now: datetime) -> str:
 
 
 def _last(event: Obj, now: datetime) -> datetime:
-    series = get(event, "series", "lastObservedTime")
-    text = series or event.get("lastTimestamp") or event.get("eventTime")
-    return parse_time(text or event["metadata"].get("creationTimestamp")) or now
+    return parse_time(last_seen(event)) or now

@@ -16,7 +16,8 @@ from gitkruise.kube.system.clock import Clock
 from gitkruise.model.planning.plan import Event
 from gitkruise.printable import visible
 from gitkruise.wire.primitives.log_line import log_line
-from gitkruise.wire.primitives.names import ObjectKey, join_api_version
+from gitkruise.wire.primitives.names import Obj, ObjectKey, join_api_version
+from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
 from gitkruise.wire.primitives.times import format_time
 
@@ -30,6 +31,13 @@ PENDING_MAX: Final = 1000
 MESSAGE_MAX: Final = 1024  # characters, as events.k8s.io allows
 COMBINED: Final = "(combined from similar events): "
 log = logging.getLogger(__name__)
+
+
+def last_seen(event: Obj) -> str:
+    """Return when an Event happened last: core/v1 and events.k8s.io say it in different fields."""
+    series: str = get(event, "series", "lastObservedTime", default="")
+    stated = series or event.get("lastTimestamp") or event.get("eventTime")
+    return str(stated or event["metadata"].get("creationTimestamp") or "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
