@@ -17,7 +17,7 @@ from gitkruise.model.gitops.redacted import Redacted
 from gitkruise.model.gitops.unit_state import State, worst
 from gitkruise.model.workloads.labels import DEPLOYMENT, SIDECARSET
 from gitkruise.model.workloads.pod import PodFacts
-from gitkruise.planner.health.health import Health, Phase, health
+from gitkruise.planner.health.health import Health, Phase, health, held_by
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.progress.builtin import min_ready_s
 from gitkruise.planner.progress.failing_pods import stuck_job, unready
@@ -419,9 +419,9 @@ def _deleting(leaving: Sequence[Obj], due: Sequence[ObjectKey]) -> str:
     keys = [*map(key_of, leaving), *due]
     if not keys:
         return ""
-    held = ", ".join(leaving[0]["metadata"].get("finalizers") or ()) if leaving else ""
+    held = held_by(leaving[0]) if leaving else ""
     more = f" and {many(len(keys) - 1, 'more object')}" if len(keys) > 1 else ""
-    return f"deleting {keys[0]}{more}" + (f"; finalizers: {held}" if held else "")
+    return f"deleting {keys[0]}{more}" + (f"; {held}" if held else "")
 
 
 def _fresh(plan: SyncPlan | None) -> int:

@@ -57,13 +57,18 @@ def health(obj: Obj | None, *, now: datetime | None = None) -> Health:
 def _ending(obj: Obj) -> Iterator[str]:
     """Yield that an object is being deleted, and what keeps it: finalizers, objects inside it."""
     yield "the object is being deleted"
-    held = get(obj, "metadata", "finalizers", default=())
-    if held:
-        yield f"finalizers: {', '.join(held)}"
+    if held := held_by(obj):
+        yield held
     for type_ in ("NamespaceContentRemaining", "NamespaceFinalizersRemaining"):
         condition = condition_of(obj, type_)
         if condition and condition.get("status") == "True":
             yield condition.get("message", "")
+
+
+def held_by(obj: Obj) -> str:
+    """`finalizers: a, b` of an object that is being deleted; "" without any."""
+    held = get(obj, "metadata", "finalizers", default=())
+    return f"finalizers: {', '.join(held)}" if held else ""
 
 
 def _by_kind(obj: Obj, kind: GroupKind, now: datetime | None) -> Health | None:
