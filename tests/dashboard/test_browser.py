@@ -356,9 +356,9 @@ def test_a_lost_connection_comes_back_without_loading_the_page(browser: Browser)
         context.close()
 
 
-def test_a_server_that_hangs_is_no_live_one(page: Page, dashboard: Dashboard) -> None:
-    """It takes connections and answers nothing, as after a laptop slept."""
-    page.add_init_script("delete window.SharedWorker")  # the clock of the test is the page's
+def _held(page: Page, dashboard: Dashboard, url: str) -> list[Route]:
+    """Enter with the clock of the test; the requests of `url` from then on, which get no answer."""
+    page.add_init_script("delete window.SharedWorker")  # its clock is another one
     page.clock.install()
     dashboard.write(fleet=fleet(row("cart")))
     enter(page, dashboard)
@@ -367,7 +367,13 @@ def test_a_server_that_hangs_is_no_live_one(page: Page, dashboard: Dashboard) ->
     def hold(route: Route) -> None:
         held.append(route)
 
-    page.route("**/api/v1/session", hold)
+    page.route(url, hold)
+    return held
+
+
+def test_a_server_that_hangs_is_no_live_one(page: Page, dashboard: Dashboard) -> None:
+    """It takes connections and answers nothing, as after a laptop slept."""
+    held = _held(page, dashboard, "**/api/v1/session")
     page.clock.run_for(40_000)
     expect(page.get_by_text("reconnecting (as of")).to_be_visible()
     held[0].abort("timedout")
@@ -376,16 +382,7 @@ def test_a_server_that_hangs_is_no_live_one(page: Page, dashboard: Dashboard) ->
 
 def test_a_server_that_answers_slowly_is_waited_for(page: Page, dashboard: Dashboard) -> None:
     """For as long as for a ping, however old the last news are."""
-    page.add_init_script("delete window.SharedWorker")
-    page.clock.install()
-    dashboard.write(fleet=fleet(row("cart")))
-    enter(page, dashboard)
-    held = list[Route]()
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route("**/api/v1/stream?*", hold)
+    held = _held(page, dashboard, "**/api/v1/stream?*")
     with page.expect_request("**/api/v1/stream?*"):
         page.clock.run_for(31_000)
     for _ in range(3):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import pytest
 
-from gitkruise.gitops.inspect.cluster_view import Survey
+from gitkruise.gitops.inspect.cluster_view import Managed, Survey
 from gitkruise.gitops.inspect.explain import Why, explain
 from gitkruise.gitops.inspect.pod_warnings import PodWarnings, pod_warnings
 from gitkruise.kube.client.events import EVENTS
@@ -29,11 +30,17 @@ CLONESETS = ResourceRef("apps.kruise.io", "v1alpha1", "clonesets")
 UNREADY = "container app is not ready"
 
 
-async def _why(stage: Stage) -> Why:
-    survey, now = Survey(WorldTransport(stage.cluster), load_catalog(), (CLONESET,)), stage.clock
+async def _seen(stage: Stage) -> tuple[Survey, Managed, datetime]:
+    """The cluster, its first CloneSet, and now."""
+    survey = Survey(WorldTransport(stage.cluster), load_catalog(), (CLONESET,))
     await survey.look()
-    found = survey.managed(now.now())[0]
-    return explain(found, survey.plan(found.key, now.now(), Gates()))
+    now = stage.clock.now()
+    return survey, survey.managed(now)[0], now
+
+
+async def _why(stage: Stage) -> Why:
+    survey, found, now = await _seen(stage)
+    return explain(found, survey.plan(found.key, now, Gates()))
 
 
 def test_a_rollout_without_progress_is_stuck_for_every_reader(staged: MakeStage) -> None:
@@ -63,10 +70,8 @@ def test_a_rollout_without_progress_is_stuck_for_every_reader(staged: MakeStage)
 
 
 async def _warned(stage: Stage) -> PodWarnings:
-    survey = Survey(WorldTransport(stage.cluster), load_catalog(), (CLONESET,))
-    await survey.look()
-    now = stage.clock.now()
-    return await pod_warnings(WorldTransport(stage.cluster), survey.managed(now)[0], now)
+    _, found, now = await _seen(stage)
+    return await pod_warnings(WorldTransport(stage.cluster), found, now)
 
 
 def _event(stage: Stage, name: str, pod: str, type_: str, reason: str) -> None:
@@ -123,9 +128,8 @@ def test_a_rollout_with_warnings_waits_for_what_they_name(
         async with stage.running():
             await stage.push(web("app:unready"), message="first")
             await stage.rest(20)
-            survey = Survey(WorldTransport(stage.cluster), load_catalog(), (CLONESET,))
-            await survey.look()
-            answer = explain(survey.managed(stage.clock.now())[0], None, warnings=warnings)
+            _, found, _ = await _seen(stage)
+            answer = explain(found, None, warnings=warnings)
             assert moves in answer.next[0]
             assert set(warnings) <= set(answer.reasons)
 
