@@ -72,6 +72,15 @@ def without(stage: Stage, job: str) -> None:
     stage.cluster.publish()
 
 
+async def forged_aside(stage: Stage, folder: Path, files: dict[str, str]) -> str:
+    """Forge the record of a live commit to name one that is not in its history; the live one."""
+    async with stage.running():
+        good = await stage.push(SETTINGS)
+        await stage.rest()
+    forge(stage, folder, RECORD, good, aside(stage, files))
+    return good
+
+
 def test_a_forged_applied_commit_suppresses_no_hook(staged: MakeStage, tmp_path: Path) -> None:
     """Live objects bear the commit from its first wave on, long before its hooks have run."""
     stage = staged()
@@ -132,10 +141,7 @@ def test_a_forged_applied_commit_stops_no_source(
     stage = staged()
 
     async def script() -> None:
-        async with stage.running():
-            good = await stage.push(SETTINGS)
-            await stage.rest()
-        forge(stage, tmp_path, RECORD, good, aside(stage, files))
+        await forged_aside(stage, tmp_path, files)
         stage.start_over()
         async with stage.running():
             await stage.push(config_map("settings", mode="new"))
@@ -153,10 +159,7 @@ def test_a_record_that_live_objects_do_not_confirm_is_not_repeated(
     stage = staged()
 
     async def script() -> None:
-        async with stage.running():
-            good = await stage.push(SETTINGS)
-            await stage.rest()
-        forge(stage, tmp_path, RECORD, good, aside(stage, OTHER))
+        await forged_aside(stage, tmp_path, OTHER)
         stage.start_over()
         stage.offered.clear()
         async with stage.running():
@@ -174,10 +177,7 @@ def test_a_forged_applied_commit_is_not_kept_where_git_cannot_be_read(
     stage = staged()
 
     async def script() -> None:
-        async with stage.running():
-            good = await stage.push(SETTINGS)
-            await stage.rest()
-        forge(stage, tmp_path, RECORD, good, aside(stage, OTHER))
+        good = await forged_aside(stage, tmp_path, OTHER)
         run_git(stage.origin.bare, "update-ref", "refs/heads/kept", good)
         run_git(stage.origin.bare, "update-ref", "-d", "refs/heads/main")
         stage.start_over()
