@@ -15,6 +15,7 @@ export class Feed {
     this.source = null;
     this.stream = "";
     this.failures = 0;
+    this.asking = false; // whether the session is good, after a stream ended
     this.heard = Date.now();
     this.opened = Date.now();
     setInterval(() => this.check(), 5000);
@@ -43,7 +44,7 @@ export class Feed {
     for (const known of [this.rows, this.denied])
       for (const topic of [...known.keys()]) if (!wanted.includes(topic)) known.delete(topic);
     if (wanted.length === 0) this.close();
-    else if (this.source === null) this.open();
+    else if (this.source === null) this.asking || this.retry || this.open();
     else if (this.stream !== "" && wanted.join() !== this.asked) this.choose(wanted);
   }
 
@@ -118,7 +119,11 @@ export class Feed {
   async lost() {
     this.close();
     if (this.link.state !== "refused") this.say("reconnecting"); // also while nothing answers
+    if (this.asking) return;
+    this.asking = true;
     const reply = await fetch("/api/v1/session", { signal: AbortSignal.timeout(ANSWER_MS) }).catch(() => null);
+    this.asking = false;
+    if (this.source !== null) return; // opened since, after a sign-in: it has newer news
     if (reply?.status === 401) {
       this.rows.clear(); // the next viewer of this browser may see other rows
       this.denied.clear();
