@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from gitkruise.model.planning.plan import Action, Create, Delete, Event, Plan
+from gitkruise.model.planning.plan import Action, Create, Delete, Plan
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads import labels as wire
@@ -22,6 +22,8 @@ from gitkruise.model.workloads.revision import REVISION, Revision, in_order, rev
 from gitkruise.planner.builtin.daemonset_nodes import DaemonNodes, Moves, placed_on, with_defaults
 from gitkruise.planner.builtin.pod_owner import (
     Controlled,
+    create_pod,
+    delete_pod,
     observe_controlled,
     pod_from,
     template_data,
@@ -107,7 +109,7 @@ def plan_daemon_set(s: DaemonFacts, gates: Gates) -> Plan:
     moves = nodes.manage()
     if moves.idle:
         moves = moves.and_then(nodes.update())
-    actions: list[Action] = [_delete(pod) for pod in moves.delete[:_BURST]]
+    actions: list[Action] = [delete_pod(pod) for pod in moves.delete[:_BURST]]
     actions += _create(s, history.latest, moves)
     actions += _forgotten(s, history)
     status = _status(s, nodes, history)
@@ -156,15 +158,7 @@ def _create(s: DaemonFacts, revision: Revision, moves: Moves) -> list[Create]:
     ids = instance_ids(s.seed, len(places), taken=taken)
     made = []
     for wave, suffix, node in zip(waves(len(places)), ids, places, strict=True):
-        pod = f"{name}-{suffix}"
-        made.append(
-            Create(
-                obj=_pod(s, revision, pod, node),
-                wave=wave,
-                done=Event("Normal", "SuccessfulCreate", f"Created pod: {pod}"),
-                failed=Event("Warning", "FailedCreate", "Error creating: "),
-            )
-        )
+        made.append(create_pod(_pod(s, revision, f"{name}-{suffix}", node), wave))
     return made
 
 
@@ -183,17 +177,6 @@ def _pod(s: DaemonFacts, revision: Revision, name: str, node: str) -> Obj:
     spec |= {"affinity": {**affinity, "nodeAffinity": on_node}}
     spec["tolerations"] = with_defaults(spec)
     return {**pod, "metadata": {**pod["metadata"], "labels": labels}, "spec": spec}
-
-
-def _delete(pod: PodFacts) -> Delete:
-    return Delete(
-        key=pod.key,
-        version="v1",
-        uid=pod.uid,
-        resource_version="",
-        done=Event("Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}"),
-        failed=Event("Warning", "FailedDelete", "Error deleting: "),
-    )
 
 
 def _forgotten(s: DaemonFacts, history: RegisteredRevision) -> tuple[Delete, ...]:

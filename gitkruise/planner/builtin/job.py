@@ -13,8 +13,14 @@ from typing import Any, Final
 from gitkruise.model.planning.plan import Create, Delete, Event, Plan, expired
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.pod import POD, PodFacts
-from gitkruise.planner.builtin.pod_owner import Controlled, observe_controlled, pod_from
+from gitkruise.model.workloads.pod import POD
+from gitkruise.planner.builtin.pod_owner import (
+    Controlled,
+    create_pod,
+    delete_pod,
+    observe_controlled,
+    pod_from,
+)
 from gitkruise.planner.cloneset.create import instance_ids, waves
 from gitkruise.wire.primitives.backoff import backoff
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
@@ -38,7 +44,7 @@ def plan_job(s: Controlled, gates: Gates) -> Plan:
     actions: list[Create | Delete] = []
     events: tuple[Event, ...] = ()
     if verdict is not None or count.suspended:
-        actions += [_delete(pod) for pod in count.active]
+        actions += [delete_pod(pod) for pod in count.active]
     else:
         actions += _create(s, count)
     if verdict is not None:
@@ -137,17 +143,8 @@ def _create(s: Controlled, count: _JobPods) -> list[Create]:
     for wave, suffix in zip(
         waves(missing), instance_ids(s.seed, missing, taken=taken), strict=True
     ):
-        pod = f"{name}-{suffix}"
-        done = Event("Normal", "SuccessfulCreate", f"Created pod: {pod}")
-        failed = Event("Warning", "FailedCreate", "Error creating: ")
-        obj = pod_from(s.raw, template, pod)
-        made.append(Create(obj=obj, wave=wave, done=done, failed=failed))
+        made.append(create_pod(pod_from(s.raw, template, f"{name}-{suffix}"), wave))
     return made
-
-
-def _delete(pod: PodFacts) -> Delete:
-    done = Event("Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
-    return Delete(key=pod.key, version="v1", uid=pod.uid, resource_version="", done=done)
 
 
 def _status(s: Controlled, count: _JobPods, verdict: tuple[str, str, str] | None) -> Obj:

@@ -10,6 +10,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
+from gitkruise.model.planning.plan import Create, Delete, Event
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.wire.kruise.revision_data import revision_data
@@ -54,6 +55,28 @@ def pod_from(owner: Obj, template: Obj, name: str) -> Obj:
         "ownerReferences": [controller_reference(owner)],
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}
+
+
+def create_pod(pod: Obj, wave: int) -> Create:
+    """Return the creation of `pod`, in one of the growing waves of its controller."""
+    return Create(
+        obj=pod,
+        wave=wave,
+        done=Event("Normal", "SuccessfulCreate", f"Created pod: {pod['metadata']['name']}"),
+        failed=Event("Warning", "FailedCreate", "Error creating: "),
+    )
+
+
+def delete_pod(pod: PodFacts) -> Delete:
+    """Return the deletion of `pod`, however it has changed since."""
+    return Delete(
+        key=pod.key,
+        version="v1",
+        uid=pod.uid,
+        resource_version="",
+        done=Event("Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}"),
+        failed=Event("Warning", "FailedDelete", "Error deleting: "),
+    )
 
 
 def template_data(template: Obj) -> bytes:

@@ -12,12 +12,18 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from gitkruise.model.planning.plan import Create, Delete, Event, Plan
+from gitkruise.model.planning.plan import Create, Delete, Plan
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import POD, PodFacts
-from gitkruise.planner.builtin.pod_owner import Controlled, observe_controlled, pod_from
+from gitkruise.planner.builtin.pod_owner import (
+    Controlled,
+    create_pod,
+    delete_pod,
+    observe_controlled,
+    pod_from,
+)
 from gitkruise.planner.cloneset.create import instance_ids, waves
 from gitkruise.wire.primitives.names import GroupKind, Obj
 
@@ -33,7 +39,7 @@ def plan_replica_set(s: Controlled, gates: Gates) -> Plan:
     actions: list[Create | Delete] = []
     if not s.raw["metadata"].get("deletionTimestamp"):
         actions += _create(s, wanted - len(active))
-        actions += [_delete(p) for p in victims(active, len(active) - wanted, s.now)]
+        actions += [delete_pod(p) for p in victims(active, len(active) - wanted, s.now)]
     status, wake_at = _status(s, active)
     same = status == s.raw.get("status")
     return Plan(actions=tuple(actions), status=None if same else status, wake_at=wake_at)
@@ -47,27 +53,9 @@ def _create(s: Controlled, missing: int) -> list[Create]:
     taken = {p.name.rpartition("-")[2] for p in s.pods}
     made = []
     for wave, suffix in zip(waves(count), instance_ids(s.seed, count, taken=taken), strict=True):
-        pod = f"{name}-{suffix}"
-        made.append(
-            Create(
-                obj=pod_from(s.raw, s.raw["spec"]["template"], pod),
-                wave=wave,
-                done=Event("Normal", "SuccessfulCreate", f"Created pod: {pod}"),
-                failed=Event("Warning", "FailedCreate", "Error creating: "),
-            )
-        )
+        pod = pod_from(s.raw, s.raw["spec"]["template"], f"{name}-{suffix}")
+        made.append(create_pod(pod, wave))
     return made
-
-
-def _delete(pod: PodFacts) -> Delete:
-    return Delete(
-        key=pod.key,
-        version="v1",
-        uid=pod.uid,
-        resource_version="",
-        done=Event("Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}"),
-        failed=Event("Warning", "FailedDelete", "Error deleting: "),
-    )
 
 
 def victims(active: Sequence[PodFacts], count: int, now: datetime) -> list[PodFacts]:
