@@ -24,7 +24,7 @@ from gitkruise.planner.progress.failing_pods import unready, unscheduled
 from gitkruise.planner.report.stops import is_template, next_move
 from gitkruise.planner.report.summary import keeps
 from gitkruise.planner.sync.annotations import LEFT_ALONE
-from gitkruise.printable import many
+from gitkruise.printable import listing, many, shown
 from gitkruise.wire.primitives.names import ObjectKey, named, noun
 from gitkruise.wire.primitives.paths import get
 
@@ -104,10 +104,12 @@ def explain(
     unavailable: Sequence[UnavailableBudget] = (),
     *,
     warnings: Sequence[str] = (),
+    lost: Sequence[str] = (),
 ) -> Why:
     """From the live object, its next plan, who else changes its pods, and its unit's record.
 
-    `unavailable` are the PodUnavailableBudgets of its pods, `warnings` the cluster's of them.
+    `unavailable` are the PodUnavailableBudgets of its pods, `warnings` the cluster's of them, and
+    `lost` those of their nodes that do not answer.
     """
     now = as_recorded(managed, unit)
     state, message = now.state, now.message
@@ -134,7 +136,18 @@ def explain(
         state=state,
         message=message,
         reasons=tuple(reasons),
-        next=tuple(_next(managed, state, unit, sharing, held, warned=bool(warnings))),
+        next=(
+            *_moved_by_nodes(lost),
+            *_next(
+                managed,
+                state,
+                unit,
+                sharing,
+                held,
+                warned=len(warnings) > len(lost),
+                lost=bool(lost),
+            ),
+        ),
         held=held,
         acts=len(plan.actions) if plan else 0,
         step=step,
@@ -304,14 +317,22 @@ def _next(
     held: Sequence[HeldPod],
     *,
     warned: bool,
+    lost: bool,
 ) -> Iterator[str]:
     """Yield the next steps for a user, those of its PodUnavailableBudgets first."""
     moving = state in MOVING and not (m.rollout and m.rollout.failing)
     yield from (moving and _moved_by_others(m, held)) or _moves(
-        m, state, unit, shared, warned=warned
+        m, state, unit, shared, warned=warned, lost=lost
     )
     if unit is not None and unit.correction:
         yield f"for the newest commit: {unit.correction}"
+
+
+def _moved_by_nodes(lost: Sequence[str]) -> Iterator[str]:
+    """Yield what pods of nodes that do not answer wait for."""
+    if lost:
+        these = f"node{'' if len(lost) == 1 else 's'} {listing([*map(shown, lost)], 3)}"
+        yield f"{these}: Ready again, or deleted with kubectl delete node if lost for good"
 
 
 def _moved_by_others(m: Managed, held: Sequence[HeldPod]) -> list[str]:
@@ -326,7 +347,13 @@ def _moved_by_others(m: Managed, held: Sequence[HeldPod]) -> list[str]:
 
 
 def _moves(
-    m: Managed, state: State, unit: UnitNews | None, shared: Sharing, *, warned: bool
+    m: Managed,
+    state: State,
+    unit: UnitNews | None,
+    shared: Sharing,
+    *,
+    warned: bool,
+    lost: bool,
 ) -> Iterator[str]:
     """Yield the next steps for a user, or that none is needed."""
     if left_git(m, unit):
@@ -345,7 +372,7 @@ def _moves(
     elif state is State.WAITING and unit is not None and (unit.waits or unit.pending):
         yield f"what unit {unit.unit} waits for"
     elif state in MOVING:
-        yield from _awaited(m, warned=warned)
+        yield from _awaited(m, warned=warned, lost=lost)
 
 
 def past_hold(m: Managed, rollout: Rollout) -> str:
@@ -358,7 +385,7 @@ def past_hold(m: Managed, rollout: Rollout) -> str:
     return "deleting old pods"
 
 
-def _awaited(m: Managed, *, warned: bool) -> Iterator[str]:
+def _awaited(m: Managed, *, warned: bool, lost: bool) -> Iterator[str]:
     """Yield what a rollout that moves goes on with."""
     if m.rollout is not None and m.rollout.refused:
         yield "a change of what refuses its pods; their controller tries again by itself"
@@ -370,7 +397,7 @@ def _awaited(m: Managed, *, warned: bool) -> Iterator[str]:
         yield "a change of what the warnings name; the nodes of its pods try again by themselves"
     elif any(pod.active and unscheduled(pod) for pod in m.pods):
         yield "a node that takes its pods, or a commit that changes what they need of a node"
-    else:
+    elif not lost:
         yield "nothing: it goes on by itself when pods become available"
 
 

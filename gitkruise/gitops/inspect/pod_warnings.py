@@ -1,37 +1,89 @@
-"""Warnings of pods that are not available: kubelet and others give some causes in Events alone."""
+"""Causes beyond the status of a pod: warnings that others give in Events alone, and nodes that do
+not answer, whose pods keep the status that they had."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from gitkruise.errors import Forbidden
+from gitkruise.errors import Forbidden, NotFound
 from gitkruise.gitops.inspect.cluster_view import Managed
 from gitkruise.gitops.inspect.explain import MOVING
 from gitkruise.kube.client.discovery import each
 from gitkruise.kube.client.events import EVENTS, last_seen
 from gitkruise.kube.client.transport import Transport
+from gitkruise.model.workloads.conditions import find
+from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.progress.failing_pods import unready, unscheduled
-from gitkruise.printable import visible
+from gitkruise.printable import many, shown, visible
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from gitkruise.wire.primitives.times import format_duration, parse_time
 
 _SHOWN: Final = 3  # causes
 _OF_PODS: Final = "involvedObject.kind=Pod,type=Warning"
+_NODES: Final = ResourceRef("", "v1", "nodes")
+_LOOKED_AT: Final = 10  # nodes, those of the most such pods
 
 
 @dataclass(frozen=True, slots=True)
 class PodWarnings:
-    """Sentences, one for each reason, the newest first. `unread` says why there are none."""
+    """Sentences, one for each reason, the newest first; those about the `lost` nodes before them.
+    `unread` says why there are none."""
 
     texts: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
 
 
 async def pod_warnings(transport: Transport, managed: Managed, now: datetime) -> PodWarnings:
+    """Return what the pods of an object do not say themselves. Raises ApiError but Forbidden."""
+    lost, unread = await _lost_nodes(transport, managed.pods, now)
+    told = await _of_events(transport, managed, now)
+    return PodWarnings((*lost.values(), *told.texts), (*lost,), (*unread, *told.unread))
+
+
+async def _lost_nodes(
+    transport: Transport, pods: Iterable[PodFacts], now: datetime
+) -> tuple[Mapping[str, str], Sequence[str]]:
+    """Return a sentence for each node that is gone or not Ready, of those with pods that are out of
+    service or being deleted, and why there is none. A pod of a lost node may look as it did."""
+    waiting = Counter(p.node for p in pods if p.node and (p.deleting or _down(p)))
+    found: dict[str, str] = {}
+    for name, count in waiting.most_common(_LOOKED_AT):
+        try:
+            reply = await transport.send(ApiRequest(verb="get", resource=_NODES, name=name))
+        except NotFound:
+            found[name] = f"node {shown(name)} of {many(count)} does not exist any more"
+        except Forbidden:
+            return {}, ("this account may not read nodes",)
+        else:
+            if why := _not_ready(reply.body, count, now):
+                found[name] = why
+    return found, ()
+
+
+def _down(pod: PodFacts) -> bool:
+    return pod.active and not pod.in_service
+
+
+def _not_ready(node: Obj, count: int, now: datetime) -> str:
+    """Return a sentence for a node that is not Ready, "" for one that is."""
+    ready = find(get(node, "status", "conditions", default=()), "Ready") or {}
+    if ready.get("status") == "True":
+        return ""
+    since = parse_time(ready.get("lastTransitionTime"))
+    ago = f" for {format_duration(now - since)}" if since else ""
+    why = visible(" ".join(str(ready.get("message") or ready.get("reason") or "").split()))
+    name = shown(node["metadata"]["name"])
+    return f"node {name} of {many(count)} has not been Ready{ago}{why and f': {why}'}"
+
+
+async def _of_events(transport: Transport, managed: Managed, now: datetime) -> PodWarnings:
     """Return the newest warnings of the pods of a rollout whose status does not give the cause:
     an unscheduled pod and one that cannot start say it themselves. Raises ApiError but Forbidden.
     """

@@ -26,6 +26,7 @@ from tests.worlds import SPACE, cloneset
 pytestmark = pytest.mark.slow
 
 PODS = ResourceRef("", "v1", "pods")
+NODES = ResourceRef("", "v1", "nodes")
 CLONESETS = ResourceRef("apps.kruise.io", "v1alpha1", "clonesets")
 UNREADY = "container app is not ready"
 
@@ -115,12 +116,54 @@ def test_warnings_of_unavailable_pods_are_named(staged: MakeStage) -> None:
     stage.play(script)
 
 
+def test_nodes_that_do_not_answer_are_named(staged: MakeStage) -> None:
+    """Their pods keep the statuses that kubelet wrote last; only Ready is False."""
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web("app:unready"), message="first")
+            await stage.rest(20)
+            assert (await _warned(stage)).lost == ()
+            nodes = sorted({pod["spec"]["nodeName"] for pod in stage.world.objects(POD, SPACE)})
+            silent, gone = nodes[:2]
+            away = {
+                "type": "Ready", "status": "Unknown", "message": "Kubelet stopped\nposting",
+                "lastTransitionTime": format_time(stage.clock.now()),
+            }  # fmt: skip
+            stage.world.handle(
+                ApiRequest(
+                    verb="patch", resource=NODES, name=silent, subresource="status",
+                    body={"status": {"conditions": [away]}},
+                    content_type="application/merge-patch+json",
+                ),
+                stage.clock.now(),
+            )  # fmt: skip
+            stage.world.handle(
+                ApiRequest(verb="delete", resource=NODES, name=gone), stage.clock.now()
+            )
+            stage.cluster.publish()
+            told = await _warned(stage)
+            assert set(told.lost) == {silent, gone}
+            said = sorted(text.partition(" of ")[0] for text in told.texts)
+            assert said == sorted([f"node {silent}", f"node {gone}"])
+            assert any(t.endswith("has not been Ready for 0s: Kubelet stopped posting")
+                       for t in told.texts)  # fmt: skip
+            assert any(t.endswith("does not exist any more") for t in told.texts)
+
+    stage.play(script)
+
+
 @pytest.mark.parametrize(
-    ("warnings", "moves"),
-    [((), "nothing: it goes on by itself"), (("a warning",), "what the warnings name")],
+    ("warnings", "lost", "moves"),
+    [
+        ((), (), "nothing: it goes on by itself"),
+        (("a warning",), (), "what the warnings name"),
+        (("node n1 is lost",), ("n1",), "node n1: Ready again"),
+    ],
 )
 def test_a_rollout_with_warnings_waits_for_what_they_name(
-    staged: MakeStage, warnings: tuple[str, ...], moves: str
+    staged: MakeStage, warnings: tuple[str, ...], lost: tuple[str, ...], moves: str
 ) -> None:
     stage = staged()
 
@@ -129,8 +172,9 @@ def test_a_rollout_with_warnings_waits_for_what_they_name(
             await stage.push(web("app:unready"), message="first")
             await stage.rest(20)
             _, found, _ = await _seen(stage)
-            answer = explain(found, None, warnings=warnings)
+            answer = explain(found, None, warnings=warnings, lost=lost)
             assert moves in answer.next[0]
+            assert len(answer.next) == 1
             assert set(warnings) <= set(answer.reasons)
 
     stage.play(script)

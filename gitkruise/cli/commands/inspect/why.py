@@ -121,7 +121,9 @@ async def ask(
     held = plan.held if plan is not None else ()
     budgets = unavailable_budgets(survey.budgets(space), pods, held)
     warnings = await pod_warnings(chosen.transport, found, now)
-    answer = explain(found, plan, unit, step, others, budgets, warnings=warnings.texts)
+    answer = explain(
+        found, plan, unit, step, others, budgets, warnings=warnings.texts, lost=warnings.lost
+    )
     steps = tuple(lines_carrying(answer.next, chosen.flags))
     activity = await agent_activity(chosen.transport, space, pods, images)
     activity = replace(activity, unread=(*activity.unread, *warnings.unread))
