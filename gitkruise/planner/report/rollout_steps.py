@@ -48,9 +48,16 @@ def failed_commits(steps: Steps) -> tuple[str, ...]:
 
 
 def close_step(step: RolloutStep, by: GitCommit) -> RolloutStep:
-    """A step that a newer commit overtakes keeps what it reached."""
+    """A step that a newer commit overtakes keeps what it reached.
+
+    It also does so while pods that it had are away, as after a drain of their nodes. What got stuck
+    since stays so.
+    """
     if step.state in SETTLED:
         return step
+    if step.done is not None and step.state is State.ROLLING:
+        held = max(step.asked, step.updated) < step.replicas
+        return replace(step, state=State.HELD if held else State.DONE)
     return replace(step, message=f"overtaken by {by.short} at {step.updated} of {step.asked}")
 
 
