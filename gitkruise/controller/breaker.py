@@ -32,6 +32,7 @@ from gitkruise.model.workloads import conditions as rule
 from gitkruise.wire.primitives.backoff import backoff
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.times import RetryPause
 
 K = TypeVar("K", bound=Hashable)
 REPEATS_MAX: Final = 10
@@ -44,11 +45,11 @@ Write = tuple[str, frozenset[str]]  # uid, what is written
 
 @dataclass(frozen=True, slots=True)
 class Trip:
-    """A pause: which object shows that writes are undone, and until when nothing is written."""
+    """A pause: which object shows that writes are undone, and when nothing is written."""
 
     about: ObjectKey
     repeats: int
-    until: datetime
+    pause: RetryPause
     created: bool = False  # the objects it replaced did not last
 
     @property
@@ -68,6 +69,10 @@ class Trip:
 class _Row:
     first: datetime
     count: int = 0
+
+    def counts(self, now: datetime) -> bool:
+        """Return whether it began within WINDOW; no clock says that after it was set back."""
+        return timedelta() <= now - self.first <= WINDOW
 
 
 @dataclass(slots=True)
@@ -93,7 +98,7 @@ class Breaker(Generic[K]):
         if watch is None or watch.generation != generation:
             self._watches.pop(key, None)
             return None
-        return watch.trip if watch.trip and now < watch.trip.until else None
+        return watch.trip if watch.trip and watch.trip.pause.rests(now) else None
 
     def note(
         self,
@@ -127,11 +132,11 @@ class Breaker(Generic[K]):
     def _forget_old(self, watch: _Watch, now: datetime) -> None:
         if len(watch.rows) > OBJECTS_MAX:
             watch.rows.clear()
-        for write in [write for write, row in watch.rows.items() if now - row.first > WINDOW]:
+        for write in [write for write, row in watch.rows.items() if not row.counts(now)]:
             del watch.rows[write]
-        for uid in [uid for uid, (_, row) in watch.born.items() if now - row.first > WINDOW]:
+        for uid in [uid for uid, (_, row) in watch.born.items() if not row.counts(now)]:
             del watch.born[uid]
-        if watch.trip is not None and now - watch.trip.until > WINDOW + LONGEST:
+        if watch.trip is not None and now - watch.trip.pause.until > WINDOW + LONGEST:
             watch.trip, watch.trips = None, 0
 
 
@@ -140,7 +145,7 @@ def _trip(watch: _Watch, repeats: int, outcome: Outcome, now: datetime) -> Trip:
     created = isinstance(action, Create)
     about = key_of(action.obj) if isinstance(action, Create) else action.key
     pause = backoff(watch.trips + 1, first=FIRST, cap=LONGEST)
-    trip = watch.trip = Trip(about, repeats, now + pause, created)
+    trip = watch.trip = Trip(about, repeats, RetryPause(now, now + pause), created)
     watch.trips += 1
     watch.rows.clear()
     watch.born.clear()
@@ -202,11 +207,11 @@ def pausing(plan: Plan, trip: Trip, shows: Shows, owner: Obj, now: datetime) -> 
     if shows is Shows.CONDITION:
         made = rule.condition(rule.STALLED, "True", reason="NoProgress", message=trip.text)
         status = plan.status_after(()) or owner.get("status") or {}
-        return Plan(holds=plan.holds, status=_with(status, made, now), wake_at=trip.until)
+        return Plan(holds=plan.holds, status=_with(status, made, now), wake_at=trip.pause.until)
     said = get(owner, "metadata", "annotations", rule.STALLED_NOTE, default="")
     if shows is Shows.ANNOTATION and said != trip.text:
-        return Plan(actions=(_noting(owner, trip.text),), wake_at=trip.until)
-    return Plan(wake_at=trip.until)
+        return Plan(actions=(_noting(owner, trip.text),), wake_at=trip.pause.until)
+    return Plan(wake_at=trip.pause.until)
 
 
 def resuming(plan: Plan, shows: Shows, owner: Obj, now: datetime) -> Plan:

@@ -69,6 +69,7 @@ class Runner(Generic[S]):
         self._parked: dict[ObjectKey, datetime] = {}
         self._reported: dict[ObjectKey, datetime] = {}  # when the status was last written
         self._news, self._stopping = asyncio.Event(), False
+        self._latest = tools.clock.now()  # that the clock showed
         self._kinds = frozenset({workload.kind, *workload.owns, *workload.watches})
         self._finds = {**workload.watches, **workload.hears}
         self._unsubscribe = self.store.subscribe(self._changed, self._kinds | workload.hears.keys())
@@ -141,7 +142,12 @@ class Runner(Generic[S]):
     def _next(self) -> ObjectKey | None:
         if self._queue.running >= self._workers or not self.store.synced(self._kinds):
             return None
-        return self._queue.pop(self._clock.now())
+        now = self._clock.now()
+        if now < self._latest:  # rounds ask for the times of this clock
+            self._parked.clear()
+            self._queue.hasten(now)
+        self._latest = now
+        return self._queue.pop(now)
 
     async def _wait(self) -> None:
         """Until something is due, changes, or ends."""
@@ -191,7 +197,7 @@ class Runner(Generic[S]):
         if trip is not None:
             paused = pausing(plan, trip, shows, owner, now)
             await self._executor.run(paused, subject, self.component)
-            return trip.until
+            return trip.pause.until
         plan = resuming(plan, shows, owner, now)
         later = self.workload.later if self._status_due(key, now) > now else never
         outcomes = await self._executor.run(plan, subject, self.component, later=later)

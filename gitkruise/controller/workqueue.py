@@ -95,6 +95,15 @@ class WorkQueue(Generic[K]):
         self._again.pop(key, None)
         self._news.pop(key, None)
 
+    def hasten(self, now: datetime) -> None:
+        """Have a round for every key by `now`: the clock was set back, and their times mean
+        nothing."""
+        self._again = {key: min(at, now) for key, at in self._again.items()}
+        for key, at in self._due.items():
+            if at > now:
+                self._due[key] = now
+                heapq.heappush(self._heap, (now, next(self._order), key))
+
     def next_at(self) -> datetime | None:
         """Return when the next key is due; None when no key waits."""
         self._tidy()

@@ -158,8 +158,8 @@ def test_pauses_double_to_a_limit_and_a_new_spec_ends_them() -> None:
         assert trip is not None
         assert breaker.paused("web", 1, now) == trip
         assert breaker.paused("api", 1, now) is None
-        pauses.append(trip.until - now)
-        now = trip.until
+        pauses.append(trip.pause.until - now)
+        now = trip.pause.until
         assert breaker.paused("web", 1, now) is None
     assert pauses[:3] == [FIRST, 2 * FIRST, 4 * FIRST]
     assert pauses[-1] == LONGEST

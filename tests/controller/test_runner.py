@@ -179,6 +179,21 @@ def test_a_refusal_that_mends_is_noticed_within_the_cap() -> None:
     assert stage.pods() == ["web-0"]
 
 
+def test_a_clock_that_is_set_back_holds_no_round_up() -> None:
+    stage = Stage()
+    stage.fleet("web", 1)
+    stage.toy.faults = [Fault("create", Forbidden("quota")) for _ in range(5)]
+
+    async def script(_: Controllers) -> None:
+        await stage.clock.sleep(20)
+        stage.toy.faults.clear()
+        stage.clock.step(-6 * 3600)
+        await stage.clock.sleep(60)
+
+    stage.play(script)
+    assert stage.pods() == ["web-0"]
+
+
 def test_a_crash_parks_its_key_and_nobody_else() -> None:
     stage = Stage()
     stage.fleet("bad", 1, crash="boom")

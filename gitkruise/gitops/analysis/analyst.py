@@ -35,6 +35,7 @@ from gitkruise.planner.analysis.verdict import (
     conditions,
     without_number,
 )
+from gitkruise.wire.primitives.times import RetryPause
 
 JOB_PAUSE: Final = timedelta(seconds=5)  # between two looks at a Job that runs
 RESTARTED: Final = "counted from the start of gitkruise: no earlier measurement is known"
@@ -226,4 +227,7 @@ class Analyst:
 
 def _is_due(metric: Metric, result: MetricResult, run: AnalysisRun, now: datetime) -> bool:
     due = due_at(metric, result, run.started)
-    return not run.phase.completed and due is not None and due <= now
+    if run.phase.completed or due is None:
+        return False
+    since = result.measurements[-1].at if result.measurements else run.started
+    return not RetryPause(since, due).rests(now)

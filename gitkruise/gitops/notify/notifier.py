@@ -31,9 +31,10 @@ from gitkruise.planner.notify.messages import (
     concerns,
     news_key,
     notice_of,
-    repeats_at,
+    repeats_after,
 )
 from gitkruise.wire.primitives.log_line import log_line
+from gitkruise.wire.primitives.times import RetryPause
 
 log = logging.getLogger(__name__)
 _NEWS: Final = "news/"
@@ -65,7 +66,7 @@ class Notifier:
         self._channel, self._rule, self._units, self._clock = channel, rule, units, clock
         self._waiting: dict[tuple[str, str], UnitRecord] = {}
         self._news: dict[str, News] | None = None
-        self._held: dict[str, tuple[datetime, UnitRecord]] = {}  # sent a short time ago, by unit
+        self._held: dict[str, tuple[RetryPause, UnitRecord]] = {}  # sent shortly ago, by unit
         self._wake = asyncio.Event()
         self._containment, self._failures = containment, 0
 
@@ -85,7 +86,7 @@ class Notifier:
             await self._news_or_time()
             self._wake.clear()
             now = self._clock.now()
-            due = [record for at, record in self._held.values() if at <= now]
+            due = [record for pause, record in self._held.values() if not pause.rests(now)]
             records, self._waiting = [*due, *self._waiting.values()], {}
             try:
                 with self._containment.of(f"Sink {self._channel.name}", sqlite3.Error):
@@ -108,7 +109,7 @@ class Notifier:
 
     async def _news_or_time(self) -> None:
         """Wait for a record, or until a state that a unit came back to may be sent once more."""
-        due = min((at for at, _ in self._held.values()), default=None)
+        due = min((pause.until for pause, _ in self._held.values()), default=None)
         if due is None:
             await self._wake.wait()
         else:
@@ -126,10 +127,11 @@ class Notifier:
             self._held.pop(record.unit, None)
             notice = notice_of(before.times, before.newest, record, now, failing=before.failing)
             if notice is None:
-                if (again := repeats_at(before.times, before.newest, record)) is not None:
+                if (again := repeats_after(before.times, before.newest, record)) is not None:
                     self._held[record.unit] = (again, record)
                 continue
-            kept = {k: at for k, at in before.times.items() if now - at < AGAIN_AFTER}
+            pauses = {k: RetryPause(at, at + AGAIN_AFTER) for k, at in before.times.items()}
+            kept = {k: pause.since for k, pause in pauses.items() if pause.rests(now)}
             times = {**kept, notice.key: now}
             self._news[record.unit] = News(notice.key, times, notice.failing)
             notes[_NEWS + record.unit] = msgspec.json.encode(self._news[record.unit])

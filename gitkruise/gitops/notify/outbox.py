@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 FILE: Final = "outbox.sqlite"  # in the state directory
 ITEMS_MAX: Final = 20_000  # of one channel; beyond it the oldest are given up
 KEPT_MAX: Final = 50_000  # notes of one channel
+LATEST: Final = timedelta(hours=1)  # longer than any pause of a sender
 _WAIT_S: Final = 10.0  # for another process that has the file open
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS items (
@@ -166,11 +167,15 @@ class NotificationOutbox:
         return {key.removeprefix(prefix): body for key, body in rows}
 
     def next(self, channel: str, now: datetime) -> QueuedItem | datetime | None:
-        """Return the oldest item that is due, or when the first one will be; None without any."""
+        """Return the oldest item that is due, or when the first one will be; None without any.
+
+        One that is later than LATEST is due: an earlier process had a clock that was ahead.
+        """
         columns = "SELECT id, version, key, body, tries, after FROM items WHERE channel = ?"
         with self._lock, closing(self._connection.cursor()) as cursor:
             due = cursor.execute(
-                columns + " AND after <= ? ORDER BY id LIMIT 1", (channel, now.timestamp())
+                columns + " AND (after <= ? OR after > ?) ORDER BY id LIMIT 1",
+                (channel, now.timestamp(), (now + LATEST).timestamp()),
             ).fetchone()
             if due is None:
                 due = cursor.execute(columns + " ORDER BY after LIMIT 1", (channel,)).fetchone()
@@ -191,6 +196,12 @@ class NotificationOutbox:
         with self._lock, self._connection as database:
             query = "UPDATE items SET after = ?, tries = ? WHERE id = ? AND version = ?"
             database.execute(query, (after.timestamp(), tries, item.id, item.version))
+
+    def hasten(self, channel: str, by: timedelta) -> None:
+        """Send what waits for its time earlier: the clock was set back by so much."""
+        with self._lock, self._connection as database:
+            query = "UPDATE items SET after = after - ? WHERE channel = ?"
+            database.execute(query, (by.total_seconds(), channel))
 
     def waiting(self, channel: str) -> list[str]:
         """Return the keys of all items of a channel, oldest first."""

@@ -7,7 +7,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final, NamedTuple
 
 import msgspec
@@ -39,6 +39,7 @@ from gitkruise.planner.notify.comment import brief, section
 from gitkruise.planner.notify.commit_statuses import context_of
 from gitkruise.planner.notify.outcomes import check, follow
 from gitkruise.wire.primitives.log_line import log_line
+from gitkruise.wire.primitives.times import RetryPause
 
 log = logging.getLogger(__name__)
 LOOK_S: Final = 30.0  # between two looks without a hook
@@ -53,7 +54,7 @@ class _ParkedPull(NamedTuple):
 
     head: str
     tries: int
-    until: datetime
+    pause: RetryPause
 
 
 class PullRequestLoop:
@@ -168,7 +169,7 @@ class PullRequestLoop:
         """See a pull request. One that crashes says so, and rests until its head moves or it is
         time to try again."""
         parked, now = self._parked.get(pull.number), self._clock.now()
-        if parked is not None and parked.head == pull.head and now < parked.until:
+        if parked is not None and parked.head == pull.head and parked.pause.rests(now):
             return
         try:
             with self._containment.of(self._named(pull.number), sqlite3.Error):
@@ -177,7 +178,7 @@ class PullRequestLoop:
             tries = parked.tries + 1 if parked is not None and parked.head == pull.head else 1
             pause = pause_s(tries, first_s=LOOK_S, cap_s=CRASHED_MAX_S, seed=str(pull.number))
             self._parked[pull.number] = _ParkedPull(
-                pull.head, tries, now + timedelta(seconds=pause)
+                pull.head, tries, RetryPause(now, now + timedelta(seconds=pause))
             )
             await self._publish_plan(pull, unplannable(pull, error))
         else:

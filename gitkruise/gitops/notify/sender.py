@@ -51,6 +51,7 @@ class Sender:
         self._since: datetime | None = None  # when the receiver answered badly first
         self._reported = ""
         self._outbox, self._send, self._clock = outbox, send, clock
+        self._latest = clock.now()  # that the clock showed
         self._failures = 0  # in a row, of the receiver as a whole
         self._wake = asyncio.Event()
         self._containment = containment
@@ -70,7 +71,11 @@ class Sender:
                 await self._clock.sleep(PAUSE_MAX_S)
 
     async def _turn(self) -> None:
-        found = await asyncio.to_thread(self._outbox.next, self.channel, self._clock.now())
+        now = self._clock.now()
+        if now < self._latest:
+            await asyncio.to_thread(self._outbox.hasten, self.channel, self._latest - now)
+        self._latest = now
+        found = await asyncio.to_thread(self._outbox.next, self.channel, now)
         if not isinstance(found, QueuedItem):
             await self._rest(found)
             return

@@ -11,6 +11,7 @@ from gitkruise.model.gitops.change import Fight, IgnoreRule, ObjectChange, Path
 from gitkruise.model.gitops.config import Drift, duration
 from gitkruise.planner.sync.drift import pointer
 from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.times import RetryPause
 
 _DOUBLINGS_MAX: Final = 10  # or whatever the factor is; the pause is at its longest by then
 
@@ -70,6 +71,10 @@ class _Past:
         pause: timedelta = min(pace.base * pace.factor**steps, pace.longest)
         return self.last + (pace.reset if self.fight else pause)
 
+    def rests(self, now: datetime) -> bool:
+        """Return whether the field must not be corrected yet."""
+        return RetryPause(self.last, self.again).rests(now)
+
     def over(self, now: datetime) -> bool:
         return self.calm is not None and now - self.calm >= self.pace.reset
 
@@ -102,7 +107,7 @@ class DriftBackoff:
         for field, past in list(self._past.items()):
             if field in moved:
                 self._past[field] = replace(past, calm=None)
-            elif past.calm is None:
+            elif past.calm is None or past.calm > now:  # the clock was set back
                 self._past[field] = replace(past, calm=now)
 
     def _is_new(self, field: Field) -> bool:
@@ -112,7 +117,7 @@ class DriftBackoff:
 
     def resting(self, now: datetime) -> Mapping[ObjectKey, frozenset[Path]]:
         """Return the fields that must not be corrected yet."""
-        return _by_object(f for f, past in self._past.items() if past.again > now)
+        return _by_object(f for f, past in self._past.items() if past.rests(now))
 
     def fought(self, now: datetime) -> Mapping[ObjectKey, Mapping[Path, Fight]]:
         """Return the fields corrected so often that another writer must insist on them."""
@@ -125,7 +130,7 @@ class DriftBackoff:
     def wake_at(self, drift: Iterable[ObjectChange], now: datetime) -> datetime | None:
         """Return when the first field of `drift` that backs off now may be corrected again."""
         found = [past for f in _fields(drift) if (past := self._past.get(f)) is not None]
-        return min((past.again for past in found if past.again > now), default=None)
+        return min((past.again for past in found if past.rests(now)), default=None)
 
     def forget(self, keys: Collection[ObjectKey]) -> None:
         """Forget `keys`: git wants something different of them now, which no one has contested."""

@@ -14,6 +14,7 @@ from gitkruise.gitops.build.post_build import wants
 from gitkruise.gitops.reconcile.applier import Sent
 from gitkruise.model.gitops.config import Unit, duration
 from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.times import RetryPause
 
 AGAIN: Final = timedelta(minutes=2)  # rights, quotas and webhooks change without a commit
 
@@ -22,11 +23,11 @@ AGAIN: Final = timedelta(minutes=2)  # rights, quotas and webhooks change withou
 class _Refusal:
     digest: str
     finding: Finding
-    until: datetime
+    pause: RetryPause
 
 
 class RejectedObjects:
-    """Rejections by object: the finding, and until when it is not retried.
+    """Rejections by object: the finding, and the pause before the next try.
 
     `replacing` are to be deleted and created again; `present` are create-only and exist already.
     """
@@ -45,7 +46,9 @@ class RejectedObjects:
         elif sent.present:
             self.present.add(key)
         elif sent.finding is not None:
-            self._told[key] = _Refusal(sent.desired.digest, sent.finding, now + AGAIN)
+            self._told[key] = _Refusal(
+                sent.desired.digest, sent.finding, RetryPause(now, now + AGAIN)
+            )
             return True
         return False
 
@@ -61,7 +64,7 @@ class RejectedObjects:
 
     def standing(self, now: datetime) -> Mapping[ObjectKey, str]:
         """Return the digests that must not be sent at `now`."""
-        return {key: told.digest for key, told in self._told.items() if told.until > now}
+        return {key: told.digest for key, told in self._told.items() if told.pause.rests(now)}
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -69,15 +72,16 @@ class RejectedObjects:
         return tuple(self._told[key].finding for key in sorted(self._told))
 
     def wake_at(self, now: datetime) -> datetime | None:
-        return min((t.until for t in self._told.values() if t.until > now), default=None)
+        pauses = (told.pause for told in self._told.values())
+        return min((pause.until for pause in pauses if pause.rests(now)), default=None)
 
 
-def look_again(unit: Unit, built: BuiltCommit, now: datetime) -> tuple[str, datetime] | None:
-    """Return a commit to read again, and when: the cluster may decide differently then, or the tag
-    of a remote base may be there."""
+def look_again(unit: Unit, built: BuiltCommit, now: datetime) -> tuple[str, RetryPause] | None:
+    """Return a commit to read again, and the pause before: the cluster may decide differently then,
+    or the tag of a remote base may be there."""
     if built.by_cluster or (built.desired is None and listed_bases([unit])):
-        return built.commit.id, now + AGAIN
+        return built.commit.id, RetryPause(now, now + AGAIN)
     if not wants(unit):
         return None
     every = duration(unit.spec.interval)
-    return built.commit.id, now + (every if built.desired else min(every, AGAIN))
+    return built.commit.id, RetryPause(now, now + (every if built.desired else min(every, AGAIN)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding, NotLeading
@@ -11,6 +11,7 @@ from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.system.clock import Clock
 from gitkruise.wire.primitives.log_line import log_line
+from gitkruise.wire.primitives.times import RetryPause
 
 log = logging.getLogger(__name__)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
@@ -29,10 +30,11 @@ class Setbacks:
         """Record a successful round."""
         self._failures = 0
 
-    def failed(self, error: DiagnosticError | ApiError) -> datetime:
-        """Report a failure; return when to retry. Another leading process is no failure."""
+    def failed(self, error: DiagnosticError | ApiError) -> RetryPause:
+        """Report a failure; return the pause before the next try. Another leading process is no
+        failure."""
         if isinstance(error, NotLeading):
-            return self._clock.now() + timedelta(seconds=_NOT_LEADING_S)
+            return self._pause(_NOT_LEADING_S)
         log.warning(log_line("reconcile-failed", unit=self._unit, error=error))
         if isinstance(error, DiagnosticError):
             self._reporter.problem(error.findings)
@@ -41,15 +43,20 @@ class Setbacks:
             self._reporter.problem((Finding(code="GK4102", message=text, notes=(_UNCHANGED,)),))
         return self.back_off()
 
-    def crashed(self, part: str, error: Crashed) -> datetime:
-        """Report an unexpected exception in a part of the unit's work; return when to retry."""
+    def crashed(self, part: str, error: Crashed) -> RetryPause:
+        """Report an unexpected exception in a part of the unit's work; return the pause before the
+        next try."""
         self._reporter.crashed(part, error.findings[0])
         return self.back_off()
 
-    def back_off(self) -> datetime:
-        """Return when to retry, after one failure more."""
+    def back_off(self) -> RetryPause:
+        """Return the pause before the next try, after one failure more."""
         self._failures += 1
         pause = pause_s(
             self._failures, first_s=_FIRST_PAUSE_S, cap_s=_LONGEST_PAUSE_S, seed=self._unit
         )
-        return self._clock.now() + timedelta(seconds=pause)
+        return self._pause(pause)
+
+    def _pause(self, seconds: float) -> RetryPause:
+        now = self._clock.now()
+        return RetryPause(now, now + timedelta(seconds=seconds))

@@ -34,6 +34,7 @@ from gitkruise.planner.sync.annotations import COMMIT, UNIT_REF, annotation
 from gitkruise.planner.sync.hooks import content_of_hooks
 from gitkruise.planner.sync.plan import find_drift, plan_sync
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.times import RetryPause
 
 SETTLE_S, SETTLE_MAX_S = 0.02, 0.5  # news of one moment are looked at together
 LOOK: Final = timedelta(seconds=30)  # at a unit that is not in order
@@ -62,14 +63,14 @@ class UnitReconciler:
         self.prunes = False  # objects are to be deleted now, or not all are known yet
         self._borne: frozenset[str] | None = None  # by live objects when this process started
         self._backoff = DriftBackoff(Pace.of(unit.spec.drift))
-        self._again: tuple[str, datetime] | None = None  # a commit to be looked at again
+        self._again: tuple[str, RetryPause] | None = None  # a commit to be looked at again
         self._setbacks = Setbacks(unit.id, around.clock, reporter)
         self._kinds: AbstractSet[GroupKind] = frozenset()  # that the last round looked at
         self._had: set[ObjectKey] | None = None  # of git, seen live before; None: not looked yet
         self._hooked = False  # whether all hooks ran for what is kept
         self._unasked = ""  # a commit that could not be judged in this round
-        self._shelved: tuple[str, datetime] | None = None  # a commit that crashed, and until when
-        self._rests: datetime | None = None  # after a round that crashed
+        self._shelved: tuple[str, RetryPause] | None = None  # a commit that crashed
+        self._rests: RetryPause | None = None  # after a round that crashed
         self._offered = False  # a commit since the last round began
         self._reconciled_at: datetime | None = None  # the end of the last round without a failure
         self._asleep = False  # until the next event
@@ -166,9 +167,9 @@ class UnitReconciler:
         self._asleep = True
         await wait_for(self._wake, clock, limit)
         self._asleep = False
-        while self._rests is not None and clock.now() < self._rests and not self._offered:
+        while self._rests is not None and self._rests.rests(clock.now()) and not self._offered:
             self._wake.clear()  # only a new commit may mend what crashed
-            await wait_for(self._wake, clock, self._rests - clock.now())
+            await wait_for(self._wake, clock, self._rests.until - clock.now())
         if not self._pending:
             await clock.sleep(min(settle_s, SETTLE_MAX_S))
         self._wake.clear()
@@ -202,9 +203,9 @@ class UnitReconciler:
                 wake_at = await self.round()
         except Crashed as error:
             self._rests = self._setbacks.crashed(_ROUND, error)
-            return self._rests
+            return self._rests.until
         except (DiagnosticError, ApiError) as error:
-            return self._setbacks.failed(error)
+            return self._setbacks.failed(error).until
         self._reconciled_at = self._around.clock.now()
         self._reporter.crashed(_ROUND, None)
         self._around.claims.settled(self.unit.id)
@@ -287,17 +288,18 @@ class UnitReconciler:
             self._reporter.blocked_by(blocker)
             if not blocker:
                 self._pending, self._parked = self._parked, ""
-        if self._shelved is not None and self._around.clock.now() >= self._shelved[1]:
+        now = self._around.clock.now()
+        if self._shelved is not None and not self._shelved[1].rests(now):
             self._pending, self._shelved = self._pending or self._shelved[0], None
-        if self._again is not None and self._around.clock.now() >= self._again[1]:
+        if self._again is not None and not self._again[1].rests(now):
             self._pending, self._again = self._pending or self._again[0], None
 
     def _next_look(self, seen: Observation | None) -> datetime | None:
-        now, again = self._around.clock.now(), self._again[1] if self._again else None
-        shelved = self._shelved[1] if self._shelved else None
-        times = [*self._times, again, shelved, *self.cluster.wake_at(seen, now)]
+        now, parked = self._around.clock.now(), (self._again, self._shelved)
+        pauses = [pause.until for _, pause in filter(None, parked)]
+        times = [*self._times, *pauses, *self.cluster.wake_at(seen, now)]
         times += self._validator.gate.opens()
-        return min((t for t in times if t), default=None)
+        return min(times, default=None)
 
     async def _approved(self, plan: SyncPlan) -> bool:
         """Return whether a user approved a deletion that the plan leaves out without approval."""
@@ -350,7 +352,7 @@ class UnitReconciler:
             return self._absorb(sent, seen)
         findings = await self.pruning.delete(plan.prune, seen.live, live, self._writer, journal)
         if findings:
-            self._times.append(self._setbacks.back_off())
+            self._times.append(self._setbacks.back_off().until)
             self._reporter.problem(findings)
         return False
 
@@ -389,7 +391,7 @@ class UnitReconciler:
             elif self.cluster.rejected.note(item, self._around.clock.now()):
                 self._around.live.doubt()
         if passing:
-            self._times.append(self._setbacks.back_off())
+            self._times.append(self._setbacks.back_off().until)
         self._reporter.problem(tuple(passing))
         return not passing
 
@@ -416,7 +418,7 @@ class UnitReconciler:
             if self.built is None:
                 await self._go_back(commit)
         except (DiagnosticError, ApiError) as error:
-            self._times.append(self._setbacks.failed(error))
+            self._times.append(self._setbacks.failed(error).until)
             self._unasked = self._pending
 
     async def _take_in(self) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final, TypeAlias
 
 from gitkruise.errors import ApiError, Crashed, Finding
@@ -33,6 +33,7 @@ from gitkruise.model.gitops.shards import WHOLE, Shard
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.times import RetryPause
 
 log = logging.getLogger(__name__)
 GATHER_S: Final = 0.1  # news of one moment are one status
@@ -57,7 +58,7 @@ class StatusWriter:
     _problems: dict[Name, Finding] = field(default_factory=dict)  # as they were reported
     _leaving: dict[Name, str] = field(default_factory=dict)
     _dirty: set[Name] = field(default_factory=set)
-    _rests: dict[Name, datetime] = field(default_factory=dict)  # no count is written before
+    _rests: dict[Name, RetryPause] = field(default_factory=dict)  # no count is written before
     _refused: set[Name] = field(default_factory=set)  # statuses that could not be written
     _behind: dict[str, str] = field(default_factory=dict)  # by sink
     _handled: dict[str, str] = field(default_factory=dict)  # by uid: requests to confirm
@@ -130,7 +131,7 @@ class StatusWriter:
         """Write until cancelled."""
         while True:
             now = self.clock.now()
-            due = [at - now for name, at in self._rests.items() if name in self._dirty]
+            due = [rest.until - now for name, rest in self._rests.items() if name in self._dirty]
             await wait_for(self._wake, self.clock, max(min([LOOK, *due]), timedelta()))
             await self.clock.sleep(GATHER_S)
             self._wake.clear()
@@ -152,10 +153,12 @@ class StatusWriter:
                 continue
             now = self.clock.now()
             counts = _gist(status) == _gist(obj.get("status"))
-            if self._rests.get(name, now) > now and (counts or name in self._refused):
+            rest = self._rests.get(name)
+            rests = rest is not None and rest.rests(now)
+            if rests and (counts or name in self._refused):
                 self._dirty.add(name)  # it can wait
                 continue
-            self._rests[name] = now + BETWEEN
+            self._rests[name] = RetryPause(now, now + BETWEEN)
             self._refused.discard(name)
             due.append((name, obj, status))
         async with asyncio.TaskGroup() as tasks:
@@ -177,7 +180,8 @@ class StatusWriter:
 
     def _later(self, name: Name) -> None:
         """A status that could not be written is tried again."""
-        self._rests[name] = self.clock.now() + AGAIN
+        now = self.clock.now()
+        self._rests[name] = RetryPause(now, now + AGAIN)
         self._refused.add(name)
         self._dirty.add(name)
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final, NamedTuple, TypeAlias
 
 from gitkruise.errors import Concern, DiagnosticError, SourceFailed
@@ -19,6 +19,7 @@ from gitkruise.gitops.source.ref_resolver import ResolvedRef, look
 from gitkruise.kube.cache.subscriptions import RoundRequests
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.model.gitops.config import GitSource, duration
+from gitkruise.wire.primitives.times import RetryPause
 
 FIRST_PAUSE: Final = timedelta(seconds=1)
 LONGEST_PAUSE: Final = timedelta(minutes=5)
@@ -33,7 +34,7 @@ class _ParkedSource(NamedTuple):
 
     tip: str
     tries: int
-    until: datetime
+    pause: RetryPause
 
 
 class Polling:
@@ -129,14 +130,14 @@ class Polling:
         ended."""
         tip, now = found.commit if isinstance(found, ResolvedRef) else "", self._clock.now()
         parked = self._parked.get(follower)
-        if parked is not None and parked.tip == tip and now < parked.until:
+        if parked is not None and parked.tip == tip and parked.pause.rests(now):
             return
         await follower.take(found)
         self._parked.pop(follower, None)
         if tip and follower.problem is not None and follower.problem.concern is Concern.PROGRAM:
             tries = min(parked.tries + 1, _DOUBLINGS_MAX) if parked is not None else 1
-            until = now + pause_after(tries, self._interval)
-            self._parked[follower] = _ParkedSource(tip, tries, until)
+            pause = RetryPause(now, now + pause_after(tries, self._interval))
+            self._parked[follower] = _ParkedSource(tip, tries, pause)
 
     async def _watch(self) -> None:
         async with aclosing(ref_changes(self._repository)) as changes:
@@ -149,7 +150,7 @@ class Polling:
         whole = pause_after(self._failures, self._interval) * jitter
         pause = max(whole - timedelta(seconds=took_s), whole / 2)
         now = self._clock.now()
-        rests = [max(parked.until - now, FIRST_PAUSE) for parked in self._parked.values()]
+        rests = [max(parked.pause.until - now, FIRST_PAUSE) for parked in self._parked.values()]
         await wait_for(self._look, self._clock, min([pause, *rests]))
         self._look.clear()
 

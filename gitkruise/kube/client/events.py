@@ -121,7 +121,7 @@ class Correlator:
 
     def _allowed(self, who: str, now: datetime) -> bool:
         flood = self._allowance.get(who) or _Flood(now)
-        gained = (now - flood.since).total_seconds() / REFILL_S
+        gained = max((now - flood.since).total_seconds(), 0.0) / REFILL_S  # the clock may go back
         flood.tokens, flood.since = min(flood.tokens + gained, BURST), now
         _remember(self._allowance, who, flood)
         if flood.tokens < 1.0:

@@ -112,6 +112,10 @@ class ManualClock:
             raise ValueError("time does not go back")
         self._elapsed += seconds
 
+    def step(self, seconds: float) -> None:
+        """Set the wall clock ahead or back, as NTP does; no time passes."""
+        self._start += timedelta(seconds=seconds)
+
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Run to the end in virtual time.
 

@@ -111,7 +111,8 @@ def next_move(run: PullRun, now: datetime) -> Move:
             return GiveUp(error=DEADLINE)
     if run.attempts > 0 and run.attempts >= attempts_of(run.wanted):
         return GiveUp(error=run.error)
-    if run.retry is not None and now < run.retry:
+    # One further away than the longest pause is of a clock that was set back since.
+    if run.retry is not None and 0 < (run.retry - now).total_seconds() <= PAUSE_MAX_S:
         return Pause(until=run.retry)
     seconds = float(TIMEOUT_S if policy.timeout_s is None else policy.timeout_s)
     return Attempt(

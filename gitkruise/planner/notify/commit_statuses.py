@@ -235,4 +235,5 @@ def due(before: LastStatus | None, letter: CommitStatusItem, now: datetime) -> d
         return now
     if before.count >= NEWS_ONLY_FROM:
         return None
-    return max(now, before.at + (BUSY_PAUSE if busy else PAUSE))
+    pause = BUSY_PAUSE if busy else PAUSE
+    return now + min(max(before.at + pause - now, timedelta()), pause)  # the clock may go back

@@ -11,7 +11,7 @@ from gitkruise.model.gitops.config import Notify
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.planner.notify.commit_statuses import told_of
-from gitkruise.wire.primitives.times import format_time
+from gitkruise.wire.primitives.times import RetryPause, format_time
 
 AGAIN_AFTER: Final = timedelta(minutes=5)  # the same news sooner than that are none
 _BAD: Final = frozenset({State.STUCK, State.REJECTED, State.DRIFTED, State.UNKNOWN})
@@ -54,14 +54,14 @@ def notice_of(
     *,
     failing: bool = False,
 ) -> Notice | None:
-    """The news in a record; None when there are none, or none before `repeats_at`.
+    """The news in a record; None when there are none, or none before `repeats_after`.
 
     `last` has the time of recently sent news by key, `newest` the key of the last one ("" before
     the first), and `failing` says whether that left a failure open. Waiting a moment is no news,
     unless it is for a person's approval, and neither is a start.
     """
-    again = repeats_at(last, newest, record)
-    if not _is_news(newest, record) or (again is not None and now < again):
+    again = repeats_after(last, newest, record)
+    if not _is_news(newest, record) or (again is not None and again.rests(now)):
         return None
     bad = record.state in _BAD
     was_bad = failing or newest.partition("@")[0] in _BAD
@@ -72,10 +72,15 @@ def notice_of(
     )  # fmt: skip
 
 
-def repeats_at(last: Mapping[str, datetime], newest: str, record: UnitRecord) -> datetime | None:
-    """Return when the news in a record may be sent once more; None for news that were not sent."""
-    key = news_key(record)
-    return last[key] + AGAIN_AFTER if _is_news(newest, record) and key in last else None
+def repeats_after(
+    last: Mapping[str, datetime], newest: str, record: UnitRecord
+) -> RetryPause | None:
+    """Return the pause before the news in a record may be sent once more; None for news that were
+    not sent."""
+    sent = last.get(news_key(record))
+    if sent is None or not _is_news(newest, record):
+        return None
+    return RetryPause(sent, sent + AGAIN_AFTER)
 
 
 def _is_news(newest: str, record: UnitRecord) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
@@ -10,6 +11,22 @@ from typing import Final
 _UNITS_S: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
 _LONGEST_S: Final = 2562047 * 3600  # whole hours of an int64 of nanoseconds, as in Go
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPause:
+    """A time without tries, from `since` until `until`.
+
+    A wall clock that was set back to before `since` ends it: it does not say how much of the pause
+    is over, and it may take hours until it shows `until`.
+    """
+
+    since: datetime
+    until: datetime
+
+    def rests(self, now: datetime) -> bool:
+        """Return whether nothing is to be tried at `now`."""
+        return self.since <= now < self.until
 
 
 def parse_time(text: str | None) -> datetime | None:

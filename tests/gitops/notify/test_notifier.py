@@ -51,3 +51,29 @@ def test_a_state_that_a_unit_stays_in_is_told_after_the_pause_of_its_flapping(
 
     clock.run(script())
     outbox.close()
+
+
+def test_a_clock_that_is_set_back_delays_no_message(tmp_path: Path) -> None:
+    clock, chat = ManualClock(START), Chat()
+    outbox = NotificationOutbox(tmp_path / "outbox.sqlite")
+    sender = Sender(
+        outbox, "chat", WebhookTarget(chat, "https://chat.example", "", clock).send, clock
+    )
+    rule = Notify(type="webhook", secret_ref=Reference(name="chat"), severity="info")
+    notifier = Notifier(Channel(outbox, "chat", sender.wake), rule, frozenset({"shop/web"}), clock)
+
+    async def script() -> None:
+        asyncio.get_running_loop().set_default_executor(Inline())
+        async with alongside(sender.run(), notifier.run()):
+            for state in (State.STUCK, State.ROLLING):
+                notifier.offer(record("shop/web", state))
+                await clock.sleep(10)
+            clock.step(-3600)
+            notifier.offer(record("shop/web", State.STUCK))
+            await clock.sleep(10)
+            assert [json.loads(body)["state"] for body in chat.heard] == [
+                "Stuck", "Rolling", "Stuck",
+            ]  # fmt: skip
+
+    clock.run(script())
+    outbox.close()

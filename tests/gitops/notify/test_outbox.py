@@ -186,6 +186,27 @@ def test_retry_after_is_kept_to_and_letters_wait_for_their_time(tmp_path: Path) 
     assert 1200 <= times[2] <= 1210
 
 
+def test_a_clock_that_is_set_back_holds_no_letter_up(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    office.put(status(COMMITS[0]))
+    office.model.fails = away
+
+    def steps(passed: float) -> None:
+        if passed == 60:
+            office.clock.step(-1800)
+            office.model.fails = lambda _method, _path: None
+
+    office.run(200, steps=steps)
+    assert office.outbox.empty([CHANNEL])
+
+
+def test_a_letter_of_a_process_whose_clock_was_ahead_is_sent(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    office.put(status(COMMITS[0]), after=24 * 3600)
+    office.run(20)
+    assert office.outbox.empty([CHANNEL])
+
+
 def test_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:
     office = Office(tmp_path)
     office.model.fails = away

@@ -160,6 +160,24 @@ def test_a_fight_over_one_field_ends_is_told_and_leaves_the_others_in_order(
     stage.play(script)
 
 
+def test_a_clock_that_is_set_back_puts_off_no_correction(staged: MakeStage) -> None:
+    stage = staged(drift={"backoff": {"base": "30s", "max": "30s"}})
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS)
+            await stage.rest()
+            for _ in range(2):
+                stage.meddle(config_map("settings", mode="slow"), manager="kubectl-edit")
+                await stage.rest(2)
+            assert data(stage)["mode"] == "slow"
+            stage.clock.step(-6 * 3600)
+            await stage.rest(60)
+            assert data(stage)["mode"] == "fast"
+
+    stage.play(script)
+
+
 def test_a_change_stands_for_the_delay_and_pauses_grow_as_asked(staged: MakeStage) -> None:
     backoff = {"base": "10s", "factor": 2, "max": "15s", "resetAfter": "2m"}
     stage = staged(drift={"delay": "20s", "backoff": backoff, "fightThreshold": 4})

@@ -233,6 +233,27 @@ def test_a_refusal_is_not_repeated_until_time_has_passed(staged: MakeStage) -> N
     stage.play(script)
 
 
+def test_a_clock_that_is_set_back_puts_off_no_next_try(staged: MakeStage) -> None:
+    stage = staged()
+
+    def no_rights(request: ApiRequest) -> Forbidden | None:
+        denied = request.name == "settings" and request.verb == "patch"
+        return Forbidden("no patch on configmaps") if denied else None
+
+    async def script() -> None:
+        async with stage.running():
+            stage.wire.refuse = no_rights
+            await stage.push(web(), SETTINGS)
+            await stage.rest(10)
+            assert stage.state == "Rejected"
+            stage.wire.refuse = lambda _: None
+            stage.clock.step(-6 * 3600)
+            await stage.rest(150)
+            assert stage.state == "Done"
+
+    stage.play(script)
+
+
 def test_a_refusal_past_the_dry_run_stops_what_comes_after_and_every_delete(
     staged: MakeStage,
 ) -> None:

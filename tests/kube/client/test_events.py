@@ -109,6 +109,8 @@ def test_a_talker_is_silenced_until_its_allowance_refills() -> None:
 
     assert heard(40, now) == 25
     assert heard(40, now + timedelta(minutes=10)) == 2
+    assert heard(40, now - timedelta(hours=6)) == 0
+    assert heard(40, now - timedelta(hours=6, minutes=-5)) == 1  # the clock was set back
 
 
 @pytest.mark.parametrize("error", [Forbidden("no events for you")])
