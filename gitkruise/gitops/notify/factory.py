@@ -126,12 +126,16 @@ async def open_notifications(
 
 def _report_problem(channel: str, reporters: Iterable[Reporter], problem: str) -> None:
     """Set or remove the warning in records that items of a channel do not arrive."""
+    check = "that the forge answers, and that the token in the Secret may write"
+    if "/notify/" in channel:
+        check = "the address in the Secret, and that the chat still has this web hook"
     finding = Finding(
         code=UNTOLD,
         message=f"{channel}: messages do not arrive: {problem}",
         notes=(
-            ("unchanged", "units are still applied, and the outbox keeps all messages"),
-            ("next", "check that the forge answers, and that the token in the Secret may write"),
+            ("unchanged", "units are still applied; the outbox keeps what is not answered"),
+            ("why", "what is rejected by its content is dropped after ten tries within an hour"),
+            ("next", f"check {check}"),
         ),
         severity=Severity.WARNING,
     )

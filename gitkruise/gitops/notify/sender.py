@@ -22,8 +22,8 @@ PAUSE_FIRST_S: Final = 1.0
 PAUSE_MAX_S: Final = 60.0  # while a receiver does not answer
 REFUSED_FIRST_S: Final = 5.0
 REFUSED_MAX_S: Final = 3600.0
-PROBLEM_AFTER: Final = timedelta(minutes=5)  # of silence; a rejected token is reported immediately
-TRIES_MAX: Final = 10  # of an item whose content is rejected: an hour and a half
+PROBLEM_AFTER_S: Final = 300.0  # without an arrival; a rejected token is reported immediately
+TRIES_MAX: Final = 10  # of an item whose content is rejected, within an hour
 Send = Callable[[OutboxItem], Awaitable[None]]
 
 
@@ -48,7 +48,7 @@ class Sender:
         self.problem = ""  # the reason why the newest items did not arrive
         # Called with a problem that lasts, and with "" at its end.
         self.on_problem: Callable[[str], None] = lambda _: None
-        self._since: datetime | None = None  # when the receiver answered badly first
+        self._since: float | None = None  # monotonic: when the receiver answered badly first
         self._reported = ""
         self._outbox, self._send, self._clock = outbox, send, clock
         self._latest = clock.now()  # that the clock showed
@@ -107,7 +107,12 @@ class Sender:
 
     async def _failed(self, waiting: QueuedItem, error: ApiError) -> float:
         self.problem = f"{error.status}: {error.message}"
-        if error.retry is Retry.BACKOFF or isinstance(error, Unauthorized | Forbidden):
+        now = self._clock.monotonic()
+        self._since = now if self._since is None else self._since
+        rejected = isinstance(error, Unauthorized | Forbidden)
+        if rejected or now - self._since >= PROBLEM_AFTER_S:
+            self._report(self._reported or str(error.message))
+        if rejected or error.retry is Retry.BACKOFF:
             return await self._hold_up(waiting, error)
         await self._step_back(waiting)
         return 0.0
@@ -137,10 +142,6 @@ class Sender:
                     "item-not-sent", channel=self.channel, tries=self._failures, error=self.problem
                 )
             )
-        now = self._clock.now()
-        self._since = self._since or now
-        if isinstance(error, Unauthorized | Forbidden) or now - self._since >= PROBLEM_AFTER:
-            self._report(self._reported or str(error.message))
         pause = self._pause(self._failures, PAUSE_FIRST_S, PAUSE_MAX_S)
         pause = max(pause, float(error.details.retry_after_s))
         await self._later(waiting, pause, waiting.tries)

@@ -255,6 +255,25 @@ def test_trouble_is_told_when_it_lasts_and_when_it_ends(tmp_path: Path) -> None:
     assert 600 <= told[1][0] <= 700
 
 
+def test_a_receiver_that_takes_no_letter_is_told(tmp_path: Path) -> None:
+    """A chat answers 404 for a web hook that was deleted, to whatever it is sent."""
+    office, told = Office(tmp_path), list[str]()
+    office.model.fails = lambda _method, _path: reply(404, {"message": "no_service"})
+    office.put(status(COMMITS[0]))
+
+    def steps(passed: float) -> None:
+        office.sender.on_problem = told.append
+        if passed == 3600:
+            assert office.outbox.empty([CHANNEL])
+            office.model.fails = lambda _method, _path: None
+            office.put(status(COMMITS[1]))
+
+    office.run(3700, steps=steps)
+    assert len(told) == 2
+    assert "no_service" in told[0]
+    assert told[1] == ""
+
+
 def test_a_refused_token_is_told_at_once(tmp_path: Path) -> None:
     office, told = Office(tmp_path), list[str]()
     office.model.fails = lambda _method, _path: reply(401, {"message": "Bad credentials"})
