@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -179,6 +181,19 @@ def recorded_units(cluster: str, path: str) -> list[UnitNews]:
     with Repository.open(path) as repository:
         ref = status_branches(repository).get(cluster)
         return read_units(repository, ref) if ref else []
+
+
+@contextmanager
+def history_at_hand(path: str) -> Iterator[Callable[[str, str], bool]]:
+    """Yield whether the repository at `path` knows that its second commit builds on its first."""
+    if not path:
+        yield lambda _old, _new: False
+        return
+    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
+    from gitkruise.gitops.source.ancestry import leads_to  # noqa: PLC0415
+
+    with Repository.open(path) as repository:
+        yield partial(leads_to, repository)
 
 
 def clusters_recording(units: Collection[str], path: str) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -55,6 +55,7 @@ class StatusView:
     now: datetime
     cluster: str
     source: str  # the repository's name
+    changes: Mapping[str, GitCommit]  # the newest commit of each source that changed a unit
     shards: ShardHolders = WITHOUT_SHARDS
     namespace: str = ""  # whose objects these are; "" for all
     left_out: int = 0  # objects in other states than those asked for
@@ -69,6 +70,11 @@ class StatusView:
             return self
         shown = tuple(m for m in self.objects if m.state in states)
         return replace(self, objects=shown, left_out=len(self.objects) - len(shown))
+
+    def ordered_by(self, leads: Callable[[str, str], bool]) -> StatusView:
+        """Return the view with the last changes that follow from `leads`, which says whether its
+        second commit is known to build on its first."""
+        return replace(self, changes=_last_changes(self.units, leads))
 
     def in_state(self, states: AbstractSet[State]) -> bool:
         """Return whether any object or unit is in one of `states`."""
@@ -118,7 +124,28 @@ def build_view(
         objects=tuple(objects), units=tuple(units), now=now, cluster=cluster, source=source,
         namespace=namespace, shards=shards, units_unread=units_unread,
         unrecorded=unrecorded_in((m.unit for m in live), units),
+        changes=_last_changes(units, lambda _old, _new: False),
     )  # fmt: skip
+
+
+def _last_changes(
+    units: Iterable[UnitNews], leads: Callable[[str, str], bool]
+) -> Mapping[str, GitCommit]:
+    """Return the newest commit of each source that changed a unit.
+
+    Git knows the order of commits that build on each other; their dates are what authors write.
+    """
+    found: dict[str, dict[str, GitCommit]] = {}
+    for unit in units:
+        if (commit := unit.attempted or unit.applied) is not None:
+            found.setdefault(unit.source, {})[commit.id] = commit
+    newest = {}
+    for source, commits in found.items():
+        best, *others = sorted(commits.values(), key=_when, reverse=True)
+        for commit in others:
+            best = commit if leads(best.id, commit.id) else best
+        newest[source] = best
+    return newest
 
 
 def status_lines(view: StatusView, style: Style, *, wide: bool) -> Iterator[str]:
@@ -166,12 +193,7 @@ def _reason(m: Managed, why: str, line: str, style: Style) -> Iterator[str]:
 def _header(view: StatusView, style: Style) -> Iterator[str]:
     """Yield the newest commit of each source that changed a unit, then the problems of units."""
     cluster = f"cluster {view.cluster}"
-    newest: dict[str, GitCommit] = {}
-    for unit in view.units:
-        commit, known = unit.attempted or unit.applied, newest.get(unit.source)
-        if commit is not None and (known is None or _when(commit) > _when(known)):
-            newest[unit.source] = commit
-    for source, commit in newest.items():
+    for source, commit in view.changes.items():
         if not view.source and not commit.artifact:
             continue  # known by the status of a Unit alone
         who = f"{commit.author} · {ago(commit.time, view.now)}" if commit.author else ""

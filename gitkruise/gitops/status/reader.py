@@ -151,8 +151,16 @@ def status_branches(repository: Repository) -> dict[str, str]:
 
 
 def _newest(repository: Repository, refs: Sequence[str]) -> str:
-    """Return the ref whose commit was written last."""
-    return max(refs, key=lambda ref: repository.commit(repository.resolve(ref)).time or _LONG_AGO)
+    """Return the ref whose commit was written last: the one that builds on the others, or the one
+    with the latest date, which is that of its controller's clock."""
+    from gitkruise.gitops.source.ancestry import leads_to  # noqa: PLC0415  start-up budget
+
+    tips = {ref: repository.resolve(ref) for ref in refs}
+    times = {ref: repository.commit(tip).time or _LONG_AGO for ref, tip in tips.items()}
+    best, *others = sorted(refs, key=lambda ref: times[ref], reverse=True)
+    for ref in others:
+        best = ref if leads_to(repository, tips[best], tips[ref]) else best
+    return best
 
 
 def status_branch(repository: Repository, cluster: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gitkruise.cli.console.style import Style, cell_width
-from gitkruise.cli.context.local_repository import clusters_recording
+from gitkruise.cli.context.local_repository import clusters_recording, history_at_hand
 from gitkruise.cli.views import resources
 from gitkruise.cli.views.status import StatusView, build_view, status_lines, status_obj
 from gitkruise.errors import Finding, Severity
@@ -247,6 +247,22 @@ def test_an_artifact_is_named_instead_of_the_repository_of_the_record(checkout: 
     shown = build_view(LIVE, units, LATER, cluster="sandbox", source="shop-deploy", namespace="")
     first = next(iter(status_lines(shown, style(200), wide=False)))
     assert first.startswith("oci://registry.example/shop/app@v1.2.0  ")
+
+
+def test_the_last_change_is_the_last_of_git_whatever_its_date(checkout: Checkout) -> None:
+    (unit,) = standing(checkout, rejected=False).units
+    assert unit.attempted is not None
+    ahead = replace(unit.attempted, id=checkout.commit("a", {"a.yaml": "# a\n"}), subject="ahead")
+    ahead = replace(ahead, time=LATER + timedelta(days=9))
+    last = replace(unit.attempted, id=checkout.commit("b", {"a.yaml": "# b\n"}), subject="last")
+    units = [replace(unit, attempted=ahead), replace(unit, unit="shop/other", attempted=last)]
+    shown = build_view(LIVE, units, LATER, cluster="sandbox", source="shop-deploy", namespace="")
+    with history_at_hand("") as leads:
+        assert "ahead" in next(iter(status_lines(shown.ordered_by(leads), style(200), wide=False)))
+    with history_at_hand(str(checkout.folder)) as leads:
+        shown = shown.ordered_by(leads)
+    assert "last change" in (first := next(iter(status_lines(shown, style(200), wide=False))))
+    assert '"last"' in first
 
 
 def test_a_rejected_commit_counts_for_fail_on(checkout: Checkout) -> None:

@@ -18,6 +18,7 @@ from gitkruise.cli.context.local_repository import (
     cluster_records,
     clusters_recording,
     fetch_records,
+    history_at_hand,
     record_options,
     repository_at_hand,
     units_at_hand,
@@ -148,6 +149,8 @@ async def _survey(choice: ClusterChoice, namespace: str, source: str, path: str)
             survey.managed(now), declared.beside(recorded), now, units_unread=declared.unread,
             cluster=chosen.name, source=source, namespace=namespace, shards=shards,
         )  # fmt: skip
+        with history_at_hand(path) as leads:
+            view = await asyncio.to_thread(view.ordered_by, leads)
         elsewhere = await asyncio.to_thread(clusters_recording, view.unrecorded, path)
         unread = tuple(sorted(survey.left_out))
         return replace(view, elsewhere=elsewhere, kinds_unread=unread)
