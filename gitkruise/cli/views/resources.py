@@ -175,6 +175,8 @@ def _unit_state(mine: Sequence[Managed], news: UnitNews | None, lost: str) -> It
             message = f"waits for {news.waits}" if news.waits else message
         elif _goes_on(news, mine):
             state, message = news.state, news.message
+    if news.suspended and not (by_git and news.problems):
+        message = news.message
     return {"state": str(state), "message": message}
 
 

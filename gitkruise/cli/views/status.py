@@ -206,7 +206,7 @@ def _header(view: StatusView, style: Style) -> Iterator[str]:
     for unit in view.units:
         if view.shards.problem_of(unit.unit):
             continue  # named with its shard, or the lease
-        if unit.shown_problems or unit.waits or _not_in_table(unit, view):
+        if unit.shown_problems or unit.waits or unit.suspended or _not_in_table(unit, view):
             yield from _unit(unit, view, style)
     yield from _unrecorded(view, style)
     for unit in view.units:
@@ -365,6 +365,7 @@ def unit_obj(u: UnitNews) -> dict[str, Any]:
         "state": str(u.state),
         "message": u.message,
         "waits": u.waits,
+        "suspended": u.suspended,
         "attempted": u.attempted.id if u.attempted else "",
         "applied": u.applied.id if u.applied else "",
         "problems": list(u.shown_problems),

@@ -102,6 +102,7 @@ export class FleetPage extends FilteredPage {
       if (unit.waits !== "") notes.push([`Unit ${name} waits for ${unit.waits}`, ""]);
       else if (unit.problems.length > 0 || (NEEDS_YOU.has(unit.state) && !shown.has(unit.unit)))
         notes.push([`Unit ${name} is ${unit.state}`, unit.problems[0] ?? unit.message]);
+      else if (unit.suspended) notes.push([`Unit ${name} is ${unit.message}`, ""]);
     }
     keep(this.notes, notes.map((note) => [note[0], note]), () => el("div", { class: "note" }), (box, [first, more]) =>
       fill(box, [el("strong", {}, first), more === "" ? null : el("p", {}, more)]),

@@ -184,8 +184,8 @@ def _of_unit(unit: UnitNews | None) -> Iterator[str]:
     elif unit.pending and unit.state not in SETTLED and unit.attempted is not None:
         words = f"commit {unit.attempted.short} of unit {unit.unit} is not live yet"
         yield f"{words}: {unit.message}" if unit.message else words
-    elif unit.message.startswith("suspended"):
-        yield f"unit {unit.unit} is suspended: nothing new is applied"
+    elif unit.suspended:
+        yield f"unit {unit.unit} is {unit.message}; nothing new is applied"
 
 
 def _of_leaving(m: Managed, unit: UnitNews | None) -> Iterator[str]:

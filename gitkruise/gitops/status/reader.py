@@ -19,7 +19,7 @@ from gitkruise.model.gitops.record import (
     RolloutStep,
     commit_about,
 )
-from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.gitops.unit_state import SUSPENDED, State
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import parse_time
 
@@ -78,6 +78,11 @@ class UnitNews:
         """Return whether parts of `attempted` are not sent to the cluster yet."""
         sent, newest = self.sent, self.attempted
         return sent is not None and newest is not None and sent.id != newest.id
+
+    @property
+    def suspended(self) -> bool:
+        """Return whether the unit is suspended; the message begins with who did so, and why."""
+        return self.message.startswith(SUSPENDED)
 
     @property
     def shown_problems(self) -> tuple[str, ...]:

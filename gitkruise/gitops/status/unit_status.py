@@ -34,7 +34,7 @@ from gitkruise.model.gitops.record import (
     RolloutStep,
     UnitRecord,
 )
-from gitkruise.model.gitops.unit_state import SETTLED, State, worst
+from gitkruise.model.gitops.unit_state import SETTLED, SUSPENDED, State, worst
 from gitkruise.model.workloads.labels import DAEMONSET, SIDECARSET
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.report.rollout_steps import begin_step, observe_step
@@ -331,7 +331,7 @@ class Reporter:
         if waits and state in _PATIENT:
             state, message = State.WAITING, f"waits for {waits}"
         elif suspended:
-            message = f"suspended{suspension_details(self.unit)}: {message}"
+            message = f"{SUSPENDED}{suspension_details(self.unit)}: {message}"
         waiting = self._awaiting if self._awaits else None
         done = plan is not None and plan.all_done
         self._follow_steps(built, seen)

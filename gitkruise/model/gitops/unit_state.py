@@ -61,6 +61,7 @@ STUCK_FOR: Final = timedelta(seconds=10)  # pods that a newer commit mends look 
 CHOSEN: Final = frozenset(
     {"Suspended", "WindowClosed", "ApprovalRequired", "DependencyNotReady", "Terminating"}
 )
+SUSPENDED: Final = "suspended"  # begins the message of a unit that is
 SETTLED: Final = frozenset({State.DONE, State.HELD, State.PAUSED})  # as git asks
 
 

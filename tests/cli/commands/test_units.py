@@ -119,7 +119,7 @@ REFUSED = [
     ("resume unit/web --config x.yaml", "GK7010", "--config applies to rollouts"),
     ("suspend unit/web --until yesterday", "GK7064", "is neither a time nor a duration"),
     ("suspend unit/web --until 2020-01-01T00:00:00Z", "GK7064", "is in the past"),
-    ("suspend unit/web --until 2999-01-01T00:00:00", "GK7064", "is neither a time"),
+    ("suspend unit/web --until 2999-01-01T00:00:00", "GK7064", "has no time zone"),
 ]
 
 

@@ -17,7 +17,7 @@ from gitkruise.errors import Finding, Severity
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.inspect.cluster_view import Managed
 from gitkruise.gitops.inspect.explain import explain, left_git
-from gitkruise.gitops.status.reader import news_of, read_units
+from gitkruise.gitops.status.reader import UnitNews, news_of, read_units
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.gitops.unit_state import State
@@ -263,6 +263,21 @@ def test_the_last_change_is_the_last_of_git_whatever_its_date(checkout: Checkout
         shown = shown.ordered_by(leads)
     assert "last change" in (first := next(iter(status_lines(shown, style(200), wide=False))))
     assert '"last"' in first
+
+
+def test_a_suspended_unit_is_shown_though_all_is_as_git_asks() -> None:
+    news = UnitNews(
+        unit="shop/shop", cluster="sandbox", source="main", state=State.DONE,
+        message="suspended by dana until 2026-12-01T08:00:00Z (audit): 1 object as git asks",
+        since=None, attempted=None, applied=None, causal=None,
+    )  # fmt: skip
+    done = replace(managed(WEB, State.DONE), unit="shop/shop", obj={"metadata": {}})
+    shown = build_view([done], [news], LATER, cluster="sandbox", source="x", namespace="")
+    assert f"  {news.message}" in [*status_lines(shown, style(120), wide=False)]
+    assert status_obj(shown)["units"][0]["suspended"]
+    assert resources.units([done], [news], "")[0]["message"] == news.message
+    told = explain(done, None, news).reasons
+    assert f"unit shop/shop is {news.message}; nothing new is applied" in told
 
 
 def test_a_rejected_commit_counts_for_fail_on(checkout: Checkout) -> None:

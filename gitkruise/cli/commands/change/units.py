@@ -7,6 +7,7 @@ import getpass
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -217,13 +218,15 @@ def _until(text: str, now: datetime) -> str:
     try:
         end = now + parse_duration(text) if text[-1].isalpha() and text[-1] != "Z" else None
         end = end or parse_time(text)
-    except (ValueError, OverflowError):
-        end = None
+        why = "is in the past"
+    except (ValueError, OverflowError) as error:
+        zoneless = str(error).startswith("no time zone")
+        end, why = None, "has no time zone" if zoneless else "is neither a time nor a duration"
     if end is None or end <= now:
-        why = "is in the past" if end is not None else "is neither a time nor a duration"
+        tomorrow = format_time(now + timedelta(days=1))
         notes = (
             ("unchanged", "nothing was written"),
-            ("next", f"write {format_time(now)[:11]}20:00:00Z, 2h or 30m"),
+            ("next", f"write {tomorrow[:11]}08:00:00Z, 2h or 30m"),
         )
         message = f"--until {text} {why}"
         raise UsageProblem(Finding(code="GK7064", message=message, notes=notes))
