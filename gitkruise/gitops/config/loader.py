@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
 _CLASSES: Final = {"GitSource": GitSource, "Unit": Unit, "Sink": Sink, "Receiver": Receiver}
 SUFFIXES: Final = (".yaml", ".yml", ".json")
+INTERVAL_MIN: Final = timedelta(milliseconds=100)  # of polls of a source and of rounds of a unit
 
 
 def load_config(path: Path) -> Config:
@@ -269,11 +271,15 @@ def _bad_durations(document: Document, kind: str) -> Iterator[Finding]:
         if text is None:
             continue
         try:
-            parse_duration(str(text))
+            found, why = parse_duration(str(text)), ""
         except ValueError as error:
+            found, why = INTERVAL_MIN, str(error)
+        if path == ("interval",) and found < INTERVAL_MIN:
+            why = f"{text} is less than 100ms"
+        if why:
             yield Finding(
                 code="GK7005",
-                message=f"spec.{_dotted(path)}: {error}",
+                message=f"spec.{_dotted(path)}: {why}",
                 places=(document.place(("spec", *path)),),
             )
 
@@ -284,10 +290,10 @@ def _bad_times(document: Document) -> Iterator[Finding]:
     text = suspend.get("until", "") if isinstance(suspend, Mapping) else ""
     try:
         parse_time(str(text))
-    except ValueError as error:
+    except ValueError:
         yield Finding(
             code="GK7003",
-            message=f"Unit spec.suspend.until: {error}",
+            message=f"Unit spec.suspend.until: {str(text)!r} is not a time with a time zone",
             places=(document.place(path),),
             notes=(("next", 'write it as RFC 3339 does: "2026-11-21T20:00:00Z"'),),
         )

@@ -68,8 +68,9 @@ class _Past:
         if self.count == 0:
             return self.first + pace.delay
         steps = min(self.count - 1, _DOUBLINGS_MAX)
-        pause: timedelta = min(pace.base * pace.factor**steps, pace.longest)
-        return self.last + (pace.reset if self.fight else pause)
+        # In seconds: as a timedelta the product may be longer than any.
+        pause_s = min(pace.base.total_seconds() * pace.factor**steps, pace.longest.total_seconds())
+        return self.last + (pace.reset if self.fight else timedelta(seconds=pause_s))
 
     def rests(self, now: datetime) -> bool:
         """Return whether the field must not be corrected yet."""

@@ -92,6 +92,7 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
     ("GK7005 duration", "interval: 5s", "interval: fast", "GK7005", ":4:47", "fast"),
     ("GK7003 no time", "sinkRef:", "suspend: {until: tonight}\n  sinkRef:", "GK7003", ":16:20",
      "tonight"),
+    ("GK7005 none", "interval: 5s", "interval: 0s", "GK7005", ":4:47", "0s is less than 100ms"),
     ("GK7005 delay", "correct", "correct\n    backoff: {base: soon}", "GK7005", ":19:21", "soon"),
     ("GK7006 later", "sinkRef:", "workloads: {onPlanChange: block}\n  sinkRef:", "GK7006", ":16:15",
      "guard"),
