@@ -347,7 +347,7 @@ class _Program:
             )
             await self._listed(resources)
             config = await resource_controller.begin()
-        engine = await choose_engine(live.transport, _engines(config, options), clock.now())
+        engine = await choose_engine(live.transport, _engines(config, options), clock)
         context = UnitContext(
             live=live, clock=clock, cluster=options.cluster, gates=options.gates, engine=engine,
             by_hand=not options.acts, containment=containment, authority=self._authority,

@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any, Final, NamedTuple
 
 from gitkruise.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
-from gitkruise.gitops.cluster.engine import kruise_is_alive
+from gitkruise.gitops.cluster.engine import kruise_is_at_work
 from gitkruise.gitops.cluster.shard_leases import shards_of
 from gitkruise.gitops.inspect.shard_holders import (
     ShardHolder,
@@ -24,6 +24,7 @@ from gitkruise.gitops.inspect.shard_holders import (
 from gitkruise.gitops.install.installer import roles
 from gitkruise.kube.client.discovery import CRDS, listed
 from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import GROUP, SPECS
 from gitkruise.model.gitops.unit_state import CHOSEN, State
 from gitkruise.planner.health.builtin import condition_of
@@ -92,7 +93,7 @@ def warn(area: str, name: str, said: str, next_: str = "") -> Check:
 
 
 async def cluster_checks(
-    transport: Transport, now: datetime, namespace: str, *, driving: str, applying: str
+    transport: Transport, clock: Clock, namespace: str, *, driving: str, applying: str
 ) -> list[Check]:
     """Kinds, engine, who leads and their clocks, our objects. Raises ApiError of a silent cluster.
 
@@ -101,8 +102,8 @@ async def cluster_checks(
     """
     return [
         *await _as_far_as_read("kinds", _kinds(transport)),
-        *await _as_far_as_read("engine", _engine(transport, now, namespace, driving)),
-        *await _as_far_as_read("sync", _appliers(transport, now, namespace, applying)),
+        *await _as_far_as_read("engine", _engine(transport, clock, namespace, driving)),
+        *await _as_far_as_read("sync", _appliers(transport, clock, namespace, applying)),
         *await object_checks(transport),
     ]
 
@@ -114,11 +115,11 @@ async def _as_far_as_read(name: str, part: Awaitable[list[Check]]) -> list[Check
         return [warn("cluster", name, f"not known: {error.message}", _LOOK_AS_ANOTHER)]
 
 
-async def _engine(transport: Transport, now: datetime, namespace: str, driving: str) -> list[Check]:
-    if await kruise_is_alive(transport, now):
+async def _engine(transport: Transport, clock: Clock, namespace: str, driving: str) -> list[Check]:
+    if await kruise_is_at_work(transport, clock):
         return [good("cluster", "engine", "OpenKruise drives the pods")]
     own = good("cluster", "engine", "gitkruise's own")
-    driver = _controller(transport, now, namespace, driving)
+    driver = _controller(transport, clock.now(), namespace, driving)
     return [own, *await _as_far_as_read("controller", driver)]
 
 
@@ -148,13 +149,13 @@ async def _controller(
     return [_leader("controller", spec, now)]
 
 
-async def _appliers(transport: Transport, now: datetime, namespace: str, lease: str) -> list[Check]:
+async def _appliers(transport: Transport, clock: Clock, namespace: str, lease: str) -> list[Check]:
     """Check the process that applies from git, or the replicas that share the units. None may run:
     `gitkruise sync` needs no other."""
     spec = await lease_spec(transport, namespace, lease)
     if not is_led(spec):
         return [good("cluster", "sync", f"no process applies now: lease {lease} is free")]
-    found = await read_holders(transport, namespace, lease, now)
+    found, now = await read_holders(transport, namespace, lease, clock), clock.now()
     unread = [warn("cluster", "shards", f"not known: {found.unread}", _LOOK_AT_LEASES)]
     shards = [_shard(held, now) for held in found.holders]
     left = await _left_over(transport, now, namespace, lease, shards_of(spec["holderIdentity"]))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from gitkruise.errors import ApiError, NotFound
+from gitkruise.gitops.cluster.lease_renewals import renewed_meanwhile
 from gitkruise.gitops.cluster.shard_leases import shards_of
 from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
 from gitkruise.kube.system.lease_terms import SHARDS_MAX, member_lease, shard_lease
 from gitkruise.model.gitops.shards import Shard, shard_of
 from gitkruise.wire.primitives.names import Obj
@@ -65,19 +68,28 @@ WITHOUT_SHARDS: Final = ShardHolders()
 
 
 async def read_holders(
-    transport: Transport, namespace: str, lease: str, now: datetime
+    transport: Transport, namespace: str, lease: str, clock: Clock
 ) -> ShardHolders:
-    """Read the Leases of the controller that has `lease`."""
+    """Read the Leases of the controller that has `lease`, those that look old twice."""
     try:
         joint = await lease_spec(transport, namespace, lease)
         count = shards_of(str(joint.get("holderIdentity", "")))
-        if count == 1:
-            return ShardHolders(lost=_lost(lease, joint, now))
-        names = [shard_lease(lease, number) for number in range(count)]
-        specs = [await lease_spec(transport, namespace, name) for name in names]
+        names = [shard_lease(lease, number) for number in range(count)] if count > 1 else [lease]
+        specs = {name: await lease_spec(transport, namespace, name) for name in names}
+        old = {name: spec for name, spec in specs.items() if is_overdue(spec, clock.now())}
+        renewed = await renewed_meanwhile(old, partial(lease_spec, transport, namespace), clock)
     except ApiError as error:
         return ShardHolders(unread=error.message)
-    return ShardHolders(tuple(_holder(Shard(n, count), spec, now) for n, spec in enumerate(specs)))
+    ended = old.keys() - renewed
+    if count == 1:
+        return ShardHolders(lost=_lost(lease, joint) if ended else "")
+    found = enumerate(specs.items())
+    return ShardHolders(
+        tuple(
+            _holder(Shard(n, count), spec, held=is_led(spec) and name not in ended)
+            for n, (name, spec) in found
+        )
+    )
 
 
 async def left_over(
@@ -117,11 +129,11 @@ def is_overdue(spec: Obj, now: datetime) -> bool:
     return renewed is not None and now - renewed > max(_OVERDUE_LEAST, 2 * lasts)
 
 
-def _lost(lease: str, spec: Obj, now: datetime) -> str:
+def _lost(lease: str, spec: Obj) -> str:
     """Return that no unit is reconciled, by a Lease whose holder no longer renews it. A free one
     does not say so: `gitkruise sync` gives it back."""
     renewed = parse_time(spec.get("renewTime"))
-    if not spec.get("holderIdentity") or renewed is None or not is_overdue(spec, now):
+    if not spec.get("holderIdentity") or renewed is None:
         return ""
     said = f"{spec['holderIdentity']} has not renewed lease {lease} since {format_time(renewed)}"
     return f"{said}: no unit is reconciled"
@@ -131,5 +143,5 @@ def _is_held(spec: Obj, now: datetime) -> bool:
     return is_led(spec) and not is_overdue(spec, now)
 
 
-def _holder(shard: Shard, spec: Obj, now: datetime) -> ShardHolder:
-    return ShardHolder(shard, str(spec["holderIdentity"]) if _is_held(spec, now) else "", spec)
+def _holder(shard: Shard, spec: Obj, *, held: bool) -> ShardHolder:
+    return ShardHolder(shard, str(spec["holderIdentity"]) if held else "", spec)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Final
 
 from gitkruise.errors import ApiError, ClusterFailed, Forbidden
@@ -12,12 +11,13 @@ from gitkruise.gitops.cluster.engine import (
     LEASE_NAMESPACE,
     WORKLOADS_LEASE,
     is_renewed,
-    kruise_is_alive,
+    kruise_is_at_work,
 )
 from gitkruise.gitops.node.submission import refused
 from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
 from gitkruise.model.node.node_fit import is_simulated
 from gitkruise.model.workloads.pod import PodFacts, pod_facts
 from gitkruise.wire.primitives.names import Obj
@@ -67,10 +67,10 @@ async def _pods(transport: Transport, selector: str) -> list[PodFacts]:
     return [pod_facts(item) for item in items]
 
 
-async def controller_problem(transport: Transport, now: datetime) -> str:
+async def controller_problem(transport: Transport, clock: Clock) -> str:
     """Return why no controller would end a request; "" when one is at work or it is not known."""
     try:
-        if await kruise_is_alive(transport, now):
+        if await kruise_is_at_work(transport, clock):
             return ""
         request = ApiRequest(
             verb="get", resource=LEASES, namespace=LEASE_NAMESPACE, name=WORKLOADS_LEASE
@@ -80,7 +80,7 @@ async def controller_problem(transport: Transport, now: datetime) -> str:
         return ""
     except ApiError as error:
         return f"no controller of requests is at work: {error.message}"
-    if is_renewed(lease, now):
+    if is_renewed(lease, clock.now()):
         return ""
     return f"no controller of requests is at work: Lease {WORKLOADS_LEASE} is out of date"
 

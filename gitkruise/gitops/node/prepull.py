@@ -87,7 +87,7 @@ async def prepare_jobs(
         if set(missing) == set(nodes):
             raise no_agent(nodes, "without one nothing is pulled, and the jobs fail after 10 min")
         told.append(f"no node agent found on {listed_names(missing)}; they fail after 10 min")
-    told += filter(None, [agents.unknown, await controller_problem(transport, clock.now())])
+    told += filter(None, [agents.unknown, await controller_problem(transport, clock)])
     return PullDraft(
         workload=workload,
         namespace=namespace,

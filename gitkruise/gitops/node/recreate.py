@@ -65,7 +65,7 @@ async def prepare(
     if get(admitted, "metadata", "labels", NODE_NAME) != node:
         raise _not_filled_in()
     told = [*warnings(pod, options), *filter(None, [agents.unknown])]
-    told += filter(None, [await controller_problem(transport, clock.now())])
+    told += filter(None, [await controller_problem(transport, clock)])
     return RecreateDraft(
         pod=pod,
         options=options,

@@ -21,6 +21,7 @@ from gitkruise.gitops.inspect.doctor_cluster import (
     object_checks,
     rights_checks,
 )
+from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.lease_terms import SYNC_LEASE
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 from tests.cli.calls import ROOT, Caller
@@ -228,7 +229,7 @@ def test_a_cluster_is_checked_as_far_as_its_reader_may_see_it() -> None:
         toy = Toy()
         toy.faults = [Fault("list", Forbidden("no kinds")), Fault("get", Forbidden("no lease"))]
         return await cluster_checks(
-            toy, START, LEASE_NAMESPACE, driving=WORKLOADS_LEASE, applying=SYNC_LEASE
+            toy, ManualClock(START), LEASE_NAMESPACE, driving=WORKLOADS_LEASE, applying=SYNC_LEASE
         )
 
     kinds, engine, sync = asyncio.run(look())

@@ -10,8 +10,10 @@ import pytest
 
 from gitkruise.errors import ApiError, ClusterFailed, Forbidden
 from gitkruise.gitops.cluster.engine import choose_engine
+from gitkruise.kube.system.clock import ManualClock
 from gitkruise.sandbox.backend.cluster import Cluster
-from gitkruise.wire.primitives.requests import ApiRequest
+from gitkruise.sandbox.controllers import alongside
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
 from gitkruise.wire.primitives.times import format_micro_time
 from tests.gitops.stage import Wire
 from tests.worlds import START, create, empty_world
@@ -48,7 +50,8 @@ def wire_to(found: dict[str, Any] | None) -> Wire:
 
 
 def chosen(wishes: set[str], found: dict[str, Any] | None) -> str:
-    return asyncio.run(choose_engine(wire_to(found), wishes, START))
+    clock = ManualClock(START)
+    return clock.run(choose_engine(wire_to(found), wishes, clock))
 
 
 @pytest.mark.parametrize(
@@ -89,6 +92,26 @@ def test_two_engines_on_one_object_are_refused(
     assert any(label == "next" for label, _ in caught.value.findings[0].notes)
 
 
+def test_openkruise_with_a_clock_behind_ours_is_alive() -> None:
+    """Two engines would undo each other's work on one CloneSet."""
+    clock, wire = ManualClock(START), wire_to(DEAD)
+    resource = ResourceRef("coordination.k8s.io", "v1", "leases")
+    later = ApiRequest(
+        verb="patch", resource=resource, namespace="kruise-system", name="kruise-manager",
+        body={"spec": lease("manager-1", 2 * LASTS - 2)["spec"]}, content_type=MERGE_PATCH,
+    )  # fmt: skip
+
+    async def renewed() -> None:
+        await clock.sleep(2)
+        await wire.send(later)
+
+    async def script() -> str:
+        async with alongside(renewed()):
+            return await choose_engine(wire, {"auto"}, clock)
+
+    assert clock.run(script()) == "kruise"
+
+
 def test_a_lease_that_may_not_be_read_is_no_permission_to_drive() -> None:
     wire = wire_to(None)
 
@@ -97,4 +120,4 @@ def test_a_lease_that_may_not_be_read_is_no_permission_to_drive() -> None:
 
     wire.refuse = refuse
     with pytest.raises(Forbidden):
-        asyncio.run(choose_engine(wire, {"auto"}, START))
+        asyncio.run(choose_engine(wire, {"auto"}, ManualClock(START)))

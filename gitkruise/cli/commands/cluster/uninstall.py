@@ -107,11 +107,11 @@ async def _with_driver(options: UninstallOptions, chosen: ChosenCluster) -> Unin
     """Options with the answer to who drives the workloads afterwards."""
     from dataclasses import replace  # noqa: PLC0415  start-up budget
 
-    from gitkruise.gitops.cluster.engine import kruise_is_alive  # noqa: PLC0415
+    from gitkruise.gitops.cluster.engine import kruise_is_at_work  # noqa: PLC0415
 
     if chosen.embedded:
         return replace(options, driver="the embedded cluster drives them")
-    if await kruise_is_alive(chosen.transport, chosen.clock.now()):
+    if await kruise_is_at_work(chosen.transport, chosen.clock):
         return replace(options, driver="OpenKruise's manager drives them")
     return options
 

@@ -113,7 +113,7 @@ async def _cluster(areas: Sequence[str], choice: ClusterChoice) -> list[Check]:
             if "cluster" in areas:
                 checks = await cluster_checks(
                     chosen.transport,
-                    chosen.clock.now(),
+                    chosen.clock,
                     LEASE_NAMESPACE,
                     driving=WORKLOADS_LEASE,
                     applying=SYNC_LEASE,

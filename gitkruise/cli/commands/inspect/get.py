@@ -231,8 +231,10 @@ class _ItemReader:
 
         if self.options.wanted.noun != "units":
             return
-        now, before = chosen.clock.now(), (self._shards, self._declared)
-        self._shards = await read_holders(chosen.transport, LEASE_NAMESPACE, SYNC_LEASE, now)
+        before = (self._shards, self._declared)
+        self._shards = await read_holders(
+            chosen.transport, LEASE_NAMESPACE, SYNC_LEASE, chosen.clock
+        )
         self._declared = await read_unit_objects(chosen.transport, chosen.name, self._scope)
         if self._shards.unread and self._shards != before[0]:
             tell(f"shards: not known: {self._shards.unread}")

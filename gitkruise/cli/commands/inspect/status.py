@@ -144,7 +144,7 @@ async def _survey(choice: ClusterChoice, namespace: str, source: str, path: str)
         now = chosen.clock.now()
         recorded = await asyncio.to_thread(units_at_hand, chosen.name, path) if path else []
         declared = await read_unit_objects(chosen.transport, chosen.name, namespace)
-        shards = await read_holders(chosen.transport, LEASE_NAMESPACE, SYNC_LEASE, now)
+        shards = await read_holders(chosen.transport, LEASE_NAMESPACE, SYNC_LEASE, chosen.clock)
         view = build_view(
             survey.managed(now), declared.beside(recorded), now, units_unread=declared.unread,
             cluster=chosen.name, source=source, namespace=namespace, shards=shards,
