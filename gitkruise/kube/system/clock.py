@@ -13,6 +13,8 @@ from typing import Any, Final, Protocol, TypeVar
 
 T = TypeVar("T")
 _TURNS_MAX: Final = 300_000  # of a virtual loop at one instant
+# A laptop that was suspended must not take a lease of hours ago for its own.
+_WITH_SLEEP: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _STUCK_AFTER_S: Final = 5.0  # real seconds without timers, callbacks or I/O in a virtual loop
 
 
@@ -24,7 +26,7 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only ever grow; for durations."""
+        """Seconds that only ever grow, also while the machine is suspended; for durations."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -50,6 +52,11 @@ async def wait_for(event: asyncio.Event, clock: Clock, limit: timedelta | None) 
     return True
 
 
+def _elapsed_s() -> float:
+    """Return the seconds since the machine started, with those that it was suspended."""
+    return time.clock_gettime(_WITH_SLEEP)
+
+
 class SystemClock:
     """The machine's clock; from its start it runs `speed` times as fast as real time."""
 
@@ -57,7 +64,7 @@ class SystemClock:
         if not 0 < speed < float("inf"):
             raise ValueError(f"a clock cannot run at speed {speed}")
         self._speed = speed
-        self._wall, self._mono = datetime.now(UTC), time.monotonic()  # noqa: TID251  this is the clock
+        self._wall, self._mono = datetime.now(UTC), _elapsed_s()  # noqa: TID251  this is the clock
 
     def now(self) -> datetime:
         if self._speed == 1.0:
@@ -65,7 +72,7 @@ class SystemClock:
         return self._wall + timedelta(seconds=self.monotonic())
 
     def monotonic(self) -> float:
-        return (time.monotonic() - self._mono) * self._speed
+        return (_elapsed_s() - self._mono) * self._speed
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(max(seconds, 0.0) / self._speed)

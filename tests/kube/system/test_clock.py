@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -75,6 +76,13 @@ def test_a_fast_clock_covers_more_time() -> None:
 
     assert asyncio.run(main()) >= 100.0
     assert clock.now().tzinfo is UTC
+
+
+def test_time_passes_while_the_machine_is_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = time.clock_gettime(time.CLOCK_MONOTONIC)
+    clock = SystemClock()
+    monkeypatch.setattr(time, "clock_gettime", lambda _: started + 8 * 3600)
+    assert clock.monotonic() > 7 * 3600
 
 
 def test_work_that_never_lets_time_pass_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
