@@ -22,7 +22,7 @@ from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import UnitRecord
-from gitkruise.model.gitops.unit_state import STUCK_FOR, State
+from gitkruise.model.gitops.unit_state import State, until_stuck_for_good
 from gitkruise.planner.analysis.schedule import blocks
 from gitkruise.planner.notify.comment import plain
 from gitkruise.planner.report.rollout_steps import failed_commits
@@ -92,7 +92,7 @@ class FailureHandler:
             return None
         if self._done == causal.id or self._unit.spec.suspended(now) is not None:
             return None
-        left = record.since + STUCK_FOR - now if measured is None else timedelta()
+        left = timedelta() if measured is not None else until_stuck_for_good(record.since, now)
         if left > timedelta():
             return left
         if not live or self._has_news(self._unit.id):
