@@ -100,9 +100,10 @@ class Checkout:
 
     def record(self, cluster: str, *records: UnitRecord, **more: bytes) -> None:
         """A commit of the status branch with these records; the working tree stays as it is."""
-        files = {**shared_files(records), **more}
+        files = shared_files(records)
         for record in records:
             files |= record_files(record)
+        files |= more
         index = {}
         for path, data in files.items():
             index[path] = run_git(self.folder, "hash-object", "-w", "--stdin", data=data)

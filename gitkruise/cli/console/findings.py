@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gitkruise.cli.console.output import list_of
+from gitkruise.cli.console.environment import read_environment
+from gitkruise.cli.console.output import list_of, tell
 from gitkruise.cli.console.style import Style, cell_width, clip
 from gitkruise.errors import Finding, SourcePlace, errors_first
 from gitkruise.printable import visible
@@ -75,6 +76,12 @@ def _note_lines(label: str, text: str, style: Style) -> list[str]:
     first, *more = _wrapped(text, style.width, len(lead), indent=len(lead))
     head = f"   {style.paint('=', 'blue')} " + (f"{style.paint(label, 'bold')}: " if label else "")
     return [head + first, *more]
+
+
+def tell_findings(findings: Sequence[Finding]) -> None:
+    """Print findings on standard error, if there are any."""
+    if findings:
+        tell(findings_text(findings, Style.of_errors(read_environment())).split("\n"))
 
 
 def findings_text(findings: Sequence[Finding], style: Style) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,10 +14,12 @@ import click
 
 from gitkruise.cli.console.ages import ago
 from gitkruise.cli.console.environment import read_environment
+from gitkruise.cli.console.findings import tell_findings
 from gitkruise.cli.console.output import tell
 from gitkruise.errors import SourceFailed
 
 if TYPE_CHECKING:
+    from gitkruise.errors import Finding
     from gitkruise.git.repository.repository import Repository
     from gitkruise.gitops.status.reader import UnitNews
     from gitkruise.model.gitops.document import GitCommit
@@ -50,13 +52,15 @@ class Records:
     """Records of the status branch of one cluster; empty without such a branch.
 
     `commits` are the applied commits, as far as the repository contains them. `elsewhere` are the
-    other clusters with a record of a unit that this one has no record of.
+    other clusters with a record of a unit that this one has no record of. `unread` are warnings
+    about files of the branch that are no records.
     """
 
     units: tuple[UnitNews, ...] = ()
     steps: tuple[tuple[ObjectKey, RolloutStep], ...] = ()
     commits: tuple[GitCommit, ...] = ()
     elsewhere: tuple[str, ...] = ()
+    unread: tuple[Finding, ...] = ()
 
     def commit(self, name: str) -> GitCommit | None:
         """Return the commit with this id or prefix."""
@@ -66,7 +70,10 @@ class Records:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRecord:
-    """Everything on the status branch of one cluster; `tip` is its newest commit."""
+    """Everything on the status branch of one cluster; `tip` is its newest commit.
+
+    `unread` as for Records.
+    """
 
     cluster: str
     tip: str
@@ -74,6 +81,7 @@ class ClusterRecord:
     units: tuple[UnitNews, ...] = ()
     steps: tuple[tuple[ObjectKey, RolloutStep], ...] = ()
     interventions: tuple[Intervention, ...] = ()
+    unread: tuple[Finding, ...] = ()
 
 
 def record_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -212,7 +220,9 @@ def records_at_hand(cluster: str, path: str, commits: frozenset[str]) -> Records
     """Fetch and return the units and steps recorded for this cluster, and the data of `commits`."""
     if path:
         fetch_records(path, cluster)
-    return known_records(cluster, path, commits)
+    found = known_records(cluster, path, commits)
+    tell_findings(found.unread)
+    return found
 
 
 def known_records(cluster: str, path: str, commits: frozenset[str]) -> Records:
@@ -225,10 +235,12 @@ def known_records(cluster: str, path: str, commits: frozenset[str]) -> Records:
     with Repository.open(path) as repository:
         ref = status_branches(repository).get(cluster)
         here = [c for c in sorted(commits) if len(c) >= 40 and repository.has(c)]
+        unread: dict[str, Finding] = {}
         return Records(
             units=tuple(read_units(repository, ref)) if ref else (),
-            steps=tuple(read_steps(repository, ref)) if ref else (),
+            steps=tuple(read_steps(repository, ref, unread)) if ref else (),
             commits=tuple(repository.commit(c) for c in here),
+            unread=tuple(unread.values()),
         )
 
 
@@ -255,21 +267,28 @@ def cluster_records(
                 try:
                     found[cluster] = cluster_record(repository, cluster, ref, tip)
                 except SourceFailed as error:
-                    warnings += [f"warning: {f.code}: {f.message}" for f in error.findings]
+                    warnings += warning_lines(error.findings)
     return found, warnings
+
+
+def warning_lines(findings: Iterable[Finding]) -> list[str]:
+    """Return a line for each finding about what could not be read."""
+    return [f"warning: {finding.code}: {finding.message}" for finding in findings]
 
 
 def cluster_record(repository: Repository, cluster: str, ref: str, tip: str) -> ClusterRecord:
     """Return everything on the status branch of a cluster. Raises SourceFailed."""
     from gitkruise.gitops.status.reader import interventions, read_steps, read_units  # noqa: PLC0415
 
+    unread: dict[str, Finding] = {}
     return ClusterRecord(
         cluster=cluster,
         tip=tip,
         written=repository.commit(tip).time,
         units=tuple(read_units(repository, ref)),
-        steps=tuple(read_steps(repository, ref)),
-        interventions=tuple(interventions(repository, ref)),
+        steps=tuple(read_steps(repository, ref, unread)),
+        interventions=tuple(interventions(repository, ref, unread)),
+        unread=tuple(unread.values()),
     )
 
 

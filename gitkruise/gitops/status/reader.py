@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -243,9 +243,13 @@ def clusters_with(repository: Repository, units: Collection[str]) -> tuple[str, 
     )
 
 
-def read_steps(repository: Repository, ref: str) -> list[tuple[ObjectKey, RolloutStep]]:
-    """Read every step of every object, newest first. Raises SourceFailed GK3206 on foreign
-    files."""
+def read_steps(
+    repository: Repository, ref: str, unread: dict[str, Finding]
+) -> list[tuple[ObjectKey, RolloutStep]]:
+    """Read every step of every object, newest first.
+
+    Adds a warning GK3206 to `unread`, by path, for each file that is no record of ours.
+    """
     from gitkruise.gitops.status.parser import read_rollout  # noqa: PLC0415  imports libyaml
 
     out: list[tuple[ObjectKey, RolloutStep]] = []
@@ -255,17 +259,21 @@ def read_steps(repository: Repository, ref: str) -> list[tuple[ObjectKey, Rollou
         try:
             key, steps = read_rollout(repository.read_blob(entry.id))
         except ValueError as error:
-            raise foreign(ref, entry.path, error) from error
+            unread[entry.path] = _skipped(ref, entry.path, error)
+            continue
         out += [(key, step) for step in steps]
     order = {id(pair): n for n, pair in enumerate(out)}  # later steps of a file are newer
     return sorted(out, key=lambda pair: (pair[1].started, order[id(pair)]), reverse=True)
 
 
 def removed_steps(
-    repository: Repository, ref: str, name: str
+    repository: Repository, ref: str, name: str, unread: dict[str, Finding]
 ) -> Iterator[tuple[ObjectKey, datetime | None, tuple[RolloutStep, ...]]]:
     """Yield (object, time, steps) of each object of this name whose record was removed, newest
-    first: the steps are those of its last record, the time is that of the removal."""
+    first: the steps are those of its last record, the time is that of the removal.
+
+    `unread` as for `read_steps`.
+    """
     from gitkruise.gitops.status.parser import read_rollout  # noqa: PLC0415  imports libyaml
 
     pattern = f"units/*/*/rollouts/**/*.{name}.yaml"
@@ -274,14 +282,23 @@ def removed_steps(
         commit = repository.commit(id_)
         for path in paths:
             entry = repository.find(commit.parents[0], path)
-            if entry is not None:
+            if entry is None:
+                continue
+            try:
                 key, steps = read_rollout(repository.read_blob(entry.id))
-                yield key, commit.time, tuple(steps)
+            except ValueError as error:
+                unread[path] = _skipped(commit.parents[0], path, error)
+                continue
+            yield key, commit.time, tuple(steps)
 
 
-def interventions(repository: Repository, ref: str) -> list[Intervention]:
-    """Read corrected drift, takeovers and prunes of all units, newest first. Raises SourceFailed
-    GK3206 on foreign files."""
+def interventions(
+    repository: Repository, ref: str, unread: dict[str, Finding]
+) -> list[Intervention]:
+    """Read corrected drift, takeovers and prunes of all units, newest first.
+
+    `unread` as for `read_steps`.
+    """
     from gitkruise.gitops.status.parser import read_interventions  # noqa: PLC0415  imports libyaml
 
     out: list[Intervention] = []
@@ -290,8 +307,13 @@ def interventions(repository: Repository, ref: str) -> list[Intervention]:
             try:
                 out += read_interventions(repository.read_blob(entry.id))
             except ValueError as error:
-                raise foreign(ref, entry.path, error) from error
+                unread[entry.path] = _skipped(ref, entry.path, error)
     return sorted(out, key=lambda one: one.at, reverse=True)
+
+
+def _skipped(ref: str, path: str, error: Exception) -> Finding:
+    """Return the warning for a file that a reader of a whole branch leaves out."""
+    return replace(foreign(ref, path, error).findings[0], severity=Severity.WARNING)
 
 
 class PodsToGo(NamedTuple):
@@ -310,11 +332,18 @@ class PodsToGo(NamedTuple):
 def steps_of(repository: Repository, cluster: str, key: ObjectKey) -> tuple[RolloutStep, ...]:
     """Return the recorded steps of an object, oldest first; () if unrecorded.
 
-    `cluster` may be "" where only one cluster has written.
+    `cluster` may be "" where only one cluster has written. Raises SourceFailed GK3206 where its
+    own file is not ours: the object is recorded, and how is not known.
     """
     found = status_branches(repository)
     ref = found.get(cluster) if cluster or len(found) != 1 else next(iter(found.values()))
-    steps = read_steps(repository, ref) if ref else []
+    from gitkruise.gitops.status.serializer import rollout_file  # noqa: PLC0415  imports libyaml
+
+    unread: dict[str, Finding] = {}
+    steps = read_steps(repository, ref, unread) if ref else []
+    mine = [f for path, f in unread.items() if path.endswith(f"/{rollout_file(key)}")]
+    if mine:
+        raise SourceFailed(*(replace(f, severity=Severity.ERROR) for f in mine))
     return tuple(step for of, step in reversed(steps) if of == key)
 
 

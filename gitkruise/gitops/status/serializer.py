@@ -65,9 +65,9 @@ def record_files(record: UnitRecord, detail: Detail = "workload") -> dict[str, b
     }
     steps = dict(record.steps)
     rollouts = record.rollouts if detail != "unit" else ()
-    namesakes = Counter(_file_name(rollout.key) for rollout in rollouts)
+    namesakes = Counter(rollout_file(rollout.key) for rollout in rollouts)
     for rollout in rollouts:
-        key, name = rollout.key, _file_name(rollout.key)
+        key, name = rollout.key, rollout_file(rollout.key)
         folder = f"{key.namespace}/{key.group}/" if namesakes[name] > 1 else ""
         pods = rollout.pods if detail == "pods" else ()
         rows = _rollout(rollout, steps.get(key, ()), pods)
@@ -93,7 +93,8 @@ def record_files(record: UnitRecord, detail: Detail = "workload") -> dict[str, b
     return files
 
 
-def _file_name(key: ObjectKey) -> str:
+def rollout_file(key: ObjectKey) -> str:
+    """Return the name of the file of a rollout, which namesakes have in folders of their own."""
     return f"{key.kind}.{key.name}.yaml"
 
 

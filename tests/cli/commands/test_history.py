@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from gitkruise.cli.views.history import result_words
+from gitkruise.errors import SourceFailed
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.status.reader import steps_of
 from gitkruise.model.gitops.record import Intervention
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import ObjectKey
@@ -155,6 +158,51 @@ def test_a_branch_of_somebody_else_is_refused_by_name(gk: Caller, checkout: Chec
     run_git(checkout.folder, "update-ref", "refs/heads/gitkruise/status/prod", "HEAD")
     ended = gk("history", cwd=checkout.folder)
     assert (ended.code, "GK3206" in ended.err) == (4, True)
+
+
+BROKEN = {"units/shop/shop/rollouts/CloneSet.cart.yaml": b"hello\n"}
+
+
+def test_a_file_that_is_no_record_is_named_and_the_others_are_shown(
+    gk: Caller, recorded: Checkout
+) -> None:
+    events = {"units/shop/shop/interventions.yaml": b"interventions: [7]\n"}
+    recorded.record("sandbox", unit_record(), **BROKEN, **events)
+    ended = gk("history", "-o", "json", cwd=recorded.folder)
+    assert (ended.code, [i["name"] for i in ended.obj["items"]]) == (0, ["checkout"] * 2)
+    told = [f["message"].partition(" on ")[0] for f in ended.obj["findings"]]
+    assert told == [*BROKEN, *events]
+    assert all(f"warning[GK3206]: {path}" in ended.err for path in told)
+
+
+def test_a_removed_file_that_is_no_record_is_named(gk: Caller, recorded: Checkout) -> None:
+    recorded.record("sandbox", unit_record(), **BROKEN)
+    recorded.record("sandbox", unit_record())
+    ended = gk("history", "cloneset/cart", cwd=recorded.folder)
+    assert (ended.code, "warning[GK3206]" in ended.err, "GK7017" in ended.err) == (2, True, True)
+    assert gk("history", "cloneset/checkout", cwd=recorded.folder).err == ""
+
+
+def test_steps_of_an_object_whose_file_is_no_record_are_not_guessed(recorded: Checkout) -> None:
+    recorded.record("sandbox", unit_record(), **BROKEN)
+    with Repository.open(str(recorded.folder)) as repository:
+        assert len(steps_of(repository, "sandbox", CHECKOUT)) == 2
+        with pytest.raises(SourceFailed) as error:
+            steps_of(repository, "sandbox", CHECKOUT._replace(name="cart"))
+    assert error.value.findings[0].is_error
+
+
+def test_an_object_of_the_whole_cluster_is_named_without_a_slash(
+    gk: Caller, checkout: Checkout
+) -> None:
+    record = unit_record()
+    ((key, steps),) = record.steps
+    mesh = ObjectKey(key.group, "SidecarSet", "", "mesh")
+    rows = (replace(record.rollouts[0], key=mesh), *record.rollouts)
+    checkout.commit("first release", {"a.yaml": "# nothing\n"})
+    checkout.record("sandbox", replace(record, rollouts=rows, steps=((key, steps), (mesh, steps))))
+    assert "\nmesh " in gk("history", cwd=checkout.folder).out
+    assert "recorded: mesh, shop/checkout" in gk("history", "other", cwd=checkout.folder).err
 
 
 def test_nothing_recorded_yet(gk: Caller, checkout: Checkout) -> None:

@@ -117,6 +117,17 @@ def test_a_branch_that_did_not_move_is_not_read_again(checkout: Checkout) -> Non
     assert again["prod"].units[0].state is State.DONE
 
 
+def test_a_file_that_is_no_record_takes_nothing_else_along(checkout: Checkout) -> None:
+    """The unit's state and the steps of other objects are those of now."""
+    broken = "units/shop/shop/rollouts/CloneSet.cart.yaml"
+    checkout.record("sandbox", unit_record(state=State.DONE), **{broken: b"hello\n"})
+    records, warnings = cluster_records(str(checkout.folder), {})
+    assert records["sandbox"].units[0].state is State.DONE
+    assert [key for key, _ in records["sandbox"].steps] == [CHECKOUT] * 2
+    (told,) = records["sandbox"].unread
+    assert (warnings, told.message.partition(" on ")[0]) == ([], broken)
+
+
 def test_a_branch_that_cannot_be_read_holds_up_no_other(checkout: Checkout) -> None:
     """Its last record stays, and a warning names it."""
     known = journal(checkout, prod=unit_record(), sandbox=unit_record()).records

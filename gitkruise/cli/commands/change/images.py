@@ -13,7 +13,8 @@ import click
 from gitkruise.cli.commands.change.actions import check_way, commit_options
 from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.output import list_of, say, say_json, tell
+from gitkruise.cli.console.findings import tell_findings
+from gitkruise.cli.console.output import list_of, say, say_json
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.context.cluster import (
@@ -180,16 +181,8 @@ def _show(options: CommitOptions, name: str, namespace: str) -> int:
         say_json(list_of("ImageList", map(_image_obj, rows)), style)
     else:
         say(fit_table(_HEADS, [*map(_cells, rows)], style.width), style)
-        _warn(unread)
+        tell_findings(unread)
     return 4 if unread else 0
-
-
-def _warn(unread: Sequence[Finding]) -> None:
-    """Print why tags are not known."""
-    if unread:
-        from gitkruise.cli.console.findings import findings_text  # noqa: PLC0415
-
-        tell(findings_text(unread, Style.of_errors(read_environment())).split("\n"))
 
 
 def _cells(image: ImageState) -> tuple[str, ...]:
@@ -288,7 +281,7 @@ async def _draft(
     unread = [image.error for image in one.images if image.error is not None]
     if unread and not any(image.due for image in one.images):
         raise SourceFailed(*unread)
-    _warn([replace(finding, severity=Severity.WARNING) for finding in unread])
+    tell_findings([replace(finding, severity=Severity.WARNING) for finding in unread])
     tip = one.state.side.commit.id
     update = compute_update(repository, tip, one.unit, one.images)
     draft = await drafted(

@@ -12,7 +12,7 @@ import click
 
 from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.output import say, say_json, tell
+from gitkruise.cli.console.output import say, say_json
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import (
     ClusterChoice,
@@ -149,7 +149,7 @@ class _PlanResult:
 
 
 def _print(result: _PlanResult, output: str, *, dirty: bool) -> None:
-    from gitkruise.cli.console.findings import finding_obj, findings_text  # noqa: PLC0415
+    from gitkruise.cli.console.findings import finding_obj, tell_findings  # noqa: PLC0415
     from gitkruise.gitops.preview.report import report_of  # noqa: PLC0415  imports the model
 
     style = Style.of(read_environment())
@@ -163,8 +163,7 @@ def _print(result: _PlanResult, output: str, *, dirty: bool) -> None:
         say_json({**plan_obj(report), "findings": findings}, style)
         return
     _WRITERS[output](report, style, result.flags)
-    if report.findings:
-        tell(findings_text(report.findings, Style.of_errors(read_environment())).split("\n"))
+    tell_findings(report.findings)
 
 
 def _text(report: PlanReport, style: Style, flags: str) -> None:

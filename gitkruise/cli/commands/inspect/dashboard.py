@@ -23,6 +23,7 @@ from gitkruise.cli.context.local_repository import (
     cluster_records,
     record_options,
     repository_at_hand,
+    warning_lines,
     why_stale,
 )
 from gitkruise.errors import Finding, UsageProblem
@@ -291,7 +292,7 @@ async def _read_records(source: ClusterSource, path: str) -> None:
         known = source.journal.records
         stale = await asyncio.to_thread(why_stale, path, source.cluster)
         records, warnings = await asyncio.to_thread(cluster_records, path, known)
-        stale = [*warnings, *stale]
+        stale = [*warnings, *warning_lines(f for r in records.values() for f in r.unread), *stale]
         if dict(records) != dict(known):
             source.journal = await asyncio.to_thread(Journal, records)
             mine = records.get(source.cluster)

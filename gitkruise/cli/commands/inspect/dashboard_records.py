@@ -8,7 +8,12 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from gitkruise.cli.context.local_repository import ClusterRecord, Records, cluster_record
+from gitkruise.cli.context.local_repository import (
+    ClusterRecord,
+    Records,
+    cluster_record,
+    warning_lines,
+)
 from gitkruise.errors import RefMissing, SourceFailed
 from gitkruise.kube.system.clock import wait_for
 from gitkruise.printable import many
@@ -134,6 +139,7 @@ class HeardRecords:
         if unread:
             what = f"{many(unread, 'unit')} of shards of other replicas"
             lines.append(f"{what}: no record that this one can read; their objects are shown")
+        lines += warning_lines(f for one in there.records.values() for f in one.unread)
         return [*lines, there.problem] if there.problem else lines
 
     # Units of other replicas ----------------------------------------------------------------

@@ -14,7 +14,8 @@ import click
 from gitkruise.cli.console.ages import ago
 from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.output import list_of, say, say_json, tell
+from gitkruise.cli.console.findings import tell_findings
+from gitkruise.cli.console.output import list_of, say, say_json
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
@@ -122,11 +123,7 @@ def _print_text(rows: Sequence[DriftRecord], seen: DriftComparison, now: datetim
     style = Style.of(read_environment())
     if rows or seen.compared or not seen.unread:
         say(_lines(rows, style, now, seen), style)
-    if seen.unread:
-        from gitkruise.cli.console.findings import findings_text  # noqa: PLC0415  as above
-
-        findings = [finding for error in seen.unread for finding in error.findings]
-        tell(findings_text(findings, Style.of_errors(read_environment())).split("\n"))
+    tell_findings([finding for error in seen.unread for finding in error.findings])
 
 
 def _unknown(name: str, namespace: str, known: Set[ObjectKey]) -> UsageProblem:

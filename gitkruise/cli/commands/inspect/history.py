@@ -14,12 +14,13 @@ import click
 from gitkruise.cli.console.ages import ago
 from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.environment import read_environment
+from gitkruise.cli.console.findings import finding_obj, tell_findings
 from gitkruise.cli.console.output import list_of, say, say_json
 from gitkruise.cli.console.style import Style, shorten
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.context.local_repository import checkout_of, fetch_records
 from gitkruise.cli.context.resource_args import NOUNS, object_argument, parse_object
-from gitkruise.errors import Finding, UsageProblem
+from gitkruise.errors import Finding, Severity, SourceFailed, UsageProblem
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import named, noun
 from gitkruise.wire.primitives.times import format_time
@@ -88,7 +89,8 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
         named_so = wanted.name in {"", key.name} and ("/" not in object_name or same)
         return named_so and namespace in {"", key.namespace}
 
-    found, units, told, gone = _recorded(url, cluster, wanted.name, asked)
+    found, units, told, gone, unread = _recorded(url, cluster, wanted.name, asked)
+    tell_findings(unread)
     rows = [(key, s) for key, s in found if asked(key) and s.commit.id.startswith(flags["commit"])]
     told = [] if flags["commit"] else [one for one in told if asked(one.key)][: flags["limit"]]
     words = (object_name, f"namespace {namespace}" * bool(namespace), flags["commit"])
@@ -105,6 +107,7 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
                 "promotions": _promotions(promotions),
                 "interventions": _told(told),
                 "removed": [_removed_item(key, at) for key, at in gone.items()],
+                "findings": [finding_obj(finding) for finding in unread],
             },
             style,
         )
@@ -123,11 +126,13 @@ def _recorded(
     list[UnitNews],
     list[Intervention],
     dict[ObjectKey, datetime | None],
+    list[Finding],
 ]:
-    """Return (steps, units, interventions, removals) of a status branch.
+    """Return (steps, units, interventions, removals, warnings) of a status branch.
 
     The steps are followed by those of removed objects of the name that are asked for; removals
-    are the instants when their records ended.
+    are the instants when their records ended. Warnings name the files that are no records. Raises
+    SourceFailed GK3206 when there is nothing else.
     """
     from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
     from gitkruise.gitops.status.reader import (  # noqa: PLC0415
@@ -139,13 +144,16 @@ def _recorded(
     )
 
     gone: dict[ObjectKey, datetime | None] = {}
+    unread: dict[str, Finding] = {}
     with Repository.open(url) as repository:
         ref = status_branch(repository, cluster)
-        found = read_steps(repository, ref)
-        units, told = read_units(repository, ref), interventions(repository, ref)
+        found = read_steps(repository, ref, unread)
+        units, told = read_units(repository, ref), interventions(repository, ref, unread)
+        if unread and not (found or units):
+            raise SourceFailed(*(replace(f, severity=Severity.ERROR) for f in unread.values()))
         there = {key for key, _ in found}
         known = {(key, step.commit.id, step.started) for key, step in found}
-        for key, at, steps in removed_steps(repository, ref, name) if name else ():
+        for key, at, steps in removed_steps(repository, ref, name, unread) if name else ():
             if not asked(key):
                 continue
             if key not in there:
@@ -153,7 +161,7 @@ def _recorded(
             new = {(key, s.commit.id, s.started): _as_left(s) for s in reversed(steps)}
             found += [(key, step) for mark, step in new.items() if mark not in known]
             known |= new.keys()
-    return found, units, told, gone
+    return found, units, told, gone, list(unread.values())
 
 
 def _as_left(step: RolloutStep) -> RolloutStep:
@@ -167,7 +175,7 @@ def _noun(word: str) -> str:
 
 
 def _no_record(wanted: str, found: list[tuple[ObjectKey, RolloutStep]]) -> UsageProblem:
-    known = sorted({f"{key.namespace}/{key.name}" for key, _ in found})
+    known = sorted({_place(key) for key, _ in found})
     notes = (("recorded", ", ".join(known) or "nothing yet"),)
     return UsageProblem(Finding(code="GK7017", message=f"{wanted}: not recorded", notes=notes))
 
@@ -204,7 +212,12 @@ def history_lines(
 
 def _object(key: ObjectKey, *, alone: bool) -> str:
     """Return its name; with its kind where another kind has one of this name."""
-    return f"{key.namespace}/{key.name}" if alone else named(key)
+    return _place(key) if alone else named(key)
+
+
+def _place(key: ObjectKey) -> str:
+    """Return `NAMESPACE/NAME`, or the name of an object of the whole cluster."""
+    return f"{key.namespace}/{key.name}".lstrip("/")
 
 
 def _promotion_lines(promotions: list[PromotionRecord], now: datetime) -> Iterator[str]:

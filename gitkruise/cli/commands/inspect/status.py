@@ -22,6 +22,7 @@ from gitkruise.cli.context.local_repository import (
     record_options,
     repository_at_hand,
     units_at_hand,
+    warning_lines,
 )
 from gitkruise.cli.context.next_commands import lines_carrying
 from gitkruise.errors import Finding, UsageProblem
@@ -110,7 +111,7 @@ def _every_cluster(choice: ClusterChoice, path: str) -> ClustersView:
     folder = path or str(local_folder("."))
     fetch_records(folder, "")
     records, warnings = cluster_records(folder, {})
-    tell(warnings)
+    tell([*warnings, *warning_lines(f for one in records.values() for f in one.unread)])
     if not records and not warnings:
         raise unrecorded()
     now = SystemClock().now()
