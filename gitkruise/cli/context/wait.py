@@ -49,20 +49,21 @@ def wait_for(awaited: WaitOptions) -> int:
     """Return 0 if the goal is reached, 1 if it cannot be. Raises TimedOut GK7019, SourceFailed."""
     publisher = Publisher(local_folder(awaited.repo), read_environment().variables)
     with Repository.open(str(publisher.folder)) as repository:
-        return asyncio.run(_wait(awaited, publisher, repository, SystemClock()))
+        return _wait(awaited, publisher, repository, SystemClock())
 
 
-async def _wait(
+def _wait(
     awaited: WaitOptions, publisher: Publisher, repository: Repository, clock: Clock
 ) -> int:
+    """Return the exit code. Not in an event loop: a SIGINT would wait there for a hanging fetch."""
     question = _question(awaited, repository)
     lines = _ResultLines(quiet=awaited.output == "json")
     pause = _LOCAL_S if not publisher.remotes() else _REMOTE_S
     end = clock.monotonic() + parse_duration(awaited.timeout).total_seconds()
-    units = await asyncio.to_thread(_fetched, awaited, publisher, repository)
+    units = _fetched(awaited, publisher, repository)
     _tell_unwritten(awaited, question, units)
     while True:
-        answers = await asyncio.to_thread(_judged, awaited, units, question, clock.now())
+        answers = _judged(awaited, units, question, clock.now())
         lines.print(answers, clock)
         met = verdict(answers)
         if met is not None:
@@ -71,8 +72,8 @@ async def _wait(
         left = end - clock.monotonic()
         if left <= 0:
             raise TimedOut(_late(awaited, question, answers))
-        await clock.sleep(min(pause, left))
-        units = await asyncio.to_thread(_fetched, awaited, publisher, repository)
+        asyncio.run(clock.sleep(min(pause, left)))
+        units = _fetched(awaited, publisher, repository)
 
 
 def _question(awaited: WaitOptions, repository: Repository) -> WaitCondition:

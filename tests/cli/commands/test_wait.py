@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from tests.cli.calls import Caller, Ended
 from tests.cli.shop import REJECTED, Checkout, cloneset, unit_record
+from tests.e2e.program import environment, eventually, gitkruise, started
 from tests.git.repos import run_git
 
 UNIT = """\
@@ -323,3 +325,18 @@ def test_a_shallow_clone_says_that_it_cannot_tell(gk: Caller, tmp_path: Path) ->
     story.record(story.canary, State.DONE)
     ended = gk("wait", "--timeout", "1ms", cwd=copy)
     assert (ended.code, "git fetch --unshallow" in ended.err) == (4, True), ended.err
+
+
+def test_an_interrupt_ends_it_while_a_remote_hangs(checkout: Checkout, tmp_path: Path) -> None:
+    """`kill -INT` of the command alone; Ctrl-C ends git with it."""
+    checkout.commit("one", {"gitkruise.yaml": CONFIG, "apps/c.yaml": cloneset()})
+    run_git(checkout.folder, "remote", "add", "origin", "ssh://git.invalid/shop.git")
+    asked = tmp_path / "asked"
+    hanging = tmp_path / "ssh"
+    hanging.write_text(f"#!/bin/sh\n: > {asked}\nexec cat\n")
+    hanging.chmod(0o755)
+    env = environment(tmp_path / "home", GIT_SSH_COMMAND=str(hanging), GIT_SSH_VARIANT="ssh")
+    with started(gitkruise("wait"), env, checkout.folder) as program:
+        eventually(asked.exists)
+        program.signal(signal.SIGINT)
+        assert program.ends(20) == 130
