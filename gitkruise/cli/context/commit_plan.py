@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitkruise.git.repository.merge import merged
 from gitkruise.gitops.preview.inputs import (
     PlanSide,
+    changed_outside,
     config_at,
     followed_branch,
     read_base,
@@ -122,4 +124,6 @@ def read_sides(
     old, new = ends
     target = read_side(repository, new, config, catalog, gates)
     base = read_base(repository, old, given, config, catalog, gates) if old else None
+    if old and given is None:
+        target = replace(target, outside=changed_outside(repository, old, new, config))
     return base, taken_by_some(base, target)

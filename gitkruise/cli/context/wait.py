@@ -52,9 +52,7 @@ def wait_for(awaited: WaitOptions) -> int:
         return _wait(awaited, publisher, repository, SystemClock())
 
 
-def _wait(
-    awaited: WaitOptions, publisher: Publisher, repository: Repository, clock: Clock
-) -> int:
+def _wait(awaited: WaitOptions, publisher: Publisher, repository: Repository, clock: Clock) -> int:
     """Return the exit code. Not in an event loop: a SIGINT would wait there for a hanging fetch."""
     question = _question(awaited, repository)
     lines = _ResultLines(quiet=awaited.output == "json")

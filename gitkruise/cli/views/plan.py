@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -64,7 +65,7 @@ def _lines(report: PlanReport, style: Style) -> Iterator[str]:
         yield from _entry(entry, report, style)
         yield ""
     if not report.entries:
-        yield nothing(report)
+        yield from textwrap.wrap(nothing(report), max(style.width, 30), break_long_words=False)
         yield ""
     yield f"Summary  {summary(report)}"
 

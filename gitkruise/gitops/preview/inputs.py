@@ -66,7 +66,8 @@ class PlanSide:
     remote bases of each. `warnings` say what a plan starts from
     instead of a commit that is invalid. `followed_by` names the units whose branch leads to the
     commit, as far as that was asked. `uncertain` are the objects of charts that were rendered
-    without all of their values, which are in the cluster.
+    without all of their values, which are in the cluster. `outside` are the manifests that changed
+    in no folder of a unit, where a file of the commit has the units.
     """
 
     commit: GitCommit
@@ -80,6 +81,7 @@ class PlanSide:
     followed_by: frozenset[str] = frozenset()
     bases: Mapping[str, tuple[BaseRecord, ...]] = field(default_factory=dict)
     uncertain: frozenset[ObjectKey] = frozenset()
+    outside: tuple[str, ...] = ()
     rejected: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
 
     def of_units(self, names: Collection[str]) -> tuple[Desired, ...]:
@@ -272,6 +274,24 @@ def read_side(
     """Every unit's objects at a commit, with what is wrong with them. Raises SourceFailed."""
     read = [*read_units(repository, commit, config, catalog, gates)]
     return side_of(repository.commit(commit), config, read)
+
+
+def changed_outside(repository: Repository, old: str, new: str, config: Config) -> tuple[str, ...]:
+    """Return the manifests that differ between two commits and are in no folder of a unit.
+
+    Empty where no file of the newer commit has the units: then each of them is known.
+    """
+    if repository.find(new, CONFIG_FILE) is None:
+        return ()
+    folders = {unit.spec.path.strip("/") for unit in config.units.values()}
+    if folders & {"", "."}:
+        return ()
+    inside = tuple(f"{folder.removeprefix('./')}/" for folder in folders)
+    return tuple(
+        path
+        for path in repository.changed_paths(old, new)
+        if path.lower().endswith(_MANIFESTS) and not path.startswith((*inside, CONFIG_FILE))
+    )
 
 
 def read_base(

@@ -113,7 +113,7 @@ def _top(report: PlanReport) -> Iterator[str]:
 
 def _list(report: PlanReport) -> Iterator[str]:
     if not report.entries:
-        yield f"<p>{nothing(report)}</p>"
+        yield f"<p>{_text(nothing(report))}</p>"
         return
     heads = ("", "Object", "Change", "Pods", "Afterwards")
     yield '<div class="scroll"><table><thead><tr>'

@@ -98,7 +98,8 @@ def _head(report: PlanReport, state: str) -> Iterator[str]:
     yield f"**Blast radius** {_blast(report, len(report.blast), _CELL)}\n\n"
     yield f"**In all** {_code(summary(report))}\n"
     if not report.entries:
-        yield f"\n{nothing(report)}\n"
+        told = nothing(report)  # with the names of files, if any are outside
+        yield f"\n{_code(told, len(told)) if report.outside else told}\n"
     findings = [f"{f.severity}[{f.code}]: {shown(f.message, _CELL)}" for f in report.findings]
     if findings:
         more = len(findings) - _FINDINGS

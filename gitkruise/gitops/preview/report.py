@@ -72,6 +72,7 @@ def report_of(
             *_hooks(preview, base, target),
         ),
         staged=preview.staged,
+        outside=target.outside if shown is None else (),
         unknown=preview.unknown,
     )
     rejected = _rejected(preview, base, target)

@@ -157,7 +157,8 @@ class Totals:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanReport:
     """Everything a plan shows. `blast` is what cannot be taken back, worst first; `cluster` is ""
-    when no live object was looked at, and `live` says whether pods have their real names."""
+    when no live object was looked at, and `live` says whether pods have their real names.
+    `outside` are the manifests that changed in no folder of a unit of the configuration file."""
 
     target: GitCommit
     base: GitCommit | None = None
@@ -168,3 +169,4 @@ class PlanReport:
     entries: tuple[ReportEntry, ...] = ()
     totals: Totals = field(default_factory=Totals)
     findings: tuple[Finding, ...] = ()
+    outside: tuple[str, ...] = ()

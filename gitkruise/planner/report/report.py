@@ -47,6 +47,7 @@ class Heading:
     notes: tuple[str, ...] = ()  # versions that git does not contain, hooks that run again
     staged: bool = False  # offline, and what was before the base was played
     unknown: Mapping[ObjectKey, str] = field(default_factory=dict)  # effects, and why
+    outside: tuple[str, ...] = ()  # manifests that changed in no folder of a unit
 
 
 def plan_report(
@@ -82,6 +83,7 @@ def plan_report(
         cluster=heading.cluster,
         dirty=heading.dirty,
         live=heading.live,
+        outside=heading.outside,
         blast=(
             *(Span(ask, Tone.ALARM) for ask in heading.asks),
             *map(Span, heading.notes),

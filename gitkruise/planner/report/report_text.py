@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from gitkruise.model.gitops.change import ChangeKind
+from gitkruise.model.gitops.config import CONFIG_FILE
 from gitkruise.model.gitops.report import (
     PlanReport,
     PodEffects,
@@ -48,6 +49,13 @@ def nothing(report: PlanReport) -> str:
     """Return the reason of a plan without changes: what git changed may be live already."""
     if any(f.is_error for f in report.findings) or (report.cluster and report.findings):
         return "no effect on the cluster"
+    if report.outside:
+        return (
+            f"no effect through the units of {CONFIG_FILE}: no folder of theirs has "
+            f"{listing([*map(shown, report.outside)], 3)}. Units that are objects of a cluster "
+            "were not looked at: save one and its GitSource with kubectl get -o yaml, and name "
+            "the file with --config"
+        )
     if report.cluster:
         return f"no effect on the cluster: nothing of {_the_planned(report)} is left to apply"
     return (

@@ -1,0 +1,48 @@
+"""A plan names the manifests that changed in no folder of a unit of the configuration."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.calls import Caller
+from tests.cli.shop import CONFIG_MAP, Checkout, cloneset
+
+UNITS = """\
+apiVersion: gitkruise.io/v1alpha1
+kind: GitSource
+metadata: {name: here, namespace: shop}
+spec: {url: .}
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Unit
+metadata: {name: shop, namespace: shop}
+spec: {sourceRef: {name: here}, path: apps}
+"""
+OUTSIDE = "infra/<b>`x.yaml"
+
+
+def test_a_manifest_in_no_folder_of_a_unit_is_named(gk: Caller, checkout: Checkout) -> None:
+    """A Unit that is an object of a cluster may have it: "no effect" would be false."""
+    checkout.commit("one", {"gitkruise.yaml": UNITS, "apps/c.yaml": cloneset()})
+    checkout.commit("two", {OUTSIDE: CONFIG_MAP, "README.md": "x\n"})
+    text = " ".join(gk("plan", cwd=checkout.folder).out.split())
+    assert f"units of gitkruise.yaml: no folder of theirs has {OUTSIDE}. Units" in text
+    assert text.endswith("name the file with --config Summary nothing")
+    assert OUTSIDE not in gk("plan", "-o", "html", cwd=checkout.folder).out
+    assert "`` no effect" in gk("plan", "-o", "markdown", cwd=checkout.folder).out
+
+
+@pytest.mark.parametrize(
+    ("config", "file"),
+    [
+        (UNITS, "README.md"),
+        (UNITS.replace("path: apps", "path: ."), "infra/x.txt"),
+        (UNITS.replace("path: apps", "path: ./infra/"), "infra/.hidden/x.yaml"),
+        ("# no units\n", "c/x.yaml"),
+    ],
+)
+def test_other_files_have_no_effect(gk: Caller, checkout: Checkout, config: str, file: str) -> None:
+    name = "gitkruise.yaml" if "kind" in config else "other.yaml"
+    checkout.commit("one", {name: config, "apps/c.yaml": cloneset(), "infra/c.yaml": CONFIG_MAP})
+    checkout.commit("two", {file: "# nothing\n"})
+    assert "nothing but comments" in gk("plan", cwd=checkout.folder).out
