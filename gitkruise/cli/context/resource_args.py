@@ -144,6 +144,12 @@ def named_workload(text: str) -> tuple[GroupKind | None, str]:
     return (workload_kind(word.lower()) if slash else CLONESET), name
 
 
+def named_pod(text: str) -> str:
+    """Return the name of `pod/name`, "" for anything else."""
+    word, _, name = text.rpartition("/")
+    return name if _known_noun(word.lower()) == "pods" else ""
+
+
 def workload_kind(word: str) -> GroupKind | None:
     """Return the kind of a type, which may have its group: `deploy.apps`, `jobs.v1.batch`; None
     for one of no workload."""

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import groupby
+from typing import Final
 
-from gitkruise.gitops.inspect.cluster_view import Managed
+from gitkruise.errors import ClusterFailed, Finding
+from gitkruise.gitops.inspect.cluster_view import Managed, Survey
 from gitkruise.model.gitops.record import RevisionCount, RolloutStep
 from gitkruise.model.planning.plan import HeldPod, Plan
 from gitkruise.model.planning.workload_spread import SubsetMatch, subset_match
-from gitkruise.model.workloads.labels import DEPLOYMENT
+from gitkruise.model.workloads.labels import (
+    ADVANCED_STATEFULSET,
+    CLONESET,
+    DAEMONSET,
+    DEPLOYMENT,
+    STATEFULSET,
+)
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.wire.primitives.names import ObjectKey
 
@@ -35,6 +44,29 @@ class Traced:
         """Return the artifact that `commit` was imported from; "" where that is not known: the
         owner names the artifact of its own commit."""
         return self.owner.artifact if self.commit == self.owner.commit else ""
+
+
+OWNERS: Final = (CLONESET, DEPLOYMENT, STATEFULSET, ADVANCED_STATEFULSET, DAEMONSET)
+
+
+def owner_of_pod(survey: Survey, name: str, now: datetime) -> tuple[Managed, PodFacts]:
+    """Return the workload of a pod, and the pod. Raises ClusterFailed GK4010 without one."""
+    found = [(m, pod) for m in survey.managed(now) for pod in m.pods]
+    for m, pod in found:
+        if pod.name == name:
+            return m, pod
+    import difflib  # noqa: PLC0415  only for a mistyped name
+
+    names = [pod.name for _, pod in found]
+    near = difflib.get_close_matches(name, names, 3) or names[:8]
+    notes = (
+        ("there are", ", ".join(near) or "none"),
+        ("next", "name its namespace with -n; gitkruise get pods lists them"),
+    )
+    *most, last = dict.fromkeys(gk.kind for gk in OWNERS)
+    kinds = f"{', '.join(most)} or {last}"
+    message = f'no {kinds} of namespace {survey.namespace} owns a pod "{name}"'
+    raise ClusterFailed(Finding(code="GK4010", message=message, notes=notes))
 
 
 def trace_pod(

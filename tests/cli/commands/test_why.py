@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gitkruise.cli.commands.inspect.why import why_lines, why_obj
+from gitkruise.cli.commands.inspect.why import pod_lines, why_lines, why_obj
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.local_repository import Records
 from gitkruise.errors import Forbidden
@@ -134,6 +134,18 @@ def test_what_holds_each_pod_and_what_would_move_it(name: str) -> None:
     answer = explain(managed(r), plan)
     assert list(answer.reasons) == reasons
     assert answer.next[:1] == ((next_,) if next_ else ())
+
+
+def test_what_holds_the_pod_that_was_asked_about() -> None:
+    r = rollout(failing=(("checkout-z", "image app:v9 cannot be pulled"),))
+    answer = explain(managed(r), held(("checkout-a", Hold.PARTITION, "6 of 10")), None, None)
+    told = ["\n".join(pod_lines(answer, f"checkout-{n}", PLAIN)) for n in "azb"]
+    assert told == [
+        "pod/checkout-a of cloneset/checkout: PartitionReached: 6 of 10",
+        "pod/checkout-z of cloneset/checkout: it cannot start: image app:v9 cannot be pulled",
+        "pod/checkout-b of cloneset/checkout: nothing holds it",
+    ]
+    assert len([*pod_lines(answer, "checkout-z", replace(PLAIN, width=60))]) == 2
 
 
 def test_an_object_that_opted_out_is_not_what_git_requests() -> None:
@@ -372,6 +384,9 @@ def test_a_live_pod(gk: Caller, halted: Path) -> None:
     assert (ended.code, ended.obj["kind"]) == (0, "PodTrace")
     assert ended.obj["owner"]["name"] == "halted"
     assert (ended.obj["unit"], ended.obj["path"]) == ("shop/shop", "apps/checkout.yaml:7")
+    why = ask(gk, halted, "why", names[0], "-n", "shop", "-o", "json").obj
+    assert (why["object"]["name"], why["pod"]) == ("halted", names[0].removeprefix("pod/"))
+    assert ask(gk, halted, "why", "po", "nope", "-n", "shop").code == 5
     text = ask(gk, halted, "trace", names[0], "-n", "shop").out
     assert text.splitlines()[0].startswith(f"pod       {names[0].removeprefix('pod/')}")
 
@@ -389,7 +404,7 @@ def test_what_is_not_there_is_told_from_what_is(gk: Caller, halted: Path, words:
 
 
 @pytest.mark.parametrize(
-    "words", ["why pods/x", "why nonsense/x", "why", "trace", "drift --cluster"]
+    "words", ["why pods/", "why nonsense/x", "why", "trace", "drift --cluster"]
 )
 def test_wrong_usage(gk: Caller, words: str) -> None:
     assert gk(*words.split()).code == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,24 +20,11 @@ from gitkruise.cli.context.local_repository import (
     records_at_hand,
     repository_at_hand,
 )
-from gitkruise.errors import ClusterFailed, Finding
-from gitkruise.model.workloads.labels import (
-    ADVANCED_STATEFULSET,
-    CLONESET,
-    DAEMONSET,
-    DEPLOYMENT,
-    STATEFULSET,
-)
 from gitkruise.wire.primitives.names import short_name
 
 if TYPE_CHECKING:
     from gitkruise.cli.context.local_repository import Records
-    from gitkruise.gitops.inspect.cluster_view import Managed, Survey
     from gitkruise.gitops.inspect.trace import Traced
-    from gitkruise.model.workloads.pod import PodFacts
-
-
-_OWNERS: Final = (CLONESET, DEPLOYMENT, STATEFULSET, ADVANCED_STATEFULSET, DAEMONSET)
 
 
 @click.command(cls=ExitCodesCommand, exits=(4, 5))
@@ -72,37 +59,18 @@ async def _ask(
     choice: ClusterChoice, namespace: str, name: str, path: str
 ) -> tuple[Traced, Records, datetime]:
     from gitkruise.cli.commands.inspect.why import read_kinds  # noqa: PLC0415
-    from gitkruise.gitops.inspect.trace import trace_pod  # noqa: PLC0415
+    from gitkruise.gitops.inspect.trace import OWNERS, owner_of_pod, trace_pod  # noqa: PLC0415
     from gitkruise.model.workloads.feature_gates import Gates  # noqa: PLC0415
 
     async with connected(choice, read_environment()) as chosen:
-        survey = await read_kinds(chosen, _OWNERS, namespace or chosen.namespace)
+        survey = await read_kinds(chosen, OWNERS, namespace or chosen.namespace)
         now = chosen.clock.now()
-        owner, pod = _pod(survey, name, now)
+        owner, pod = owner_of_pod(survey, name, now)
         counts = owner.rollout.revisions if owner.rollout else ()
         commits = frozenset({owner.commit, *(c.commit for c in counts)})
         records = await asyncio.to_thread(records_at_hand, chosen.name, path, commits)
         plan = survey.plan(owner.key, now, Gates())
         return trace_pod(pod, owner, plan, records.steps), records, now
-
-
-def _pod(survey: Survey, name: str, now: datetime) -> tuple[Managed, PodFacts]:
-    found = [(m, pod) for m in survey.managed(now) for pod in m.pods]
-    for m, pod in found:
-        if pod.name == name:
-            return m, pod
-    import difflib  # noqa: PLC0415  only for a mistyped name
-
-    names = [pod.name for _, pod in found]
-    near = difflib.get_close_matches(name, names, 3) or names[:8]
-    notes = (
-        ("there are", ", ".join(near) or "none"),
-        ("next", "name its namespace with -n; gitkruise get pods lists them"),
-    )
-    *most, last = dict.fromkeys(gk.kind for gk in _OWNERS)
-    kinds = f"{', '.join(most)} or {last}"
-    message = f'no {kinds} of namespace {survey.namespace} owns a pod "{name}"'
-    raise ClusterFailed(Finding(code="GK4010", message=message, notes=notes))
 
 
 def trace_lines(t: Traced, records: Records, style: Style, now: datetime) -> Iterator[str]:

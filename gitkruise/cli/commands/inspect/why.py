@@ -24,7 +24,7 @@ from gitkruise.cli.context.local_repository import (
     repository_at_hand,
 )
 from gitkruise.cli.context.next_commands import lines_carrying
-from gitkruise.cli.context.resource_args import object_argument, parse_workload
+from gitkruise.cli.context.resource_args import named_pod, object_argument, parse_workload
 from gitkruise.errors import ClusterFailed, Finding
 from gitkruise.wire.primitives.names import named as as_named
 from gitkruise.wire.primitives.names import short_name
@@ -61,44 +61,69 @@ def why(object_name: str, namespace: str, cluster: ClusterChoice, **flags: Any) 
       gitkruise why cloneset/search -n shop
       gitkruise why search -n shop -o wide
       gitkruise why deployment/storefront -n shop --sandbox -o json
+      gitkruise why pod/search-7xk2p -n shop
 
     The planner of the controller decides about the pods. The commit is read from the status
-    branch, if a repository is found. -o wide lists every pod.
+    branch, if a repository is found. -o wide lists every pod. A pod means its workload.
     """
-    kind, name = parse_workload(object_name)
+    pod = named_pod(object_name)
+    asked = None if pod else parse_workload(object_name)
     _, path = repository_at_hand(flags["config_path"], flags["repo"])
-    answer, activity, records, now = asyncio.run(_ask(cluster, namespace, kind, name, path))
+    answer, activity, records, now = asyncio.run(_ask(cluster, namespace, asked, pod, path))
     style = Style.of(read_environment())
     if flags["output"] == "json":
-        say_json(why_document(answer, activity, records), style)
+        say_json(
+            {**why_document(answer, activity, records), **({"pod": pod} if pod else {})}, style
+        )
     else:
+        say(pod_lines(answer, pod, style) if pod else [], style)
         say(why_lines(answer, records, style, now, wide=flags["output"] == "wide"), style)
         say(activity_lines(activity, style), style)
 
 
 async def _ask(
-    choice: ClusterChoice, namespace: str, kind: GroupKind, name: str, path: str
+    choice: ClusterChoice,
+    namespace: str,
+    asked: tuple[GroupKind, str] | None,
+    pod: str,
+    path: str,
 ) -> tuple[Why, AgentActivity, Records, datetime]:
+    """Explain the workload that is `asked` for, otherwise that of a pod."""
+    from gitkruise.gitops.inspect.trace import OWNERS  # noqa: PLC0415  start-up budget
+
     async with connected(choice, read_environment()) as chosen:
         from gitkruise.gitops.inspect.unit_objects import read_unit_objects  # noqa: PLC0415
 
-        survey = await read_kind(chosen, kind, namespace or chosen.namespace)
+        kinds = OWNERS if asked is None else asked[:1]
+        survey = await read_kinds(chosen, kinds, namespace or chosen.namespace)
         now = chosen.clock.now()
-        found = next(iter(survey.managed(now, name=name)), None)
+        found = _named(survey, asked, pod, now)
         commits = frozenset({found.commit} if found else ())
         records = await asyncio.to_thread(records_at_hand, chosen.name, path, commits)
         declared = await read_unit_objects(chosen.transport, chosen.name, survey.namespace)
         records = replace(records, units=declared.beside(records.units))
-        if found is None:
+        if found is None and asked is not None:
+            kind, name = asked
             others = await _namesakes(chosen, kind, name, survey.namespace, now)
             raise not_found(
                 name, kind, survey, now,
                 named=bool(namespace), units=records.units, others=others,
             )  # fmt: skip
+        assert found is not None
         if found.unit and not any(news.unit == found.unit for news in records.units):
             elsewhere = await asyncio.to_thread(clusters_recording, {found.unit}, path)
             records = replace(records, elsewhere=elsewhere)
         return *await ask(chosen, survey, found, records), records, now
+
+
+def _named(
+    survey: Survey, asked: tuple[GroupKind, str] | None, pod: str, now: datetime
+) -> Managed | None:
+    from gitkruise.gitops.inspect.trace import owner_of_pod  # noqa: PLC0415  start-up budget
+
+    if asked is None:
+        return owner_of_pod(survey, pod, now)[0]
+    return next(iter(survey.managed(now, name=asked[1])), None)
 
 
 async def ask(
@@ -295,6 +320,23 @@ def _git_lines(answer: Why, m: Managed, records: Records, now: datetime) -> Iter
         yield f"asked    {amount} · {step.title}{by}"
     if not m.commit:
         yield "git      not applied by a unit: it has no annotation of gitkruise"
+
+
+def pod_lines(answer: Why, pod: str, style: Style) -> Iterator[str]:
+    """Yield what holds the pod that was asked about."""
+    m = answer.managed
+    causes = (*m.failing, *(m.rollout.failing if m.rollout is not None else ()))
+    failing = [f"it cannot start: {why}" for name, why in causes if name == pod]
+    held = [
+        f"{one.why}: {one.detail}" if one.detail else str(one.why)
+        for one in answer.held
+        if one.pod == pod
+    ]
+    said = next(iter((*failing, *held)), "nothing holds it")
+    head = f"pod/{pod} of {short_name(m.key)}: "
+    yield from textwrap.wrap(
+        head + said, max(style.width, 30), subsequent_indent="  ", break_long_words=False
+    )
 
 
 def _pod_lines(answer: Why) -> Iterator[str]:
