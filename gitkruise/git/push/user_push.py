@@ -20,7 +20,7 @@ from gitkruise.git.plumbing.errors import (
     remote_failure,
 )
 from gitkruise.git.plumbing.process import Result
-from gitkruise.git.plumbing.refs import full_ref
+from gitkruise.git.plumbing.refs import full_ref, hide_password
 from gitkruise.git.plumbing.safe_config import LIST, inert, settings
 from gitkruise.git.push.worktree import WorkTree, dirty_tree
 from gitkruise.printable import shown
@@ -213,12 +213,7 @@ class Publisher:
         """
         remote = self._remote("")
         where = self._settings.get(f"remote.{remote}.url", "") if remote else str(self.folder)
-        listed = ["ls-remote", "--upload-pack=git-upload-pack", "--quiet", "--end-of-options"]
-        result = self._git([*listed, remote or where, *refs])
-        if result.status:
-            raise _remote_failed(remote or where, result)
-        lines = map(str.split, result.output.decode("utf-8", "replace").splitlines())
-        found = {name: commit for commit, name in lines}
+        found = self.heads(remote or where, refs)
         ref = next((ref for ref in refs if ref in found), "")
         if not ref:
             raise ref_missing(where, " or ".join(refs), [])
@@ -228,6 +223,18 @@ class Publisher:
             if fetched.status:
                 raise _remote_failed(remote, fetched)
         return found[ref]
+
+    def heads(self, where: str, refs: Sequence[str], limit_s: float = _TIME_S) -> dict[str, str]:
+        """Return the commits of refs (of all without any) at a remote or an address, by ref.
+
+        Raises SourceFailed GK31xx.
+        """
+        listed = ["ls-remote", "--upload-pack=git-upload-pack", "--quiet", "--end-of-options"]
+        result = self._git([*listed, where, *refs], limit_s=limit_s)
+        if result.status:
+            raise _remote_failed(hide_password(where), result, limit_s)
+        lines = map(str.split, result.output.decode("utf-8", "replace").splitlines())
+        return {name: commit for commit, name in lines}
 
     def bring(self, commits: Iterable[str]) -> None:
         """Fetch commits that are not here, such as a newer one that a record names.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from gitkruise.errors import BranchNotReady, DiagnosticError, SourceFailed
+from gitkruise.git.plumbing.refs import full_ref, hide_password
 from gitkruise.git.push.user_push import Publisher
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.config.loader import load_config
@@ -18,14 +21,18 @@ from gitkruise.gitops.inspect.wait import (
     unrecorded_units,
     unwritten_units,
 )
-from gitkruise.gitops.preview.inputs import config_at, whole_repository
+from gitkruise.gitops.preview.inputs import DEFAULT_BRANCH, config_at, whole_repository
 from gitkruise.gitops.status.reader import UnitNews, read_units, status_branches
-from gitkruise.model.gitops.config import CONFIG_FILE, Config
+from gitkruise.model.gitops.config import CONFIG_FILE, Config, GitRef, GitSource
 from gitkruise.model.gitops.unit_state import State
-from gitkruise.printable import many
+from gitkruise.printable import many, shown
 
 _IN_CHECKOUT: Final = "run it in a checkout, or name one with --repo"
 _GIVE_SINK: Final = "name a Sink with git in spec.sinkRef"
+_ANSWER_S: Final = 10.0
+_AT_ONCE: Final = 8
+_NO_PROMPT: Final = {"GIT_TERMINAL_PROMPT": "0"}
+_SEEN: Final = "gitkruise get units and its log show whether it can"
 _NEW: Final = "push it; gitkruise run reads gitkruise.yaml when it starts"
 
 
@@ -116,13 +123,15 @@ def directory_checks(folder: Path, path: Path | None, areas: Collection[str]) ->
             yield _bad("config", "documents", error, "gitkruise validate gitkruise.yaml")
 
 
-def config_checks(folder: Path, path: Path | None) -> Iterator[Check]:
-    """The configuration can be read, and its units' folders are there."""
+def config_checks(folder: Path, path: Path | None, variables: Mapping[str, str]) -> Iterator[Check]:
+    """The configuration can be read, its sources answer, and its units' folders are there."""
     try:
         with Repository.open(str(folder)) as repository:
             head = repository.named("HEAD")
             config = load_config(path) if path else config_at(repository, head)
             yield good("config", "documents", _stated(config))
+            if config != whole_repository():
+                yield from _sources(config, Publisher(folder, {**variables, **_NO_PROMPT}))
             for unit in config.units.values():
                 if repository.find(head, unit.spec.path) is None:
                     said = f"{unit.id}: there is no folder {unit.spec.path} at {head[:7]}"
@@ -138,6 +147,39 @@ def config_checks(folder: Path, path: Path | None) -> Iterator[Check]:
         yield _bad("config", "documents", error)
     except DiagnosticError as error:
         yield _bad("config", "documents", error, "gitkruise validate gitkruise.yaml")
+
+
+def _sources(config: Config, publisher: Publisher) -> Iterator[Check]:
+    """Ask each git repository that is followed, with the credentials of this user."""
+    followed = [one for _, one in sorted(config.sources.items()) if not one.spec.is_artifact]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        yield from pool.map(partial(_source, publisher), followed)
+
+
+def _source(publisher: Publisher, source: GitSource) -> Check:
+    url, refs = source.spec.url, _followed_refs(source.spec.ref)
+    name, shown_url = f"{source.namespace}/{source.name}", shown(hide_password(url))
+    try:
+        found = publisher.heads(url, refs or ("HEAD",), _ANSWER_S)
+    except SourceFailed as error:
+        secret = source.spec.secret_ref
+        if secret is None:
+            return _bad("config", "source", error)
+        said = f"{name}: {error.findings[0].with_cause}, asked with the credentials of this user"
+        return warn("config", "source", said, f"the controller reads Secret {secret.name}; {_SEEN}")
+    if refs and not found:
+        said = f"{name}: {shown_url} has no {refs[0]}"
+        return bad("config", "source", said, "push it, or correct spec.ref")
+    return good("config", "source", f"{name}: {shown_url} answers")
+
+
+def _followed_refs(ref: GitRef) -> tuple[str, ...]:
+    """Return the ref that a source names, () where it names a commit or a range of versions."""
+    if ref.commit or ref.semver:
+        return ()
+    if ref.name:
+        return (ref.name,)
+    return (f"refs/tags/{ref.tag}",) if ref.tag else (full_ref(ref.branch or DEFAULT_BRANCH),)
 
 
 def _stated(config: Config) -> str:

@@ -284,6 +284,38 @@ def test_what_is_wrong_is_1_and_named(gk: Caller, sound: Checkout, row: tuple[ob
     assert (ended.code, str(told) in ended.out) == (1, True), ended.out
 
 
+AWAY = "file:///nowhere/shop.git"
+SOURCES = {
+    "answers": ("url: .", "good", "answers", ""),
+    "no branch": ("url: ., ref: {branch: prod}", "bad", "has no refs/heads/prod", "push it"),
+    "no tag": ("url: ., ref: {tag: v1}", "bad", "has no refs/tags/v1", "push it"),
+    "a range": ("url: ., ref: {semver: '>=1.0.0'}", "good", "answers", ""),
+    "gone": (f"url: '{AWAY}'", "bad", "GK3103", f"git ls-remote {AWAY}"),
+    "not ours": (
+        f"url: '{AWAY}', secretRef: {{name: key}}",
+        "warning",
+        "of this user",
+        "Secret key",
+    ),
+}
+
+
+@pytest.mark.parametrize("row", SOURCES.values(), ids=SOURCES)
+def test_each_source_is_asked(
+    gk: Caller, sound: Checkout, tmp_path: Path, row: tuple[str, str, str, str]
+) -> None:
+    spec, verdict, said, next_ = row
+    text = CONFIG.replace("spec: {url: .", f"spec: {{{spec}").replace(
+        "url: .", f"url: {sound.folder}"
+    )
+    file = tmp_path / "units.yaml"
+    file.write_text(text)
+    ended = gk("doctor", "config", "--config", str(file), "-o", "json", cwd=sound.folder)
+    (told,) = (item for item in ended.obj["items"] if item["name"] == "source")
+    assert (told["verdict"], said in told["message"]) == (verdict, True), told
+    assert (next_ in told["next"], ended.code) == (True, int(verdict == "bad"))
+
+
 @pytest.mark.slow
 def test_no_repository_and_no_cluster(gk: Caller, tmp_path: Path) -> None:
     ended = gk("doctor", "--kubeconfig", str(kubeconfig(tmp_path)))

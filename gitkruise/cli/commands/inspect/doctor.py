@@ -83,15 +83,16 @@ async def _look(
     from gitkruise.model.gitops.config import CONFIG_FILE  # noqa: PLC0415  as above
 
     found: list[Check] = []
+    variables = read_environment().variables
     top = checkout_of(repo)
     is_repository = (top / ".git").exists() or is_git_dir(top)
     if not is_repository and (config or (top / CONFIG_FILE).is_file()):
         found += directory_checks(top, config, areas)
     else:
         if "git" in areas:
-            found += git_checks(repo, read_environment().variables)
+            found += git_checks(repo, variables)
         if "config" in areas:
-            found += config_checks(top, config)
+            found += config_checks(top, config, variables)
     if "cluster" in areas or "rbac" in areas:
         found += await _cluster(areas, choice)
     return found
