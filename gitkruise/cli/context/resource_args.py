@@ -1,14 +1,20 @@
-"""Resource arguments: `rollouts`, `cloneset/checkout`, `cs checkout`, `pods x`."""
+"""Resource arguments: `rollouts`, `cloneset/checkout`, `cs checkout`, `pods x`; their completion.
+
+Completion reads the records and the configuration of a local repository. Nothing is fetched and no
+cluster is asked: a completion must not wait.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
-from gitkruise.errors import Finding, UsageProblem
+from gitkruise.errors import Finding, GitkruiseError, UsageProblem
 from gitkruise.model.workloads.labels import (
     ADVANCED_STATEFULSET,
     CLONESET,
@@ -17,7 +23,15 @@ from gitkruise.model.workloads.labels import (
     SIDECARSET,
     STATEFULSET,
 )
-from gitkruise.wire.primitives.names import GroupKind
+from gitkruise.wire.primitives.names import GroupKind, short_name
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from gitkruise.git.repository.repository import Repository
+    from gitkruise.wire.primitives.names import ObjectKey
+
+    _Completions: TypeAlias = list[str | CompletionItem]
 
 _WORDS: Final = {
     "rollouts": ("rollout", "ro"),
@@ -45,12 +59,14 @@ def object_argument(
     name: str = "object_name", *, metavar: str = "TYPE/NAME", required: bool = True
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds the argument of one object, "" for none."""
+    completes = unit_objects if metavar.startswith("unit/") else workloads
     shown = metavar if required else f"[{metavar}]"
     return click.argument(
         name,
         nargs=-1,
         required=required,
         metavar=shown,
+        shell_complete=completes,
         callback=lambda ctx, _, words: in_one_word(ctx, words),
     )
 
@@ -195,3 +211,96 @@ def _noun(word: str) -> str:
 def _bad_argument(message: str, known: str = "") -> UsageProblem:
     notes = (("known", known),) if known else ()
     return UsageProblem(Finding(code="GK7014", message=message, notes=notes))
+
+
+# Completion -------------------------------------------------------------------------------------
+
+
+def workloads(ctx: click.Context, param: click.Parameter, typed: str) -> _Completions:
+    """Return `type/name` of the recorded workloads, of the namespace that is named if one is;
+    names alone after a type."""
+    space = ctx.params.get("namespace") or ""
+    keys = [key for key in _recorded_objects(ctx) if space in {"", key.namespace}]
+    kinds = {short_name(key): key.group_kind for key in keys}
+    words = {w for w, kind in kinds.items() if workload_kind(w.partition("/")[0]) == kind}
+    first = _first_word(ctx, param)
+    if "/" in first:
+        return []
+    if (wanted := workload_kind(first)) is not None:
+        words = {w.partition("/")[2] for w in words if kinds[w] == wanted}
+    return _beginning(words, typed)
+
+
+def types_or_workloads(ctx: click.Context, param: click.Parameter, typed: str) -> _Completions:
+    """Return the types of `get` until one is there, then the recorded workloads."""
+    if "/" in typed or _first_word(ctx, param):
+        return workloads(ctx, param, typed)
+    return _beginning(set(NOUNS.values()), typed)
+
+
+def _first_word(ctx: click.Context, param: click.Parameter) -> str:
+    """Return the first word of the same argument that is complete, "" for none."""
+    given = ctx.params.get(param.name or "") or ""
+    return given if isinstance(given, str) else given[0]
+
+
+def unit_ids(ctx: click.Context, _param: click.Parameter, typed: str) -> _Completions:
+    """Return `namespace/name` of the recorded and the configured units."""
+    return _beginning(_unit_ids(ctx), typed)
+
+
+def unit_objects(ctx: click.Context, _param: click.Parameter, typed: str) -> _Completions:
+    """Return `unit/name` of the same units, of the namespace that is named if one is."""
+    space = ctx.params.get("namespace") or ""
+    ids = (id_.partition("/") for id_ in _unit_ids(ctx))
+    return _beginning({f"unit/{name}" for at, _, name in ids if space in {"", at}}, typed)
+
+
+def _beginning(words: set[str], typed: str) -> _Completions:
+    return sorted(word for word in words if word.startswith(typed))
+
+
+def _recorded_objects(ctx: click.Context) -> set[ObjectKey]:
+    """Return the objects of the records, as far as they can be read: a completion has no place
+    for an error."""
+    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
+    from gitkruise.gitops.status.reader import read_objects  # noqa: PLC0415  as above
+
+    found: set[ObjectKey] = set()
+    with suppress(GitkruiseError, OSError), Repository.open(_folder(ctx)) as repository:
+        for path, blob in _record_files(repository):
+            if path.endswith("/objects.tsv"):
+                with suppress(ValueError):  # the other files are records
+                    found |= read_objects(repository.read_blob(blob)).keys()
+    return found
+
+
+def _unit_ids(ctx: click.Context) -> set[str]:
+    """Return the units of the records and of the configuration, as far as they can be read."""
+    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  as above
+    from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
+    from gitkruise.model.gitops.config import CONFIG_FILE  # noqa: PLC0415  start-up budget
+
+    found: set[str] = set()
+    with suppress(GitkruiseError, OSError), Repository.open(_folder(ctx)) as repository:
+        paths = (path.split("/") for path, _ in _record_files(repository))
+        found |= {f"{parts[1]}/{parts[2]}" for parts in paths if len(parts) > 3}
+    with suppress(GitkruiseError, OSError):
+        found |= load_config(ctx.params.get("config_path") or Path(CONFIG_FILE)).units.keys()
+    return found
+
+
+def _record_files(repository: Repository) -> Iterator[tuple[str, str]]:
+    """Yield path and blob of each file of a unit, on each status branch that was fetched."""
+    from gitkruise.gitops.status.reader import status_branches  # noqa: PLC0415  as above
+
+    for ref in status_branches(repository).values():
+        for entry in repository.list_tree(repository.resolve(ref)):
+            if entry.path.startswith("units/"):
+                yield entry.path, entry.id
+
+
+def _folder(ctx: click.Context) -> str:
+    from gitkruise.cli.context.local_repository import checkout_of  # noqa: PLC0415  start-up budget
+
+    return str(checkout_of(Path(ctx.params.get("repo") or ".")))

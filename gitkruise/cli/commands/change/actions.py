@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from gitkruise.cli.console.command import ExitCodesCommand, duration_type
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options
-from gitkruise.cli.context.resource_args import in_one_word, object_argument
+from gitkruise.cli.context.resource_args import in_one_word, object_argument, workloads
 from gitkruise.errors import Finding, UsageProblem
 
 _Options = tuple[tuple[tuple[str, ...], dict[str, Any]], ...]
@@ -164,7 +164,7 @@ def _act(ctx: click.Context, verb: str, object_name: str, flags: dict[str, Any])
 
 
 @click.command(cls=ExitCodesCommand, exits=_EXITS, says=_SAYS)
-@click.argument("words", nargs=-1, required=True, metavar="TYPE/NAME")
+@click.argument("words", nargs=-1, required=True, metavar="TYPE/NAME", shell_complete=workloads)
 @_amounts(
     "--to",
     updated="Pods on the new revision afterwards: 70%, 28 [default: all].",
@@ -192,7 +192,7 @@ def promote(
 
 
 @click.command(cls=ExitCodesCommand, exits=_EXITS, says=_SAYS)
-@click.argument("words", nargs=-1, required=True, metavar="TYPE/NAME")
+@click.argument("words", nargs=-1, required=True, metavar="TYPE/NAME", shell_complete=workloads)
 @_amounts(
     "--at",
     updated="Pods on the new revision to hold at: 40%, 16 [default: the current number].",

@@ -18,6 +18,7 @@ from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.local_repository import config_option
 from gitkruise.cli.context.next_commands import joined, record_carrying
+from gitkruise.cli.context.resource_args import unit_ids
 from gitkruise.errors import Finding, TimedOut, UsageProblem
 from gitkruise.kube.system.lease_terms import SYNC_LEASE
 
@@ -46,7 +47,7 @@ def _object_id(context: click.Context, parameter: click.Parameter, value: str) -
 @click.command(
     cls=ExitCodesCommand, exits=(1, 3, 4, 5, 6, 7), says="with --wait: a rollout is stuck"
 )
-@click.argument("units", nargs=-1, metavar="[UNIT]…")
+@click.argument("units", nargs=-1, metavar="[UNIT]…", shell_complete=unit_ids)
 @config_option
 @click.option(
     "--wait", is_flag=True, help="Also wait until the rollouts reach the requested state."

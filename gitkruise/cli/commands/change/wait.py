@@ -8,6 +8,7 @@ import click
 
 from gitkruise.cli.console.command import ExitCodesCommand, duration_type
 from gitkruise.cli.context.local_repository import config_instead
+from gitkruise.cli.context.resource_args import unit_ids
 
 
 @click.command(
@@ -15,7 +16,7 @@ from gitkruise.cli.context.local_repository import config_instead
     exits=(1, 4, 6),
     says="the commit was rejected, or its rollout is stuck",
 )
-@click.argument("unit", default="", metavar="[UNIT]")
+@click.argument("unit", default="", metavar="[UNIT]", shell_complete=unit_ids)
 @click.option("--commit", default="HEAD", show_default=True, metavar="SHA",
               help="Commit to wait for.")  # fmt: skip
 @click.option(

@@ -18,6 +18,9 @@ def completion(ctx: click.Context, shell: str) -> None:
       eval "$(gitkruise completion bash)"
       eval "$(gitkruise completion zsh)"
       gitkruise completion fish > ~/.config/fish/completions/gitkruise.fish
+
+    Units and objects come from gitkruise.yaml and the status branches of the current repository;
+    nothing is fetched.
     """
     from click.shell_completion import get_completion_class  # noqa: PLC0415  only for completion
 

@@ -27,6 +27,7 @@ from gitkruise.cli.context.resource_args import (
     WORKLOAD_KINDS,
     ResourceArg,
     parse_resource_arg,
+    types_or_workloads,
 )
 from gitkruise.errors import ClusterFailed, Finding, UsageProblem
 from gitkruise.kube.system.lease_terms import SYNC_LEASE
@@ -55,7 +56,7 @@ _WHOLE = frozenset({"json", "yaml"})  # one document with all items
 @click.command(
     cls=ExitCodesCommand, exits=(1, 5, 6), says="with --exit-when-done: the rollout is stuck"
 )
-@click.argument("words", nargs=-1, metavar="TYPE[/NAME] [NAME]")
+@click.argument("words", nargs=-1, metavar="TYPE[/NAME] [NAME]", shell_complete=types_or_workloads)
 @click.option("-n", "--namespace", default="", help="Namespace [default: that of the context].")
 @click.option("-A", "--all-namespaces", is_flag=True, help="List all namespaces.")
 @click.option(
