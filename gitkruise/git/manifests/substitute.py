@@ -229,11 +229,12 @@ def _spot(document: Document, path: FieldPath, written: str, *, hidden: bool) ->
     """Position of `written`: at the value of `path`, or further down in a text of many lines."""
     place = document.place(path)
     wanted = written if "\n" not in written else _first(written)
+    unescaped = re.compile(rf"(?<!\$){re.escape(wanted)}")
     end = min(len(document.lines), max(place.line, 1) - 1 + _LINES_SEARCHED)
     for number in range(max(place.line, 1), end + 1):
         start = place.column - 1 if number == place.line and place.column else 0
-        column = document.lines[number - 1].find(wanted, start)
-        if column >= 0:
-            spot = Spot(number, column + 1, len(wanted))
+        found = unescaped.search(document.lines[number - 1], start)
+        if found is not None:
+            spot = Spot(number, found.start() + 1, len(wanted))
             return place_at(place.file, document.lines, spot, label="here", hidden=hidden)
     return place

@@ -85,3 +85,62 @@ def test_kinds_that_kubernetes_does_not_have(
     if meant is not None:
         step = f"write apiVersion: {meant}" if meant else "correct kind and apiVersion"
         assert f"next: {step}" in ended.out
+
+
+UNIT: Final = """\
+apiVersion: gitkruise.io/v1alpha1
+kind: GitSource
+metadata: {name: here, namespace: shop}
+spec: {url: .}
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Unit
+metadata: {name: shop, namespace: shop}
+spec:
+  sourceRef: {name: here}
+  path: ./apps/
+  render: {substitute: {vars: {replicas: "3"}}}
+"""
+VARIABLES: Final = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: ${replicas}
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: 'web:1', args: ['$${tag} ${tag:=x}']}]}
+"""
+INSTEAD: Final = {  # of the unit and the manifest
+    "all are known": ("", "", "", "1 object: no problem"),
+    "undefined": ("web:1", "web:${tag}", "error[GK1401]: ${tag} is not defined", "1 error"),
+    "wrong": ('"3"', "many", "error[GK1204]", "1 error"),
+    "of the cluster": (
+        "vars:", "from: [{configMap: x}], vars:", "validate asks no cluster", "0 errors, 1 warning",
+    ),
+    "another folder": ("./apps/", "app", "error[GK1204]", "1 error"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", INSTEAD.values(), ids=INSTEAD)
+def test_variables_have_the_values_of_their_unit(
+    gk: Caller, tmp_path: Path, row: tuple[str, str, str, str]
+) -> None:
+    old, new, told, total = row
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "apps" / "web").mkdir(parents=True)
+    (tmp_path / "gitkruise.yaml").write_text(UNIT.replace(old, new))
+    (tmp_path / "apps" / "web" / "a.yaml").write_text(VARIABLES.replace(old, new))
+    ended = gk("validate", "apps", cwd=tmp_path)
+    assert (told in ended.out, total in ended.err) == (True, True), ended
+
+
+def test_the_caret_is_at_the_reference_that_is_not_escaped(gk: Caller, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "gitkruise.yaml").write_text(UNIT)
+    (tmp_path / "apps").mkdir()
+    text = VARIABLES.replace("${tag:=x}", "${tag}")
+    (tmp_path / "apps" / "a.yaml").write_text(text)
+    column = text.splitlines()[-1].index(" ${tag}") + 2
+    assert f"apps/a.yaml:9:{column}\n" in gk("validate", "apps", cwd=tmp_path).out

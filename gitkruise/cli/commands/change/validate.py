@@ -21,6 +21,7 @@ from gitkruise.errors import Finding, SourcePlace, UsageProblem
 from gitkruise.printable import many
 
 if TYPE_CHECKING:
+    from gitkruise.git.manifests.substitute import Values
     from gitkruise.git.parsing.documents import Parsed
     from gitkruise.model.gitops.document import Document
 
@@ -64,7 +65,8 @@ def validate(
 
     Files that only kustomize or helm reads (kustomizations, their patches and generator inputs,
     charts, values of units) and those that ignore files of a folder match are skipped;
-    `gitkruise plan` validates the rendered objects.
+    `gitkruise plan` validates the rendered objects. Variables have the values that a unit with the
+    file gives them in `render.substitute.vars`.
     """
     from gitkruise.gitops.build.validate import (  # noqa: PLC0415  imports the schemas
         check_documents,
@@ -90,10 +92,11 @@ def validate(
 
 
 def _read(paths: Sequence[Path]) -> tuple[list[Document], int, list[Finding]]:
-    """Return manifests, the number of documents of gitkruise, and what is wrong with any file."""
+    """Return manifests, the number of other documents (of gitkruise, or with unknown values), and
+    what is wrong with any file."""
     documents: list[Document] = []
     findings: list[Finding] = []
-    own = 0
+    own = unchecked = 0
     files = sorted(set(_files(paths)))
     inputs = _kustomize_inputs(files)
     read = {
@@ -101,7 +104,8 @@ def _read(paths: Sequence[Path]) -> tuple[list[Document], int, list[Finding]]:
         for file in files
         if file.resolve() not in inputs and not _in_chart(file.resolve().parent)
     }
-    values = _values_files(read)
+    configured = _with_configs(read)
+    values, variables = _values_files(configured), _variables(configured)
     for file, parsed in read.items():
         if file.resolve() in values:
             continue
@@ -117,8 +121,12 @@ def _read(paths: Sequence[Path]) -> tuple[list[Document], int, list[Finding]]:
                 findings += _own(document)
                 own += 1
             else:
-                documents.append(_sealed(document) if "sops" in document.obj else document)
-    return documents, own, findings
+                one = _sealed(document) if "sops" in document.obj else document
+                made, wrong = _substituted(one, file.resolve(), variables)
+                findings += wrong
+                documents += [made] if made is not None else []
+                unchecked += made is None
+    return documents, own + unchecked, findings
 
 
 # All of the modules below import git and subprocesses, which most manifests do not need.
@@ -187,18 +195,63 @@ def _kustomize_inputs(files: Sequence[Path]) -> set[Path]:
     return inputs
 
 
-def _values_files(read: Mapping[Path, Parsed]) -> set[Path]:
-    """Return the files of values that units of these files, or of their checkouts, name."""
-    from gitkruise.wire.primitives.paths import get  # noqa: PLC0415  start-up budget
-
+def _with_configs(read: Mapping[Path, Parsed]) -> dict[Path, Parsed]:
+    """Return these files and the configurations of their checkouts."""
     found = dict(read)
     for top in {_top(file.resolve().parent) for file in read}:
         config = top / _CONFIG
         if config.is_file():
             found.setdefault(config, _parsed(config))
+    return found
+
+
+def _variables(read: Mapping[Path, Parsed]) -> list[tuple[Path, Values]]:
+    """Return the folders of units that substitute variables, and the values that they give."""
+    from gitkruise.git.manifests.substitute import Value, Values  # noqa: PLC0415  seldom needed
+    from gitkruise.wire.primitives.paths import get  # noqa: PLC0415  start-up budget
+
+    found = []
+    for file, parsed in read.items():
+        for document in parsed.documents:
+            said = get(document.obj, "spec", "render", "substitute")
+            if not (isinstance(said, dict) and _is_own(document)):
+                continue
+            named, path = said.get("vars"), get(document.obj, "spec", "path", default=".")
+            texts = named if isinstance(named, dict) else {}
+            known = {name: Value(text=v) for name, v in texts.items() if isinstance(v, str)}
+            values = Values(
+                known=known,
+                strict=said.get("strict") is not False,
+                elsewhere="a ConfigMap or Secret of the cluster" if _listed(said, "from") else "",
+                why="gitkruise validate asks no cluster; gitkruise plan --context NAME does",
+            )
+            folder = (_top(file.resolve().parent) / str(path).strip("/")).resolve()
+            found.append((folder, values))
+    return found
+
+
+def _substituted(
+    document: Document, file: Path, variables: Sequence[tuple[Path, Values]]
+) -> tuple[Document | None, list[Finding]]:
+    """Return a document as the unit with its file renders it, and the findings; None if values of
+    its variables are not known."""
+    mine = (values for folder, values in variables if folder in file.parents)
+    if (found := next(mine, None)) is None:
+        return document, []
+    from gitkruise.git.manifests.substitute import substitute  # noqa: PLC0415  as above
+
+    made, wrong = substitute(document, found)
+    unknown = wrong if found.elsewhere else [f for f in wrong if f.is_error]
+    return None if unknown else made, wrong
+
+
+def _values_files(read: Mapping[Path, Parsed]) -> set[Path]:
+    """Return the files of values that the units among these files name."""
+    from gitkruise.wire.primitives.paths import get  # noqa: PLC0415  start-up budget
+
     return {
         (_top(file.resolve().parent) / name).resolve()
-        for file, parsed in found.items()
+        for file, parsed in read.items()
         for document in parsed.documents
         for name in _texts(_listed(get(document.obj, "spec", "render", "helm"), "valuesFiles"))
     }
