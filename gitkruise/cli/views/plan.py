@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
@@ -18,6 +19,7 @@ from gitkruise.planner.report.report_text import (
     folded_view,
     looked_at,
     nothing,
+    plain,
     source_of,
     subject_of,
     summary,
@@ -43,6 +45,7 @@ _STEPS_SHOWN: Final = 12
 _FIELDS_SHOWN: Final = 20
 _ROLLOUTS_SHOWN: Final = 12  # of a folded entry
 _PAD: Final = " " * 11  # under the words after Effect, Waves and Note
+_LEAST: Final = 30  # cells of text in a line, in windows narrower than that too
 _FIELD_HEADS: Final = (
     Column(name="", least=16),
     Column(name="", least=16),
@@ -65,7 +68,7 @@ def _lines(report: PlanReport, style: Style) -> Iterator[str]:
         yield from _entry(entry, report, style)
         yield ""
     if not report.entries:
-        yield from textwrap.wrap(nothing(report), max(style.width, 30), break_long_words=False)
+        yield from textwrap.wrap(nothing(report), max(style.width, _LEAST), break_long_words=False)
         yield ""
     yield f"Summary  {summary(report)}"
 
@@ -106,7 +109,7 @@ def _entry(entry: ReportEntry, report: PlanReport, style: Style) -> Iterator[str
     else:
         for view in entry.rollouts:
             yield from _rollout(view, style)
-    yield from _notes(entry.notes)
+    yield from _notes(entry.notes, style)
 
 
 def _cells(row: FieldRow, style: Style, *, place: bool) -> tuple[str, ...]:
@@ -135,12 +138,15 @@ def _rollout(view: RolloutView, style: Style) -> Iterator[str]:
         yield label + _painted(sentence, style)
         label = _PAD
     yield from _waves(view, style)
-    yield from _notes(view.notes)
+    yield from _notes(view.notes, style)
 
 
-def _notes(notes: Sequence[str]) -> Iterator[str]:
-    for index, note in enumerate(notes):
-        yield (_PAD if index else "  Note     ") + note
+def _notes(notes: Sequence[str], style: Style) -> Iterator[str]:
+    label = "  Note     "
+    for note in notes:
+        for line in textwrap.wrap(note, max(style.width - len(_PAD), _LEAST)):
+            yield label + line
+            label = _PAD
 
 
 def _waves(view: RolloutView, style: Style) -> Iterator[str]:
@@ -154,4 +160,20 @@ def _waves(view: RolloutView, style: Style) -> Iterator[str]:
         elif number == _STEPS_SHOWN + 1:
             yield f"{_PAD}… {len(view.steps) - _STEPS_SHOWN - 1} steps like these …"
     if view.hold:
-        yield _PAD + _painted(view.hold, style)
+        yield from _wrapped(view.hold, style)
+
+
+def _wrapped(sentence: Sentence, style: Style) -> Iterator[str]:
+    """Yield a sentence that may have a reason at its end: no window cuts that off."""
+    room = max(style.width - len(_PAD), _LEAST)
+    if cell_width(plain(sentence)) <= room:
+        yield _PAD + _painted(sentence, style)
+        return
+    line: list[Span] = []
+    for span in sentence:
+        for word in re.findall(r"\s*\S+", span.text):
+            if line and cell_width(plain((*line, Span(word)))) > room:
+                yield _PAD + _painted(tuple(line), style)
+                line = []
+            line.append(Span(word if line else word.lstrip(), span.tone))
+    yield _PAD + _painted(tuple(line), style)
