@@ -15,7 +15,7 @@ from gitkruise.model.gitops.document import Document
 from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB
 from gitkruise.model.node.recreate_request import RECREATE
 from gitkruise.model.planning.canary import ANNOTATION, PLAIN, canary_of
-from gitkruise.model.workloads.labels import DEPLOYMENT
+from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET, DEPLOYMENT, STATEFULSET
 from gitkruise.model.workloads.launch_priority import ANNOTATION as LAUNCH_ORDER
 from gitkruise.model.workloads.launch_priority import ORDERED, misspelt_order
 from gitkruise.planner.sync.annotations import HEALTH, IGNORE, SWITCHES, pointers
@@ -64,6 +64,14 @@ _FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _FINALIZER_GROUPS: Final = ("kubernetes.io", "k8s.io")
 _HELD: Final = (
     "the object could not be deleted until some program takes it away; that program adds it itself"
+)
+# Kinds whose pods have the name of their revision as a label; of a DaemonSet it is the hash alone.
+_REVISIONS_IN_LABELS: Final = frozenset({CLONESET, STATEFULSET, ADVANCED_STATEFULSET})
+_LABEL_MAX: Final = 63
+_HASH_MAX: Final = 10
+_WHY_LONG: Final = (
+    "they have the label controller-revision-hash, NAME-HASH, of at most "
+    f"{_LABEL_MAX} characters; a hash has up to {_HASH_MAX}"
 )
 _FOR_THE_CLUSTER: Final = (
     ("deletionTimestamp", "an object is deleted by taking it out of git"),
@@ -292,6 +300,20 @@ def _without_effect(desired: Desired) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def _long_name(desired: Desired) -> Iterator[Finding]:
+    """GK2029, a warning: pods have their revision as a label, which is the name with a hash."""
+    name, room = desired.key.name, _LABEL_MAX - _HASH_MAX - 1
+    if desired.key.group_kind in _REVISIONS_IN_LABELS and len(name) > room:
+        yield Finding(
+            code="GK2029",
+            message=f"{desired.key}: pods may be rejected for its name of {len(name)} characters",
+            places=(desired.document.place(("metadata", "name")),),
+            notes=(("why", _WHY_LONG), ("next", f"take a name of {room} characters at most")),
+            object=str(desired.key),
+            severity=Severity.WARNING,
+        )  # fmt: skip
+
+
 def _refused(
     desired: Desired, path: tuple[str | int, ...], code: str, message: str,
     notes: tuple[tuple[str, str], ...] = (),
@@ -307,7 +329,7 @@ def _refused(
 
 _RULES: Final[tuple[Rule, ...]] = (
     _metadata, _the_servers, _the_clusters, _images, _variables, _canary, _misplaced_canary,
-    _lifetime, _launch_order, _without_effect,
+    _lifetime, _launch_order, _without_effect, _long_name,
 )  # fmt: skip
 
 

@@ -220,6 +220,9 @@ READ: list[tuple[str, list[str], str]] = [
     ("CAN-8 template", ["GK2025"], documents(put(
         deployment("web"), ("spec", "template", "metadata", "annotations"),
         {"gitkruise.io/canary": "3"}))),
+    ("a name that a label holds with a hash", [], web("metadata", "name", value="a" * 52)),
+    ("a longer one", ["GK2029"], web("metadata", "name", value="a" * 53)),
+    ("a longer one of a Deployment", [], documents(deployment("a" * 53))),
     ("launch order in another case", ["GK2027"], web("spec", "template", "metadata", value={
         "labels": {"app": "web"}, "annotations": {LAUNCH: "ordered"}})),
     ("launch order", [], web("spec", "template", "metadata", value={
