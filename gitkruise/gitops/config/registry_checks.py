@@ -147,7 +147,7 @@ def artifact_findings(document: Document) -> Iterator[Finding]:
     spec = document.obj["spec"]
     is_artifact = spec["url"].startswith(OCI)
     for path, why, following in _OF_GIT if is_artifact else _OF_REGISTRIES:
-        if get(spec, *path, default=""):
+        if get(spec, *path, default="") not in ("", False):  # an empty mapping is there, too
             yield _unfit(document, path, why, following)
     if is_artifact:
         yield from _misnamed(document, spec)

@@ -135,6 +135,7 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
             ("oci://a.example/b, layerSelector: {operation: unpack}", "unpack"),
             ("oci://a.example/b, ignore: x, layerSelector: {operation: copy}", "takes every file"),
             ("., layerSelector: {mediaType: x}", "git has no layers"),
+            ("., layerSelector: {}", "git has no layers"),
             ("., ref: {digest: x}", "write ref.commit"),
             ("., ref: {semver: 1.x, semverFilter: x}", "tags of registries"),
             ("., verify: {provider: cosign, secretRef: {name: k}}", "verify.mode"),
