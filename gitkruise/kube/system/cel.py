@@ -17,6 +17,10 @@ LONGEST: Final = 4096  # characters
 _SHORT: Final = 64  # characters that do little to the largest object
 _SIZE_MAX: Final = 100_000_000  # characters times values: half a second of comparisons
 
+_TYPES: Final[Mapping[type, str]] = {
+    type(None): "null", str: "a text", int: "a number", float: "a number", list: "a list",
+    dict: "a map",
+}  # fmt: skip
 _UNDEFINED: Final = re.compile(r"Undefined variable or function: '([^']+)'")
 
 
@@ -81,8 +85,13 @@ def judged(text: str, variables: Mapping[str, Any], budget: CelBudget | None = N
     except Exhausted as error:
         raise TooCostly(str(error)) from None
     if not isinstance(answer, bool):
-        raise BadCelExpression(f"it answers {answer!r}, and not true or false"[:200])
+        raise BadCelExpression(f"its result is {_type_of(answer)}, and not true or false")
     return answer
+
+
+def _type_of(answer: object) -> str:
+    """Return the type of a result: its value may be that of a Secret."""
+    return next((name for kind, name in _TYPES.items() if isinstance(answer, kind)), "no boolean")
 
 
 def _check_size(length: int, variables: Mapping[str, Any]) -> None:

@@ -52,6 +52,17 @@ def test_the_meter_changes_no_answer(text: str, answer: Any) -> None:
     assert "meter" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("result", "word"),
+    [("'top secret'", "a text"), ("7", "a number"), ("['top secret']", "a list"), ("null", "null")],
+)
+def test_a_result_is_named_by_its_type_alone(result: str, word: str) -> None:
+    """It may be the value of a Secret."""
+    with pytest.raises(BadCelExpression) as refused:
+        judged(result, {})
+    assert str(refused.value) == f"its result is {word}, and not true or false"
+
+
 @pytest.mark.parametrize("text", ["a.map == 'all('", "size(a)", "map(a, b)", "'.all(a, b)'", "a"])
 def test_what_is_no_loop_is_left_alone(text: str) -> None:
     assert metered(text) is None
