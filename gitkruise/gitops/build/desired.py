@@ -10,7 +10,7 @@ from gitkruise.errors import Finding
 from gitkruise.gitops.build import ordering_checks
 from gitkruise.gitops.build.field_types import untyped
 from gitkruise.gitops.build.object_checks import SERVER_FIELDS, lifetime, name_problems, own_health
-from gitkruise.kube.system.cel import BadCelExpression, compiled
+from gitkruise.kube.system.cel import BadCelExpression, holds
 from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
 from gitkruise.model.gitops.document import Document
 from gitkruise.model.gitops.redacted import Redacted
@@ -147,10 +147,12 @@ def _scope(document: Document, kind: Kind | None) -> Iterator[Finding]:
 
 
 def _bad_health(document: Document, obj: Obj) -> Iterator[Finding]:
+    """Yield a finding for an expression that has no answer for the object as it is in git, where
+    fields that the cluster sets are missing."""
     words = health_words(obj)
     try:
         if words:
-            compiled(words)
+            holds(words, obj)
     except BadCelExpression as error:
         yield own_health(document, str(error))
 

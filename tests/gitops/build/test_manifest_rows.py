@@ -143,6 +143,8 @@ REFUSED: list[tuple[str, str, str, str]] = [
     ("B-M14 label", "GK2101", "a.yaml:6:5", meta(labels={"a": "x" * 64})),
     ("B-M14 key", "GK2101", "a.yaml:6:5", meta(labels={"a//b": "x"})),
     ("B-M14 list", "GK1204", "a.yaml:6:3", meta(annotations=["x"])),
+    *((f"health {words}", "GK2017", "a.yaml:6:", meta(annotations={"gitkruise.io/health": words}))
+      for words in ("metadata.name", "metadata.name > 1", "status.")),
     ("a wave", "GK2009", "a.yaml:7:24", meta(annotations={"a": "b", "gitkruise.io/wave": "1.0"})),
     *((f"word {value}", "GK2028", "a.yaml:6:", meta(annotations={f"gitkruise.io/{name}": value}))
       for name, value in (("prune", "false"), ("prune", "Disable"), ("reconcile", "off"),
