@@ -64,7 +64,7 @@ _REPLACED: Final[Mapping[str, tuple[str, ...]]] = {
     "kustomize.toolkit.fluxcd.io/force": ("Enabled", "enabled"),
 }
 _HEALTH_IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
-    HEALTH: ("Ignore",),
+    HEALTH: ("ignore",),
     "argocd.argoproj.io/ignore-healthcheck": ("true",),
 }
 APPLY_WORDS: Final = ("gitkruise.io/apply", "kustomize.toolkit.fluxcd.io/ssa")
@@ -185,9 +185,9 @@ def annotation(obj: Obj, name: str) -> str:
 
 
 def _says(notes: Mapping[str, str], name: str, words: Collection[str]) -> bool:
-    """Return whether an annotation has one of `words`, which are in lower case for our switches."""
+    """Return whether an annotation has one of `words`, which are in lower case for our own."""
     said = notes.get(name, "")
-    return (said.lower() if name in SWITCHES else said) in words
+    return (said.lower() if name in SWITCHES or name == HEALTH else said) in words
 
 
 def untouched(obj: Obj) -> str:
@@ -233,13 +233,15 @@ def hold_of(obj: Obj) -> tuple[datetime, str] | None:
 def health_ignored(obj: Obj) -> bool:
     """Return whether waves and waits skip the health of this object."""
     notes = obj["metadata"].get("annotations")
-    return bool(notes) and any(notes.get(n) in values for n, values in _HEALTH_IGNORED.items())
+    if not notes:
+        return False
+    return any(_says(notes, name, values) for name, values in _HEALTH_IGNORED.items())
 
 
 def health_words(obj: Obj) -> str:
     """The author's CEL expression for the object's health; "" without one."""
     text = annotation(obj, HEALTH)
-    return "" if text in _HEALTH_IGNORED[HEALTH] else text
+    return "" if text.lower() in _HEALTH_IGNORED[HEALTH] else text
 
 
 def replace_asked(obj: Obj) -> bool:

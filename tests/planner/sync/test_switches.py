@@ -6,7 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from gitkruise.planner.sync.annotations import kept, replace_asked, untouched, wants_approval
+from gitkruise.planner.sync.annotations import (
+    health_ignored,
+    health_words,
+    kept,
+    replace_asked,
+    untouched,
+    wants_approval,
+)
 from gitkruise.wire.primitives.names import Obj
 
 
@@ -29,3 +36,11 @@ def test_words_of_other_tools_count_as_those_tools_read_them() -> None:
     assert kept(noted("helm.sh/resource-policy", "keep"))
     assert not kept(noted("helm.sh/resource-policy", "KEEP"))
     assert not untouched(noted("argocd.argoproj.io/hook", "skip"))
+
+
+@pytest.mark.parametrize("say", [str, str.lower, str.upper], ids=["as written", "lower", "upper"])
+def test_health_is_ignored_in_every_case(say: Callable[[str], str]) -> None:
+    obj = noted("gitkruise.io/health", say("Ignore"))
+    assert health_ignored(obj)
+    assert health_words(obj) == ""
+    assert health_words(noted("gitkruise.io/health", "status.up")) == "status.up"
