@@ -28,6 +28,7 @@ from gitkruise.gitops.config.cluster_units import cluster_config
 from gitkruise.gitops.preview.changes import changes_between, with_live
 from gitkruise.gitops.preview.inputs import not_here, units_elsewhere, whole_config_at
 from gitkruise.gitops.preview.live_diff import LiveObjects, read_live, sized_workloads
+from gitkruise.gitops.preview.ownership import set_aside
 from gitkruise.gitops.reconcile.applier import not_served
 from gitkruise.gitops.reconcile.drift_correction import ignore_rules
 from gitkruise.gitops.source.ancestry import newest_of
@@ -35,6 +36,7 @@ from gitkruise.gitops.status.observer import drift_records
 from gitkruise.gitops.status.reader import read_units, status_branches
 from gitkruise.kube.client.discovery import served_catalog
 from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.wall_clock import wall_time
 from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import CONFIG_FILE, Config, Unit
 from gitkruise.model.gitops.record import DriftRecord
@@ -45,7 +47,7 @@ from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 
 _SIZE: Final = ".".join(REPLICAS)
-THERE, GONE = "is there", "is gone"
+THERE, GONE = "is there", "is missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +227,10 @@ def differences(
     """Return the fields of a unit's live objects that differ from git, by object and field.
 
     An object of a kind that is not in `catalog` was not read. `sized` are the workloads whose
-    size an autoscaler sets: that is no drift.
+    size an autoscaler sets: that is no drift, and neither is what a sync leaves as it is.
     """
+    now = wall_time()
+    wanted = [d for d in wanted if not set_aside(d, there := live.get(d.key), there, now)]
     rules = dict.fromkeys(live, ignore_rules(unit.spec.drift))
     same = changes_between(wanted, wanted, catalog)
     drifted = [c for c in with_live(same, wanted, live, catalog, rules) if c.drift or c.pending]

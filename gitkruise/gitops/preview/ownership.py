@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from gitkruise.errors import Finding, Severity
 from gitkruise.gitops.config.fingerprints import source_of
-from gitkruise.model.gitops.change import ChangeKind, ObjectChange, Owner
+from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange, Owner
 from gitkruise.planner.sync.annotations import (
     HOLD,
     UNIT_REF,
@@ -102,10 +102,16 @@ def _set_aside(
     for d in target.objects:
         there = live.get(d.key)
         was = before.get(d.key) if there is None else there
-        why = untouched(d.obj) if d.hook else opted_out(d.obj, was)
-        if why := why or _held(d.obj, now) or (_held(there, now) if there is not None else ""):
+        if why := set_aside(d, was, there, now):
             found[d.key] = why
     return found
+
+
+def set_aside(d: Desired, was: Obj | None, there: Obj | None, now: datetime) -> str:
+    """Return why a sync leaves an object as it is; "" when it does not. `was` is the object before
+    the sync, `there` the live one."""
+    why = untouched(d.obj) if d.hook else opted_out(d.obj, was)
+    return why or _held(d.obj, now) or (_held(there, now) if there is not None else "")
 
 
 def _held(obj: Obj, now: datetime) -> str:

@@ -110,6 +110,31 @@ def test_an_object_of_a_version_that_the_cluster_does_not_serve_is_not_gone(
     stage.play(script)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("gitkruise.io/reconcile", "Disabled"),
+        ("gitkruise.io/apply", "Ignore"),
+        ("gitkruise.io/hold", "2099-01-01T00:00:00Z the fire"),
+    ],
+)
+def test_what_a_sync_leaves_as_it_is_does_not_drift(
+    staged: MakeStage, name: str, value: str
+) -> None:
+    stage = staged()
+    there, missing = config_map("there", {name: value}, a="1"), config_map("never", {name: value})
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(config_map("there", a="1"), config_map("more"))
+            await stage.rest()
+            await stage.push(there, missing, config_map("more"), config_map("not-yet"))
+        seen = await compared(stage, lambda _: None)
+        assert [(r.key.name, r.live) for r in seen.differing] == [("not-yet", "is missing")]
+
+    stage.play(script)
+
+
 WIDGET = {
     "apiVersion": "example.com/v1",
     "kind": "Widget",
