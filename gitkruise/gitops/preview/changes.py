@@ -24,7 +24,7 @@ from gitkruise.model.gitops.change import (
 )
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.report.blast_radius import played_ahead
-from gitkruise.planner.sync.annotations import DIGEST, annotation, bare
+from gitkruise.planner.sync.annotations import DIGEST, annotation, bare, untouched
 from gitkruise.planner.sync.autoscale import sized_as
 from gitkruise.planner.sync.canary_pause import paused_fields
 from gitkruise.planner.sync.diff import all_differences, owned_differences, sorted_fields
@@ -54,7 +54,8 @@ def changes_between(
         old, new = before.get(key), after.get(key)
         if new is None:
             assert old is not None
-            out.append(_change(ChangeKind.PRUNE, old, before=old.obj, after=None))
+            gone = _change(ChangeKind.PRUNE, old, before=old.obj, after=None)
+            out.append(replace(gone, spared=untouched(old.obj)))
         elif old is None:
             out.append(_change(ChangeKind.CREATE, new, before=None, after=new.obj))
         else:

@@ -131,6 +131,7 @@ def _guarded(
     left = {key: target.everyone[unit] for key, unit in preview.left.items()}
     units = {**left, **(base.units if base else {})}
     gone: dict[str, dict[ObjectKey, Obj]] = {}
+    spared = {c.key: c.spared for c in changes if c.spared}
     for c in changes:
         if c.kind is ChangeKind.PRUNE and c.key in units and c.before is not None:
             gone.setdefault(units[c.key].id, {})[c.key] = c.before
@@ -139,7 +140,7 @@ def _guarded(
         sides = (target.units, units)
         known = {key for side in sides for key, unit in side.items() if unit.id == name}
         rules = prune_rules(units[next(iter(objects))])
-        verdict = guard(objects, rules, total=len(known))
+        verdict = guard(objects, rules, total=len(known), spared=spared)
         if verdict.never:
             staying |= objects.keys()
             new = objects.keys() - left.keys()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -146,6 +146,12 @@ class CommitValidator:
         except SourceFailed:
             return False  # it is not here
         return built.desired is not None and not self._cluster.effect(built.desired).changed
+
+    async def objects_of(self, commit: str) -> Sequence[Desired]:
+        """Return the objects of an earlier commit; none if it is invalid. Raises SourceFailed and
+        ApiError."""
+        built = await self._followed(commit, None, "", self._around.charts.kept)
+        return built.desired.objects if built.desired is not None else ()
 
     async def follow(self, desired: DesiredSet) -> None:
         """Follow every kind that the commit names, before anything is decided about it."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
+from typing import Final, TypeAlias
 
 from gitkruise.errors import ApiError, Finding, HistoryMissing, NotFound, Retry
 from gitkruise.git.repository.repository import Repository
@@ -24,10 +26,10 @@ from gitkruise.gitops.reconcile.interventions import (
 from gitkruise.gitops.source.ancestry import newest_applied
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.transport import Transport
-from gitkruise.model.gitops.change import DesiredSet, Live, PruneRules
+from gitkruise.model.gitops.change import Desired, DesiredSet, Live, PruneRules
 from gitkruise.model.gitops.config import Unit, duration, resolve_reference
 from gitkruise.model.gitops.document import GitCommit
-from gitkruise.planner.sync.annotations import COMMIT, MANAGER, UNIT, annotation
+from gitkruise.planner.sync.annotations import COMMIT, MANAGER, UNIT, annotation, untouched
 from gitkruise.planner.sync.prune import lingering
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey
@@ -35,6 +37,8 @@ from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
 
 log = logging.getLogger(__name__)
+_PAST: Final = 200  # commits of a unit that are read for what git said of an object last
+Past: TypeAlias = Callable[[str], Awaitable[Sequence[Desired]]]
 
 
 class UnitPruner:
@@ -57,6 +61,8 @@ class UnitPruner:
         self.agreed: frozenset[str] = frozenset()  # uids of what was to go since the last change
         self._from, self._at = "", ""  # the commits taken last, and before that
         self._jump: str | None = None  # why nothing goes by this commit; None: not looked at
+        self._alone: dict[ObjectKey, str] = {}  # what git left alone last, and by which annotation
+        self._traced: set[ObjectKey] = set()  # objects whose last words in git are known
 
     def source_problem(self, finding: Finding | None) -> None:
         """Set or clear the problem that keeps the source from being read."""
@@ -81,6 +87,7 @@ class UnitPruner:
         """Take over the inventory of the same unit with other settings."""
         self.inventory |= before.inventory
         self.complete = before.complete
+        self._alone, self._traced = {**before._alone}, {*before._traced}
 
     def gone(self, wanted: Collection[ObjectKey], store: InformerCache) -> list[ObjectKey]:
         """Return the live objects of the inventory beyond `wanted`, in order."""
@@ -101,6 +108,15 @@ class UnitPruner:
         if keys != self._wanted:
             self._wanted, self.agreed = keys, frozenset()
         self._claims.set(self._unit.id, keys)
+        self._alone = {key: why for key, why in self._alone.items() if key not in keys}
+        self._alone |= {d.key: why for d in desired.objects if (why := untouched(d.obj))}
+        self._traced |= keys
+
+    @property
+    def spared(self) -> Mapping[ObjectKey, str]:
+        """Return the objects that git leaves alone, or did when it named them last, with the
+        annotation."""
+        return self._alone
 
     def read(self, built: BuiltCommit) -> None:
         """Record that a commit was read, taken or not."""
@@ -108,6 +124,8 @@ class UnitPruner:
         self._taken = built.desired is not None
         if self._taken and built.commit.id != self._at:
             self._from, self._at, self._jump = self._at, built.commit.id, None
+        if built.overtaken:
+            self._traced.clear()  # a commit in between may have left objects alone
         if built.wanted is not None:
             self._claims.set(self._unit.id, self._wanted | built.wanted)
         if built.wanted is not None:
@@ -180,16 +198,21 @@ class UnitPruner:
         live: LiveView,
         transport: Transport,
         journal: Journal,
+        past: Past,
     ) -> tuple[Finding, ...]:
         """Delete `keys` in the version seen; a final rejection of one does not stop the others.
 
-        A commit of another history than the one before deletes nothing: the next one may. Raises
-        ApiError when the cluster does not answer.
+        A commit of another history than the one before deletes nothing: the next one may. What
+        git left alone stays, also when this process never read that: `past` reads earlier commits.
+        Raises SourceFailed; ApiError when the cluster does not answer.
         """
         if self._jump is None:
             stood = {self._from} if self._from else {annotation(seen[k].obj, COMMIT) for k in keys}
             self._jump = await asyncio.to_thread(self._jumped, stood - {""}, self._at)
         if self._jump:
+            self._wake()
+            return ()
+        if await self._traces(keys, seen, past):
             self._wake()
             return ()
         self.agreed |= {get(seen[key].obj, "metadata", "uid", default="") for key in keys}
@@ -215,6 +238,44 @@ class UnitPruner:
             if not kept:
                 return f"{old[:7]}, which was live before, is not in the history of {commit[:7]}"
         return ""
+
+    async def _traces(
+        self, keys: Iterable[ObjectKey], seen: Mapping[ObjectKey, Live], past: Past
+    ) -> bool:
+        """Return whether git left one of `keys` alone when it named it last, before this process
+        began.
+
+        The live object does not have that annotation: nothing was applied since. So the commits
+        after the one that it carries are read, the newest first.
+        """
+        left = [key for key in keys if key not in self._traced]
+        if not left or self._repository.is_imported:
+            return False
+        for commit in await asyncio.to_thread(self._since, left, seen):
+            objects = {d.key: d.obj for d in await past(commit)}
+            said = [key for key in left if key in objects]
+            self._alone |= {key: why for key in said if (why := untouched(objects[key]))}
+            self._traced.update(said)
+            left = [key for key in left if key not in objects]
+            if not left:
+                break
+        self._traced.update(left)
+        return not self._alone.keys().isdisjoint(keys)
+
+    def _since(self, keys: Iterable[ObjectKey], seen: Mapping[ObjectKey, Live]) -> list[str]:
+        """Return the commits that changed the unit after the oldest one that `keys` carry, newest
+        first, without the newest of all. Blocking. Raises SourceFailed.
+
+        A history that was rewritten may lack such a commit, and says nothing about its objects.
+        """
+        found: list[str] = []
+        for start in sorted({annotation(seen[key].obj, COMMIT) for key in keys} - {""}):
+            with suppress(HistoryMissing):
+                between = self._repository.commits_between(
+                    start, self._at, paths=[self._unit.spec.path], limit=_PAST
+                )
+                found = max(found, [commit.id for commit in between], key=len)
+        return [commit for commit in found if commit != self._at]
 
     def overdue(
         self, seen: Mapping[ObjectKey, Live], now: datetime

@@ -164,6 +164,7 @@ class UnitCluster:
             owners=claims.owners(self._unit.id, self.label, seen.live),
             approved=pruning.approved,
             agreed=pruning.agreed,
+            spared=pruning.spared,
         )
 
     def effect(self, desired: DesiredSet) -> Effect:

@@ -350,7 +350,9 @@ class UnitReconciler:
                 healing=plan.healing, live=seen.live, lost=lost,
             )  # fmt: skip
             return self._absorb(sent, seen)
-        findings = await self.pruning.delete(plan.prune, seen.live, live, self._writer, journal)
+        findings = await self.pruning.delete(
+            plan.prune, seen.live, live, self._writer, journal, self._validator.objects_of
+        )
         if findings:
             self._times.append(self._setbacks.back_off().until)
             self._reporter.problem(findings)

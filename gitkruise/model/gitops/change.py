@@ -88,6 +88,7 @@ class ObjectChange:
     drift: bool = False  # live differs though git did not move
     pending: bool = False  # of an earlier commit, which the cluster does not have yet
     replaced: bool = False  # it cannot change, and is deleted and created again
+    spared: str = ""  # the annotation by which git left it alone, of an object that leaves git
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +172,8 @@ class SyncSnapshot:
     prune_held: str = ""  # why what git asks for is not known well enough to delete anything
     approved: frozenset[str] = frozenset()  # hashes of deletions a person agreed to
     agreed: frozenset[str] = frozenset()  # uids whose deletion was decided on before
+    # Why objects that left git stay: the annotation that they had there when they left.
+    spared: Mapping[ObjectKey, str] = field(default_factory=dict)
     ignore: tuple[IgnoreRule, ...] = ()
     resting: Mapping[ObjectKey, frozenset[Path]] = field(default_factory=dict)  # corrected lately
     fought: Mapping[ObjectKey, Mapping[Path, Fight]] = field(default_factory=dict)

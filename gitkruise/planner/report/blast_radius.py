@@ -34,7 +34,7 @@ from gitkruise.planner.report.daemonset_effects import (
     everywhere,
     unforeseen_pods,
 )
-from gitkruise.planner.sync.annotations import kept
+from gitkruise.planner.sync.prune import stays
 from gitkruise.printable import many
 from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, Obj
 from gitkruise.wire.primitives.paths import get
@@ -122,7 +122,7 @@ def footprint(change: ObjectChange) -> PodEffects:
     """Pods that a change moves by the rules of its kind, when nothing was played ahead."""
     if change.kind is ChangeKind.PRUNE:
         assert change.before is not None
-        return PodEffects() if kept(change.before) else _gone(change)
+        return PodEffects() if stays(change) else _gone(change)
     if change.kind is ChangeKind.CREATE:
         sized = change.key.group_kind in _SIZED
         return PodEffects(added=(_replicas(change.after) or 0) if sized else 0)
@@ -143,7 +143,7 @@ def footprint(change: ObjectChange) -> PodEffects:
 def unforeseen(change: ObjectChange) -> str:
     """Return why only the cluster knows the effect of a change on pods; "" where rules say it."""
     key, removed = change.key, change.kind is ChangeKind.PRUNE
-    if removed and change.before is not None and kept(change.before):
+    if removed and stays(change):
         return ""
     if key.group_kind in DAEMON_KINDS:
         return unforeseen_pods(change)

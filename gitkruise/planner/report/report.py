@@ -23,8 +23,7 @@ from gitkruise.planner.report.blast_radius import (
 )
 from gitkruise.planner.report.changed_fields import field_rows
 from gitkruise.planner.report.forecast import rollout_view
-from gitkruise.planner.sync.annotations import kept
-from gitkruise.planner.sync.prune import asks
+from gitkruise.planner.sync.prune import asks, stays
 from gitkruise.printable import listing, many
 from gitkruise.wire.primitives.names import ObjectKey
 
@@ -108,7 +107,7 @@ def _entry(
         drift=change.drift,
         pending=change.pending,
         replaced=change.replaced,
-        stays=change.kind is ChangeKind.PRUNE and bool(kept(change.before or {})),
+        stays=change.kind is ChangeKind.PRUNE and bool(stays(change)),
     )
     if p is not None:
         assumed = not (heading.live or heading.staged)
@@ -140,7 +139,7 @@ def _rejected(change: ObjectChange, d: Desired | None, code: str, key: bytes) ->
 def _prune_notes(change: ObjectChange) -> Iterator[str]:
     if change.kind is not ChangeKind.PRUNE or change.before is None:
         return
-    if why := kept(change.before):
+    if why := stays(change):
         yield f"stays in the cluster: {why}"
         return
     if why := asks(change.key, change.before):

@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Final
 
 from gitkruise.errors import Finding, Severity
-from gitkruise.model.gitops.change import Live, PruneRules, SyncSnapshot
+from gitkruise.model.gitops.change import Live, ObjectChange, PruneRules, SyncSnapshot
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import APPROVAL
 from gitkruise.model.workloads.labels import CLONESET
@@ -84,25 +85,30 @@ def guard(
     emptied: bool = False,
     held: frozenset[ObjectKey] = frozenset(),
     agreed: frozenset[str] = frozenset(),
+    spared: Mapping[ObjectKey, str] = MappingProxyType({}),
 ) -> Guarded:
     """Return what the guards of a unit say of objects that left git, for controller and plan.
 
     `total` counts the unit's objects, those that go included; `emptied`: git wants none.
-    Deletions in `agreed` (uids) were approved before.
+    Deletions in `agreed` (uids) were approved before. `spared` are objects that git left alone,
+    with the reason.
     """
     if not rules.enabled:
         return Guarded(never="prune.enabled is off")
     if emptied and not rules.allow_empty:
         return Guarded(never="the unit would be EMPTY")
     marked = dict.fromkeys(held & gone.keys(), f"annotation {HOLD}")
-    spared = {key: why for key, obj in gone.items() if (why := kept(obj) or marked.get(key, ""))}
-    free = [key for key in gone if key not in spared]
+    reasons = {**marked, **spared}
+    held_back = {
+        key: why for key, obj in gone.items() if (why := kept(obj) or reasons.get(key, ""))
+    }
+    free = [key for key in gone if key not in held_back]
     rest = [key for key in free if uid_of(gone[key]) not in agreed]
     asking = {key: why for key in rest if (why := asks(key, gone[key]))}
     limit = limit_of(rules, total)
     return Guarded(
         free=tuple(free),
-        kept=spared,
+        kept=held_back,
         asking=asking,
         limit=limit,
         too_many=len(rest) - len(asking) > limit,
@@ -134,7 +140,7 @@ def choose_prunes(s: SyncSnapshot) -> Prunes:
         return Prunes(findings=(_held(tuple(gone), s.prune_held),))
     verdict = guard(
         gone, s.prune, total=len(s.inventory), emptied=not s.desired.objects,
-        held=s.held, agreed=s.agreed,
+        held=s.held, agreed=s.agreed, spared=s.spared,
     )  # fmt: skip
     if verdict.never:
         return Prunes(findings=(_empty(len(gone)),))
@@ -221,6 +227,11 @@ def _is_ours(s: SyncSnapshot, key: ObjectKey) -> bool:
 def uid_of(obj: Obj) -> str:
     uid: str = obj["metadata"].get("uid") or ""
     return uid
+
+
+def stays(change: ObjectChange) -> str:
+    """Return why an object that leaves git is not deleted; "" when nothing forbids it."""
+    return change.spared or (kept(change.before) if change.before is not None else "")
 
 
 def asks(key: ObjectKey, obj: Obj) -> str:

@@ -374,3 +374,56 @@ def test_no_record_counts_pods_of_a_workload_that_the_commit_does_not_contain(
     of_it = [r for r in records if [o.key.name for o in r.objects] == ["keep", "site"]]
     names = {rollout.key.name for record in of_it for rollout in record.rollouts}
     assert (names, max(record.total for record in of_it)) == ({"site"}, 4)
+
+
+ASIDE = config_map("held", {"gitkruise.io/reconcile": "Disabled"}, a="b")
+
+
+@pytest.mark.parametrize("seen", ["by this process", "by an earlier process", "by none"])
+def test_what_git_left_alone_stays_when_its_file_goes(staged: MakeStage, seen: str) -> None:
+    """The annotation was never applied: a sync leaves the object as it is."""
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(KEEP, config_map("held", a="b"), config_map("other", a="b"))
+            await stage.rest()
+            stage.origin.commit({"app.yaml": documents(KEEP, ASIDE, config_map("other", a="b"))})
+            if seen != "by none":
+                await stage.follower.check()
+                await stage.rest()
+            if seen != "by an earlier process":
+                await stage.push(KEEP)
+                await stage.rest()
+        if seen == "by an earlier process":
+            stage.start_over()
+            async with stage.running():
+                await stage.push(KEEP)
+                await stage.rest()
+        assert stage.get("ConfigMap", "other") is None
+        assert stage.get("ConfigMap", "held")
+        assert (stage.state, code(stage)) == ("Done", "GK2302")
+        assert stage.record.findings[0].message == (
+            "ConfigMap shop/held left git but stays in the cluster: "
+            "annotation gitkruise.io/reconcile: Disabled"
+        )
+
+    stage.play(script)
+
+
+def test_what_git_left_alone_for_a_time_goes_with_its_file(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            for held in (config_map("held", a="b"), ASIDE, config_map("held", a="c")):
+                await stage.push(KEEP, held)
+                await stage.rest()
+        stage.start_over()
+        async with stage.running():
+            await stage.push(KEEP)
+            await stage.rest()
+            assert (stage.state, code(stage)) == ("Done", "")
+            assert stage.get("ConfigMap", "held") is None
+
+    stage.play(script)
