@@ -178,8 +178,8 @@ def _bad_wave(document: Document) -> Finding:
 
 
 def _clean(obj: Obj, namespace: str) -> Obj:
-    """Remove server fields, forged or copied marks of gitkruise and the lifetime of a Job or
-    request; move stringData of Secrets to `data`."""
+    """Remove server fields, forged or copied marks of gitkruise, the lifetime of a Job or request,
+    and rules that the cluster aggregates; move stringData of Secrets to `data`."""
     marks = (("metadata", "annotations", name) for name in MARKS)
     for path in filter(None, (*SERVER_FIELDS, lifetime(obj), *marks)):
         obj = drop(obj, path)
@@ -188,6 +188,8 @@ def _clean(obj: Obj, namespace: str) -> Obj:
         obj = put(obj, ("metadata", "namespace"), namespace)
     if obj.get("kind") == "Secret" and _is_text(obj.get("stringData")):
         obj = _merged_data(obj)
+    if obj.get("kind") == "ClusterRole" and obj.get("aggregationRule"):
+        obj = drop(obj, ("rules",))
     return obj
 
 

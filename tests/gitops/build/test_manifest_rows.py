@@ -313,6 +313,23 @@ def test_string_data_wins_over_data(rows: Rows) -> None:
     assert desired.obj["data"] == {"a": "eA==", "b": "aGk="}
 
 
+def test_rules_that_the_cluster_aggregates_are_not_compared(tmp_path: Path) -> None:
+    """The controller manager fills them in; manifests often have an empty list."""
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "view"}, "rules": [],
+    }  # fmt: skip
+    whole = {**role, "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}}
+    named = [{**role, "metadata": {"name": "plain"}}, whole]
+    origin = make_origin(tmp_path)
+    commit = origin.commit({"a.yaml": documents(*named)}, "roles")
+    with Repository.open(str(origin.bare)) as repository:
+        read = read_desired(repository, commit, ".")
+    objects, findings = check_documents(read.documents, catalog(), namespace="shop")
+    assert findings == []
+    assert {d.key.name: "rules" in d.obj for d in objects} == {"plain": True, "view": False}
+
+
 @pytest.mark.parametrize(
     ("limit", "value"), [("FILES_MAX", 3), ("BYTES_MAX", 100), ("DOCUMENTS_MAX", 6)]
 )
