@@ -284,13 +284,14 @@ async def kinds_with(choice: ClusterChoice | None) -> Catalog:
 
     Raises ClusterFailed and ApiError.
     """
-    from gitkruise.kube.client.discovery import CRDS, listed, with_foreign  # noqa: PLC0415  as above
+    from gitkruise.kube.client.discovery import definitions, with_foreign  # noqa: PLC0415  as above
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415  as above
 
     if choice is None or not choice.given:
         return load_catalog()
     async with connected(choice, read_environment()) as chosen:
         try:
-            return with_foreign(load_catalog(), await listed(chosen.transport, CRDS))
+            catalog = load_catalog()
+            return with_foreign(catalog, await definitions(chosen.transport, catalog))
         except Forbidden:
             return load_catalog()

@@ -87,7 +87,8 @@ class LiveView:
         Kinds in a version that is no longer served are followed in the stored one. A kind that is
         not served at all has no objects: its definition was deleted, and they with it.
         """
-        self.catalog = await served_catalog(self.transport, load_catalog())
+        known = self.catalog.definitions or ()
+        self.catalog = await served_catalog(self.transport, load_catalog(), known)
         for informer in tuple(self._informers.values()):
             now = self.catalog.by_ref(informer.ref)
             stored = self.catalog.stored(informer.feed.group_kind)

@@ -15,7 +15,7 @@ from gitkruise.gitops.preview.live_diff import read_live, sized_workloads
 from gitkruise.gitops.preview.simulate import rollout_objects
 from gitkruise.gitops.reconcile.applier import refusal
 from gitkruise.gitops.reconcile.preflight import NAMESPACE, ignored_canaries, unserved
-from gitkruise.kube.client.discovery import CRDS, listed, served_by
+from gitkruise.kube.client.discovery import definitions, served_by
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.workloads.labels import DEPLOYMENT, SIDECARSET
@@ -42,7 +42,7 @@ class ClusterFacts:
 
     cluster: str
     now: datetime
-    definitions: Sequence[Obj]  # CustomResourceDefinitions
+    definitions: Sequence[Obj]  # of kinds that the cluster serves and the catalog may lack
     objects: Mapping[ObjectKey, Obj]
     findings: tuple[Finding, ...]
     rollouts: tuple[Obj, ...]
@@ -85,9 +85,9 @@ async def _read(
     now: datetime,
     cluster: str,
 ) -> ClusterFacts:
-    definitions = await listed(transport, CRDS)
+    served_as = await definitions(transport, catalog)
     keys = {d.key for d in (*(base.objects if base else ()), *target.objects)}
-    served = served_by(catalog, definitions)
+    served = served_by(catalog, served_as)
     seen = await read_live(transport, served, keys)
     kinds = {d.key.group_kind for d in target.objects}
     spaces = {d.key.namespace for d in target.objects if d.key.group_kind in BEARERS}
@@ -99,7 +99,7 @@ async def _read(
     return ClusterFacts(
         cluster=cluster,
         now=now,
-        definitions=tuple(map(thaw, definitions)),
+        definitions=tuple(map(thaw, served_as)),
         objects={key: thaw(obj) for key, obj in seen.objects.items()},
         findings=(
             *seen.findings,

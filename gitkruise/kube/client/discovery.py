@@ -9,7 +9,14 @@ from dataclasses import replace
 from typing import Final
 
 from gitkruise.admission.conversion.registry import convertible
-from gitkruise.errors import ClusterFailed, Finding, Forbidden, InvalidObject, NotFound
+from gitkruise.errors import (
+    ClusterFailed,
+    Finding,
+    Forbidden,
+    InvalidObject,
+    NotFound,
+    Unavailable,
+)
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.workloads.conditions import find
 from gitkruise.wire.catalog.catalog import Catalog, Kind
@@ -21,6 +28,10 @@ from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 CRDS: Final = ResourceRef("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 VERSION: Final = ResourceRef("", "", "version")
 PAGES_MAX: Final = 200
+_GROUPS: Final = ResourceRef("", "", "apis")
+_WRITTEN: Final = frozenset({"create", "delete", "get", "list", "patch", "watch"})
+_ANY: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_FOUND: Final = "discovered"  # mark of a definition that is none of the cluster
 log = logging.getLogger(__name__)
 
 
@@ -50,18 +61,88 @@ async def is_served(transport: Transport, ref: ResourceRef) -> bool:
     return any(one["name"] == ref.plural for one in reply.body.get("resources") or ())
 
 
-async def served_catalog(transport: Transport, catalog: Catalog) -> Catalog:
-    """`catalog` with exactly the custom kinds whose CustomResourceDefinitions are in the cluster.
+async def definitions(
+    transport: Transport, catalog: Catalog, before: Sequence[Obj] = ()
+) -> list[Obj]:
+    """Return the CustomResourceDefinitions of a cluster, and one for each other kind that users
+    may write and that `catalog` does not have: of an API server behind an APIService, or built
+    into Kubernetes. These have no schema.
+
+    What was known `before` of a group stays while its API server does not answer. Raises ApiError.
+    """
+    crds = await listed(transport, CRDS)
+    known = {kind.group for kind in catalog.kinds()} | {crd["spec"]["group"] for crd in crds}
+    found: list[Obj] = []
+    for group in await _groups(transport):
+        if group["name"] in known:
+            continue
+        try:
+            found += await _defined(transport, group)
+        except Unavailable as error:
+            log.info(log_line("api-group-unavailable", group=group["name"], error=error))
+            found += [d for d in before if _FOUND in d and d["spec"]["group"] == group["name"]]
+    return [*crds, *found]
+
+
+async def _groups(transport: Transport) -> Sequence[Obj]:
+    """Return the API groups of a server; none where it does not show them."""
+    try:
+        reply = await transport.send(ApiRequest(verb="get", resource=_GROUPS))
+    except (NotFound, Forbidden):
+        return ()
+    return reply.body.get("groups") or ()
+
+
+async def _defined(transport: Transport, group: Obj) -> list[Obj]:
+    """Return the kinds of an API group as definitions; the group's preferred version is stored."""
+    first = group["preferredVersion"]["version"]
+    versions = dict.fromkeys([first, *(one["version"] for one in group["versions"])])
+    served: dict[str, list[tuple[str, Obj]]] = {}
+    for version in versions:
+        page = ResourceRef("", "", f"apis/{group['name']}/{version}")
+        reply = await transport.send(ApiRequest(verb="get", resource=page))
+        for one in reply.body.get("resources") or ():
+            if "/" not in one["name"] and {*one["verbs"]} >= _WRITTEN:
+                served.setdefault(one["name"], []).append((version, one))
+    return [_definition(group["name"], plural, found) for plural, found in served.items()]
+
+
+def _definition(group: str, plural: str, served: Sequence[tuple[str, Obj]]) -> Obj:
+    one = served[0][1]
+    names = {
+        "plural": plural,
+        "kind": one["kind"],
+        "singular": one.get("singularName") or one["kind"].lower(),
+        "shortNames": one.get("shortNames") or [],
+    }
+    versions = [
+        {"name": name, "served": True, "storage": not i, "schema": {"openAPIV3Schema": _ANY}}
+        for i, (name, _) in enumerate(served)
+    ]
+    scope = "Namespaced" if one["namespaced"] else "Cluster"
+    return {
+        "metadata": {"name": f"{plural}.{group}", "uid": ",".join(name for name, _ in served)},
+        "spec": {"group": group, "scope": scope, "names": names, "versions": versions},
+        "status": {"conditions": [{"type": "Established", "status": "True"}]},
+        _FOUND: True,
+    }
+
+
+async def served_catalog(
+    transport: Transport, catalog: Catalog, before: Sequence[Obj] = ()
+) -> Catalog:
+    """`catalog` with exactly the other kinds that the cluster serves; `before` as in
+    `definitions`.
 
     Built-in kinds stay as they are. A definition that cannot be served is reported and left out.
     Versions the cluster does not serve and that we convert to one it serves come last and without
     verbs: manifests may be written in them, requests may not.
     """
-    return served_by(catalog, await listed(transport, CRDS))
+    return served_by(catalog, await definitions(transport, catalog, before))
 
 
 def served_by(catalog: Catalog, crds: Sequence[Obj]) -> Catalog:
-    """`served_catalog` of a cluster with these CustomResourceDefinitions."""
+    """`served_catalog` of a cluster with these definitions."""
     known = catalog
     present = {crd["metadata"]["name"] for crd in crds}
     for kind in catalog.kinds():

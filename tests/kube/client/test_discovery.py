@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import pytest
 
-from gitkruise.kube.client.discovery import served_by
+from gitkruise.errors import Unavailable
+from gitkruise.kube.client.discovery import served_by, served_catalog
 from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.sandbox.backend.cluster import Cluster
+from gitkruise.sandbox.handlers.inprocess import WorldTransport
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
+from tests.worlds import START, empty_world
 
 
 def definition(plural: str, pattern: str, established: str = "") -> dict[str, Any]:
@@ -45,3 +53,52 @@ def test_a_definition_that_is_served_is_compiled_when_it_is_used() -> None:
     """An API server compiled its schema; `plan` on a cluster with hundreds of them must not."""
     catalog = served_by(load_catalog(), [definition("late", "(?=x)", "True")])
     assert catalog.by_kind("example.com", "v1", "Late") is not None
+
+
+VERBS: Final = ["create", "delete", "get", "list", "patch", "update", "watch"]
+GROUP: Final = {
+    "name": "example.org",
+    "versions": [{"version": "v2"}, {"version": "v1"}],
+    "preferredVersion": {"version": "v1"},
+}
+
+
+class Aggregating(WorldTransport):
+    """A cluster with an API server of somebody behind an APIService, which may be `away`."""
+
+    away = False
+
+    async def send(self, request: ApiRequest) -> ApiReply:
+        page = request.path
+        if page == "/apis":
+            return ApiReply(200, {"groups": [GROUP, {**GROUP, "name": "apps"}]})
+        if page.startswith("/apis/example.org/") and self.away:
+            raise Unavailable("service unavailable")
+        if page.startswith("/apis/example.org/"):
+            return ApiReply(200, {"resources": self.resources(page.rpartition("/")[2])})
+        return await super().send(request)
+
+    def resources(self, version: str) -> Sequence[Obj]:
+        gate = {"name": "gates", "kind": "Gate", "namespaced": False, "verbs": VERBS}
+        read = {"name": "readings", "kind": "Reading", "namespaced": True, "verbs": ["get", "list"]}
+        return [gate, {**gate, "name": "gates/status"}, read] if version == "v1" else [gate]
+
+
+def test_kinds_of_other_api_servers_are_known_without_a_schema() -> None:
+    """Those that users cannot write are left out, such as measurements of pods."""
+
+    async def play() -> None:
+        transport = Aggregating(Cluster(empty_world(), lambda: START))
+        catalog = await served_catalog(transport, load_catalog())
+        gate = catalog.by_kind("example.org", "v2", "Gate")
+        assert gate is not None
+        assert (gate.plural, gate.namespaced, gate.storage_version) == ("gates", False, "v1")
+        assert catalog.preferred("example.org", "Reading") is None
+        transport.away = True
+        again = await served_catalog(transport, load_catalog(), catalog.definitions or ())
+        assert again.definitions == catalog.definitions
+        start = await served_catalog(transport, load_catalog())
+        assert start.preferred("example.org", "Gate") is None
+        assert start.preferred("apps", "Deployment") is not None
+
+    asyncio.run(play())

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any, Final
 
 import pytest
 
-from gitkruise.kube.system.package_data import data_dir, read_json
-from tests.kube.real.apiserver import Apiserver
+from gitkruise.kube.client.discovery import served_catalog
+from gitkruise.kube.system.package_data import data_dir, load_catalog, read_json
+from tests.kube.real.apiserver import Apiserver, talking
 from tests.sandbox.discovery.test_discovery import compare, page
 from tests.transcripts.real import client_of
 
@@ -42,3 +44,23 @@ def _without_prose(value: Any) -> Any:
         rows = value.items()
         return {k: _without_prose(v) for k, v in rows if k != "description" or isinstance(v, dict)}
     return [_without_prose(one) for one in value] if isinstance(value, list) else value
+
+
+def test_every_kind_that_users_may_write_is_known(server: Apiserver) -> None:
+    """Among them those without a recorded schema: APIServices, RuntimeClasses, FlowSchemas."""
+
+    async def known() -> set[tuple[str, str, str]]:
+        async with talking(server) as transport:
+            catalog = await served_catalog(transport, load_catalog())
+        return {(kind.group, kind.version, kind.kind) for kind in catalog.kinds()}
+
+    told = json.loads(client_of(server).ask("/apis", headers={"Accept": ACCEPT}).data)
+    served = {
+        (group["metadata"]["name"], version["version"], one["responseKind"]["kind"])
+        for group in told["items"]
+        for version in group["versions"]
+        for one in version["resources"]
+        if {"create", "list", "patch"} <= {*one["verbs"]}
+    }
+    assert ("apiregistration.k8s.io", "v1", "APIService") in served
+    assert served <= asyncio.run(known())
