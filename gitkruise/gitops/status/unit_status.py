@@ -40,10 +40,11 @@ from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.report.rollout_steps import begin_step, observe_step
 from gitkruise.planner.report.summary import summarize
 from gitkruise.planner.sync.annotations import COMMIT, UNIT_REF, annotation
-from gitkruise.planner.sync.autoscale import sized_as
+from gitkruise.planner.sync.autoscale import REPLICAS, sized_as
 from gitkruise.planner.sync.diff import all_differences, owned_differences
 from gitkruise.printable import many
 from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get, put
 
 UNTOLD: Final = "GK3503"
 _INTERVENTIONS_MAX: Final = 50  # git keeps the older ones in the history of the branch
@@ -295,11 +296,14 @@ class Reporter:
             sized = desired.key.group_kind not in {SIDECARSET, DAEMONSET}
             pods = f", {many(desired.obj['spec'].get('replicas', 1))}" if sized else ""
             text = f"created{pods}"
-        elif was is not None:
-            text = summarize(all_differences(was, desired.obj, None), desired.obj)
         else:
             sent = sized_as(desired, reply).obj  # an autoscaler may set the size
-            found = owned_differences(sent, live, None) if live is not None else ()
+            if was is not None:
+                left = get(sent, *REPLICAS) != get(desired.obj, *REPLICAS)
+                before = put(was, REPLICAS, get(sent, *REPLICAS)) if left else was
+                found = all_differences(before, sent, None)
+            else:
+                found = owned_differences(sent, live, None) if live is not None else ()
             text = summarize(found, sent)
         self._begun[desired.key] = (built.causal, text or "taken over")
 

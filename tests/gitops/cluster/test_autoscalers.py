@@ -128,6 +128,25 @@ def test_a_size_that_is_left_alone_is_no_change_of_a_commit(staged: MakeStage) -
     stage.play(script)
 
 
+def test_a_size_in_git_that_has_no_effect_is_no_change_either(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), HPA)
+            await stage.rest(30)
+            scaled(stage, 6)
+            await stage.rest(30)
+            smaller = web("app:v2")
+            smaller["spec"]["replicas"] = 2
+            await stage.push(smaller, HPA)
+            await stage.rest(60)
+            assert size(stage) == 6
+            assert dict(stage.record.steps)[WEB][-1].change == "app v1 → v2"
+
+    stage.play(script)
+
+
 def test_without_its_autoscaler_it_has_the_size_that_git_says(staged: MakeStage) -> None:
     stage = staged()
 
