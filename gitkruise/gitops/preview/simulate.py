@@ -19,6 +19,7 @@ from gitkruise.errors import ApiError, BadRequest, Finding, Forbidden, InvalidOb
 from gitkruise.gitops.build.redacted_findings import unquoted
 from gitkruise.gitops.build.validate import check_object
 from gitkruise.gitops.preview.changes import rollouts_started
+from gitkruise.gitops.reconcile.replace import JUDGED_HERE, cannot_change, immutable
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
@@ -416,6 +417,8 @@ def _refused(
     d: Desired, error: ApiError, old: Obj | None, catalog: Catalog, gates: Gates
 ) -> list[Finding]:
     """Return the findings for a rejected change: from our checks, otherwise from the error."""
+    if d.key.group_kind not in JUDGED_HERE and immutable(error):
+        return [cannot_change(d, error)]
     before = convert(old, d.version) if old is not None else None
     found = list(check_object(d, catalog, gates, old=before))
     place = d.document.place(("spec",), key=True)

@@ -266,3 +266,29 @@ def test_a_kind_that_the_cluster_does_not_know_rejects_the_commit(
     checkout.commit("definition", {"crd.yaml": definition})
     ended = gk("plan", "--kubeconfig", str(cluster), cwd=checkout.folder)
     assert (ended.code, "does not know" in ended.out + ended.err) == (0, False)
+
+
+DATABASE: Final = """\
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db, namespace: shop}
+spec:
+  serviceName: db
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec: {containers: [{name: main, image: "db:v1"}]}
+  volumeClaimTemplates:
+    - metadata: {name: data}
+      spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+"""
+
+
+def test_a_rollout_that_needs_a_new_object_says_so(gk: Caller, checkout: Checkout) -> None:
+    """To validate the file, as for other errors of a plan, would find nothing."""
+    checkout.commit("before", {"db.yaml": DATABASE})
+    checkout.commit("after", {"db.yaml": DATABASE.replace("1Gi", "2Gi")})
+    ended = gk("plan", cwd=checkout.folder)
+    assert ended.code == 3
+    assert "error[GK2203]: spec of StatefulSet shop/db cannot change" in ended.err
+    assert "gitkruise.io/replace: Enabled" in ended.err
