@@ -61,6 +61,7 @@ class UnitPruner:
         self.agreed: frozenset[str] = frozenset()  # uids of what was to go since the last change
         self._from, self._at = "", ""  # the commits taken last, and before that
         self._jump: str | None = None  # why nothing goes by this commit; None: not looked at
+        self._behind = ""  # a unit that had not read the commit when the last round looked
         self._alone: dict[ObjectKey, str] = {}  # what git left alone last, and by which annotation
         self._traced: set[ObjectKey] = set()  # objects whose last words in git are known
 
@@ -161,15 +162,16 @@ class UnitPruner:
             return "which has read no commit yet", f"see why {name} reads no commit"
         return (f"which waits for {closed}", "wait until it opens") if closed else ("", "")
 
-    def held(self, built: BuiltCommit | None, newest: str) -> str:
+    def held(self, built: BuiltCommit | None, newest: str, closed: str) -> str:
         """Return why nothing may be deleted for `built` now; `newest` is the newest offered
-        commit.
+        commit, `closed` why no window is open.
 
         Only a commit that is the source's newest, read whole, by every unit that shares the source,
         shows that an object is no longer wanted: it may have moved to another unit.
         """
-        if built is None or self.inventory <= self._wanted:
-            return ""  # there is nothing to delete
+        self._behind = ""
+        if closed or built is None or self.inventory <= self._wanted:
+            return closed  # or there is nothing to delete
         commit = built.commit.id
         if self._source_problem is not None:
             return f"the source cannot be followed ({self._source_problem.code})"
@@ -177,8 +179,15 @@ class UnitPruner:
             return f"the newest commit {newest[:7]} was not taken"
         if self._jump:
             return self._jump
-        behind = self._claims.behind(self._unit.id, commit)
+        self._behind = behind = self._claims.behind(self._unit.id, commit)
         return f"unit {behind} shares the source and has not read this commit" if behind else ""
+
+    def awaits(self, has_news: Callable[[str], bool]) -> bool:
+        """Return whether deletions go on by themselves: the unit that held them in the last round
+        is about to read its newest commit, or has done so since."""
+        if not self._behind:
+            return False
+        return has_news(self._behind) or not self._claims.behind(self._unit.id, self._at)
 
     # Deletions ------------------------------------------------------------------------------
 

@@ -320,7 +320,7 @@ class UnitReconciler:
             fought=self._backoff.fought(now),
             hooked=self._hooked,
             newer=bool(self._news) or not self.pruning.sure,
-            prune_held=closed or self.pruning.held(self.built, newest),
+            prune_held=self.pruning.held(self.built, newest, closed),
         )
         plan = plan_sync(facts, drift, catalog, memo)
         return plan if self.unit.spec.drift.mode != "off" else replace(plan, drift=(), standing=())

@@ -44,7 +44,8 @@ def progress_of(
     record, commit = reporter.record, follower.followed
     looked = bool(commit) and not standings.has_news(unit.unit.id)
     built = unit.built if looked and unit.built and unit.built.commit.id == commit else None
-    applied = built is not None and reporter.is_sent(built, now) and not unit.prunes
+    prunes = unit.prunes or unit.pruning.awaits(standings.has_news)
+    applied = built is not None and reporter.is_sent(built, now) and not prunes
     observed = built is not None and reporter.is_observed(built)
     return Progress(
         record=record,
