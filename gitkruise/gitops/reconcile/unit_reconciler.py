@@ -227,8 +227,6 @@ class UnitReconciler:
             return self._next_look(None)
         for _ in range(STAGES_MAX):
             seen, plan = await self._look(self.built)
-            if plan is not None and await self._approved(plan):
-                continue
             overtaken = self._pending != self._unasked
             if plan is None or plan.quiet or overtaken or not await self._act(plan, seen):
                 if plan is None or not plan.waiting:
@@ -245,6 +243,8 @@ class UnitReconciler:
         seen, bad = await self.cluster.weigh(built.desired)
         until = self.unit.spec.suspended(now)
         plan = self._plan(built.desired, seen)
+        if await self._approved(plan):
+            plan = self._plan(built.desired, seen)
         lingers, again = self.pruning.overdue(seen.live, now)
         self._times += [again] if again else []
         self._kinds = {

@@ -427,3 +427,26 @@ def test_what_git_left_alone_for_a_time_goes_with_its_file(staged: MakeStage) ->
             assert stage.get("ConfigMap", "held") is None
 
     stage.play(script)
+
+
+def test_an_approval_that_git_has_is_known_before_anything_is_reported(staged: MakeStage) -> None:
+    """One pass of sync ends with the first state that waits for a person."""
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(KEEP, *EXTRA)
+            await stage.rest()
+            await stage.push(KEEP)
+            await stage.rest()
+        run_git(stage.origin.work, *_words(note(stage, "next")))
+        run_git(stage.origin.work, "push", "-q", "origin", "HEAD:main")
+        stage.start_over()
+        stage.offered.clear()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest()
+        assert (stage.state, extras(stage)) == ("Done", 0)
+        assert "Waiting" not in {str(record.state) for record in stage.offered}
+
+    stage.play(script)
