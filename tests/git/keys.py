@@ -9,10 +9,10 @@ from pathlib import Path
 from tests.git.repos import ENV, Origin
 
 
-def ssh_key(folder: Path, name: str) -> str:
-    """A new key pair `name` and `name.pub`; the public line."""
-    words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(folder / name)]
-    subprocess.run(words, check=True)
+def ssh_key(folder: Path, name: str, passphrase: str = "", *form: str) -> str:
+    """A new key pair `name` and `name.pub`, in the `form` of these options; the public line."""
+    words = ["ssh-keygen", "-q", *(form or ("-t", "ed25519")), "-N", passphrase, "-C", name]
+    subprocess.run([*words, "-f", str(folder / name)], check=True)
     return (folder / f"{name}.pub").read_text().strip()
 
 

@@ -41,7 +41,8 @@ _KINDS: Final[tuple[tuple[str, str, str, str], ...]] = (
     ((r"authentication failed|could not read (username|password)|permission denied|"
       r"permission to \S+ denied|terminal prompts disabled|invalid credentials|error: 40[13]"),
      "GK3102", "the git remote {url} does not accept our credentials",
-     "check the Secret that secretRef names: username and password, bearerToken, or identity"),
+     ("check the Secret that secretRef names: username and password, bearerToken, or identity "
+      "with its passphrase as password")),
     (r"unable to update url base from redirection|redirect|returned error: 30[1-8]",
      "GK3004", "the git remote {url} redirects elsewhere, which is refused",
      "write the address it redirects to, if you trust it"),
@@ -54,7 +55,9 @@ _KINDS: Final[tuple[tuple[str, str, str, str], ...]] = (
      "run git fsck in that repository"),
 )  # fmt: skip
 _OUR_FOLDER: Final = re.compile(r"/[^\s\"']*/gitkruise-\w+/")  # of credentials; gone by then
-_TELLING: Final = r"(fatal|error|ssh(?=:)|remote|load key|.*denied|.*failed)\b"
+_TELLING: Final = r"(fatal|error|ssh(?=:)|remote|load key|kex_\w+|.*denied|.*failed)\b"
+# git adds it to whatever ssh printed before; ssh may also end in silence.
+_SILENT: Final = "fatal: Could not read from remote repository."
 # Servers that let a key read only say so before git can report a ref.
 _FORBIDDEN: Final = re.compile(
     r"^(remote: )?ERROR: |returned error: 403|^fatal: .* denied to ", re.MULTILINE
@@ -128,7 +131,8 @@ def _said(result: Result, timeout_s: float) -> str:
         return f"more than its limit of {result.stopped} allows"
     lines = [line.strip() for line in result.errors.splitlines() if line.strip()]
     telling = [line for line in lines if re.match(_TELLING, line, re.IGNORECASE)]
-    last = (telling or lines or [f"nothing (exit status {result.status})"])[0]
+    why = [line for line in telling if line != _SILENT] or [*lines, *telling]
+    last = (why or [f"nothing (exit status {result.status})"])[0]
     return shown(_OUR_FOLDER.sub("", re.sub(r"^(fatal|error): ", "", last)))
 
 

@@ -69,7 +69,7 @@ _ENVIRONMENT: Final[Mapping[str, str]] = {
 _LIMITED: Final = 'ulimit -f 1048576 && ulimit -t 60 && exec "$@"'
 _RENDERING: Final = 'ulimit -d {memory} && ulimit -t {cpu} && ulimit -c 0 && exec "$@"'
 _SSH_OPTIONS: Final = (
-    "BatchMode=yes", "StrictHostKeyChecking=yes", "GlobalKnownHostsFile=/dev/null",
+    "StrictHostKeyChecking=yes", "GlobalKnownHostsFile=/dev/null",
     "UpdateHostKeys=no", "VerifyHostKeyDNS=no", "IdentitiesOnly=yes", "IdentityAgent=none",
     "ForwardAgent=no", "PermitLocalCommand=no", "ProxyCommand=none", "ControlMaster=no",
     "PasswordAuthentication=no", "KbdInteractiveAuthentication=no",
@@ -85,7 +85,7 @@ class GitCredentials:
     username: str = ""
     password: str = field(default="", repr=False)
     bearer_token: str = field(default="", repr=False)
-    identity: str = field(default="", repr=False)  # an SSH private key
+    identity: str = field(default="", repr=False)  # an SSH private key; password is its passphrase
     known_hosts: str = ""
     ca: str = ""  # PEM
     certificate: str = ""  # PEM, of this client
@@ -153,7 +153,8 @@ def private_environment(credentials: GitCredentials) -> Iterator[dict[str, str]]
             _write(folder / "username", credentials.username or "git")
             _write(folder / "password", credentials.password)
             _write(folder / "askpass", _ASKPASS, mode=0o700)
-            env["GIT_ASKPASS"] = str(folder / "askpass")
+            env["GIT_ASKPASS"] = env["SSH_ASKPASS"] = str(folder / "askpass")
+            env["SSH_ASKPASS_REQUIRE"] = "force"  # for the passphrase, the only question of ssh
         if credentials.bearer_token or credentials.ca or credentials.certificate:
             _write(folder / "config", _http_config(credentials, folder))
             env["GIT_CONFIG_GLOBAL"] = str(folder / "config")
@@ -189,6 +190,7 @@ def _http_config(credentials: GitCredentials, folder: Path) -> str:
 def _ssh_command(credentials: GitCredentials, folder: Path) -> str:
     _write(folder / "known_hosts", credentials.known_hosts.rstrip("\n") + "\n")
     options = [*_SSH_OPTIONS, f"UserKnownHostsFile={folder / 'known_hosts'}"]
+    options.append(f"BatchMode={'no' if credentials.password else 'yes'}")  # no answers a prompt
     if credentials.identity:
         _write(folder / "identity", credentials.identity.rstrip("\n") + "\n")
         options.append(f"IdentityFile={folder / 'identity'}")

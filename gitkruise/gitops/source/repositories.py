@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 _SECRETS: Final = ResourceRef("", "v1", "secrets")
 _GIT_KEYS: Final = "username and password, bearerToken, identity and known_hosts, ca.crt, tls.crt"
+_SSH_KEY: Final = "b3BlbnNzaC1rZXktdjEAAAAA"  # `openssh-key-v1`, base64; then the cipher's name
+_PLAIN_SSH_KEY: Final = f"{_SSH_KEY}BG5vbmU"  # `none`
 _DOCKER: Final = ".dockerconfigjson"  # in Secrets of type kubernetes.io/dockerconfigjson
 _REGISTRY_KEYS: Final = f"username and password, or {_DOCKER}, or bearerToken, and ca.crt"
 _Place: TypeAlias = tuple[str, str, GitCredentials]  # URL, Secret, and what it held
@@ -245,7 +247,17 @@ def git_credentials(data: Mapping[str, str], where: str) -> GitCredentials:
         raise unfit_secret(data, where, lacks, _GIT_KEYS)
     if credentials == GitCredentials():
         raise unfit_secret(data, where, "no credentials for git", _GIT_KEYS)
+    if _has_passphrase(credentials.identity) and not credentials.password:
+        lacks = "an identity with a passphrase, and no password"
+        known = "the passphrase as password, or a key without one as identity"
+        raise unfit_secret(data, where, lacks, known)
     return credentials
+
+
+def _has_passphrase(key: str) -> bool:
+    """Return whether a private key of ssh, in any of its forms, is encrypted."""
+    encoded = "".join(key.split())
+    return "ENCRYPTED" in key or (_SSH_KEY in encoded and _PLAIN_SSH_KEY not in encoded)
 
 
 def unfit_secret(data: Mapping[str, str], where: str, lacks: str, known: str) -> UsageProblem:

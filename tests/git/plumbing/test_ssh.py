@@ -5,9 +5,11 @@ from __future__ import annotations
 import getpass
 import os
 import shutil
+import socket
 import subprocess
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,8 +88,10 @@ def host(tmp_path: Path, origin: Origin) -> Iterator[Host]:
         yield running
 
 
-def opened(host: Host, folder: Path, known: str, identity: str = "") -> Repository:
-    secret = {"known_hosts": known, "identity": identity or host.identity}
+def opened(
+    host: Host, folder: Path, known: str, identity: str = "", password: str = ""
+) -> Repository:
+    secret = {"known_hosts": known, "identity": identity or host.identity, "password": password}
     return Repository.open(
         host.url, mirrors=folder / "mirrors", credentials=GitCredentials.from_secret(secret),
         timeout_s=20,
@@ -149,6 +153,26 @@ def test_a_strange_key_is_refused(host: Host, origin: Origin, tmp_path: Path) ->
     assert "PRIVATE KEY" not in str(caught.value)
 
 
+@pytest.mark.parametrize("form", [("-t", "ed25519"), ("-t", "rsa", "-m", "PEM")])
+def test_the_password_of_a_secret_opens_a_key_with_a_passphrase(
+    host: Host, origin: Origin, tmp_path: Path, form: tuple[str, ...]
+) -> None:
+    commit = origin.commit({"a": "1"})
+    line = ssh_key(tmp_path, "locked", "open sesame", *form)
+    (host.folder / "authorized_keys").write_text(line + "\n")
+    key = (tmp_path / "locked").read_text()
+    with opened(host, tmp_path, host.known(), key, "open sesame") as repository:
+        assert repository.tip("main") == commit
+    with (
+        opened(host, tmp_path, host.known(), key, "close sesame") as repository,
+        pytest.raises(SourceFailed) as caught,
+    ):
+        repository.tip("main")
+    (finding,) = caught.value.findings
+    assert finding.code == "GK3102"
+    assert dict(finding.notes)["next"].endswith("identity with its passphrase as password")
+
+
 def test_a_key_that_ssh_cannot_read_is_named_as_the_cause(
     host: Host, origin: Origin, tmp_path: Path
 ) -> None:
@@ -162,6 +186,28 @@ def test_a_key_that_ssh_cannot_read_is_named_as_the_cause(
     (finding,) = caught.value.findings
     assert finding.code == "GK3102"
     assert dict(finding.notes)["git said"].startswith('Load key "identity": ')
+
+
+def test_what_ssh_said_is_quoted_and_not_that_git_read_nothing(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def hang_up() -> None:
+            with suppress(OSError):
+                listening.accept()[0].close()
+
+        answering = threading.Thread(target=hang_up)
+        answering.start()
+        credentials = GitCredentials(known_hosts="127.0.0.1 x")
+        url = f"ssh://git@127.0.0.1:{listening.getsockname()[1]}/x.git"
+        with (
+            Repository.open(url, mirrors=tmp_path, credentials=credentials, timeout_s=20) as closed,
+            pytest.raises(SourceFailed) as caught,
+        ):
+            closed.tip("main")
+        answering.join()
+    (finding,) = caught.value.findings
+    assert finding.code == "GK3101"
+    assert dict(finding.notes)["git said"].startswith("kex_exchange_identification: ")
 
 
 def test_the_users_own_keys_and_hosts_do_not_count(

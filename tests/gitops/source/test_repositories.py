@@ -111,6 +111,37 @@ def test_a_secret_without_credentials_is_refused(
     stage.play(script)
 
 
+@pytest.mark.parametrize("form", [("-t", "ed25519"), ("-t", "rsa", "-m", "PEM")])
+def test_a_key_with_a_passphrase_needs_the_passphrase(
+    staged: MakeStage, tmp_path: Path, form: tuple[str, ...]
+) -> None:
+    need(
+        "ssh-keygen", present=bool(shutil.which("ssh-keygen")), how="apt-get install openssh-client"
+    )
+    stage = staged()
+    config = configured(
+        tmp_path, source("src", url="ssh://git@127.0.0.1:9/x.git", secretRef={"name": "git"})
+    )
+    for name, passphrase in (("plain", ""), ("locked", "sesame")):
+        ssh_key(tmp_path, name, passphrase, *form)
+    plain, locked = ((tmp_path / name).read_text() for name in ("plain", "locked"))
+
+    async def script() -> None:
+        put_secret(stage, "git", identity=locked, known_hosts="x")
+        async with AsyncExitStack() as stack:
+            with pytest.raises(UsageProblem) as caught:
+                await opened(stage, config, tmp_path, stack)
+            (finding,) = caught.value.findings
+            assert finding.code == "GK7025"
+            assert "an identity with a passphrase, and no password" in finding.message
+        for entries in ({"identity": plain}, {"identity": locked, "password": "sesame"}):
+            put_secret(stage, "git", known_hosts="x", **entries)
+            async with AsyncExitStack() as stack:
+                await opened(stage, config, tmp_path, stack)
+
+    stage.play(script)
+
+
 def test_keys_to_trust_come_from_their_secret(staged: MakeStage, tmp_path: Path) -> None:
     need(
         "ssh-keygen", present=bool(shutil.which("ssh-keygen")), how="apt-get install openssh-client"
