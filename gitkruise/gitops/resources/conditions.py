@@ -147,8 +147,16 @@ def source_status(
     )
 
 
+def sink_status(problem: Finding | None, unpublished: str, told: ConditionContext) -> Obj:
+    """Return the status of a Sink. `unpublished` says why its branch is behind, "" when it is
+    not."""
+    if problem is None and unpublished:
+        return _finished({}, [_published(unpublished)._replace(type="Ready")], told)
+    return plain_status(problem, "what is known is written there", told)
+
+
 def plain_status(problem: Finding | None, message: str, told: ConditionContext, **more: str) -> Obj:
-    """The status of a Sink or a Receiver."""
+    """The status of a Sink that is written, or of a Receiver."""
     if problem is not None:
         return _finished(more, _failed(problem, reason_of(problem)), told)
     return _finished(more, [StatusCondition("Ready", "True", "Succeeded", message)], told)

@@ -19,6 +19,7 @@ from gitkruise.gitops.resources.conditions import (
     leaving_unit,
     plain_status,
     revision_of,
+    sink_status,
     source_status,
     unit_status,
 )
@@ -193,7 +194,7 @@ class StatusWriter:
         for name, unit in self.fleet.config.units.items():
             sink = sink_of(unit)
             if behind.get(sink) != self._behind.get(sink):
-                self._dirty.add(("Unit", name))
+                self._dirty |= {("Unit", name), ("Sink", sink)}
         self._behind = behind
 
     # What to say ----------------------------------------------------------------------------
@@ -213,7 +214,8 @@ class StatusWriter:
             case "GitSource":
                 return self._source(name[1], problem, told)
             case "Sink":
-                return plain_status(problem, "what is known is written there", told)
+                outbox = self.fleet.outboxes.get(name[1])
+                return sink_status(problem, outbox.problem if outbox is not None else "", told)
             case _:
                 hook = self.fleet.hooks.get(name[1], "")
                 return plain_status(problem, "listening", told, **({"url": hook} if hook else {}))

@@ -216,6 +216,29 @@ def test_the_status_branch_of_a_sink_is_written_and_its_state_told(hands: House)
     play(hands, script)
 
 
+@pytest.mark.slow
+def test_a_sink_whose_branch_cannot_be_written_is_not_ready(hands: House) -> None:
+    hands.push(web=[config_map("a", x="1")])
+    bare = hands.stage.origin.bare
+    run_git(bare, "branch", "gitkruise", "main")  # where refs of this name would be a folder
+
+    async def script(hands: House) -> None:
+        await hands.source()
+        await hands.apply("Sink", "out", git={"sourceRef": {"name": "src"}})
+        await hands.unit("web", sinkRef={"name": "out"})
+        await hands.rest(60)
+        assert hands.has("a") == [True]
+        assert hands.says("Sink", "out") == ("False", "PushRejected")
+        assert "GK3106" in hands.message("Sink", "out")
+        assert hands.says("Unit", "web", "StatusPublished") == ("False", "PushRejected")
+        run_git(bare, "branch", "-D", "gitkruise")
+        await hands.rest(360)
+        assert hands.says("Unit", "web", "StatusPublished") == ("True", "Published")
+        assert hands.says("Sink", "out") == ("True", "Succeeded")
+
+    play(hands, script)
+
+
 def test_an_object_without_a_program_is_refused_by_its_schema(hands: House) -> None:
     async def script() -> None:
         with pytest.raises(NotFound):
