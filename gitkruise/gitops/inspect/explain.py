@@ -186,6 +186,8 @@ def _of_unit(unit: UnitNews | None) -> Iterator[str]:
         yield f"{words}: {unit.message}" if unit.message else words
     elif unit.suspended:
         yield f"unit {unit.unit} is {unit.message}; nothing new is applied"
+    elif unit.state in SETTLED and unit.obstacle:
+        yield f"newer commits may wait: unit {unit.unit}: {unit.obstacle}"
 
 
 def _of_leaving(m: Managed, unit: UnitNews | None) -> Iterator[str]:

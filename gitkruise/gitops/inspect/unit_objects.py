@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gitkruise.errors import Forbidden, NotFound
@@ -84,7 +84,7 @@ def news_of(obj: Obj, cluster: str) -> UnitNews:
     published: Mapping[str, Any] = condition_of(obj, "StatusPublished") or {}
     unwritten = published.get("status") == "False"
     waits = message.removeprefix(_WAITS) if message.startswith(_WAITS) else ""
-    return UnitNews(
+    news = UnitNews(
         unit=f"{obj['metadata']['namespace']}/{obj['metadata']['name']}",
         cluster=cluster,
         source=str(get(obj, "status", "lastAttemptedRevision", default="")).partition("@")[0],
@@ -94,12 +94,12 @@ def news_of(obj: Obj, cluster: str) -> UnitNews:
         attempted=_commit(status, "lastAttemptedRevision"),
         applied=_commit(status, "lastAppliedRevision"),
         causal=_commit(status, "causalRevision"),
-        problems=(message,) if failed and not waits else (),
         waits=waits,
         objects_known=False,
         outdated=f"its record is not in git: {published.get('message')}" if unwritten else "",
         path=str(get(obj, "spec", "path", default="")),
     )
+    return replace(news, problems=(message,)) if (failed and not waits) or news.obstacle else news
 
 
 def _commit(status: Mapping[str, Any], field: str) -> GitCommit | None:

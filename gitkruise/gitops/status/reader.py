@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -33,7 +34,8 @@ _FETCHED: Final = f"refs/remotes/**/{_PREFIX}**"
 _REMOVALS: Final = 100  # of one name; only the newest of an object counts
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 # Codes of the API server's rejections, as they begin a problem: admission, webhooks, rights.
-_BY_SERVER: Final = ("GK2102 ", "GK5101 ", "GK4301 ")
+_BY_SERVER: Final = ("GK2102", "GK5101", "GK4301")
+_FINDING: Final = re.compile(r"GK\d{4}: ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +90,12 @@ class UnitNews:
     def shown_problems(self) -> tuple[str, ...]:
         """Return the problems, first that the record is out of date."""
         return (self.outdated, *self.problems) if self.outdated else self.problems
+
+    @property
+    def obstacle(self) -> str:
+        """Return the message if it is a finding: of a healthy unit, why its source cannot be
+        read."""
+        return self.message if _FINDING.match(self.message) else ""
 
     @property
     def correction(self) -> str:

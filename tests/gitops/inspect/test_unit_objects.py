@@ -81,6 +81,31 @@ def test_a_record_that_is_not_in_git_gives_way_to_the_status_of_the_unit() -> No
     assert answer.reasons == ("unit shop/web: its record is not in git: GK3106: protected branch",)
 
 
+def test_a_healthy_unit_whose_source_cannot_be_read_says_so() -> None:
+    away = Finding(code="GK3102", message="git refuses our credentials")
+    record = replace(RECORD, message=str(away), findings=(away,))
+    told = news_of(declared(record), "prod")
+    assert (told.state, told.problems) == (State.DONE, (str(away),))
+    for news in (told, replace(reader.news_of(record), objects_known=False)):
+        answer = explain(LIVE, None, news)
+        assert answer.reasons == (f"newer commits may wait: unit shop/web: {away}",)
+    assert explain(LIVE, None, news_of(declared(RECORD), "prod")).reasons == ()
+
+
+@pytest.mark.parametrize(
+    ("code", "step"),
+    [
+        ("GK2102", "a commit that corrects what 3333333 asks for"),
+        ("GK1203", "gitkruise plan 3333333"),
+    ],
+)
+def test_a_plan_is_no_next_step_where_the_api_server_rejects(code: str, step: str) -> None:
+    wrong = Finding(code=code, message="no")
+    record = replace(RECORD, state=State.REJECTED, message=str(wrong), findings=(wrong,))
+    assert news_of(declared(record), "prod").correction == step
+    assert reader.news_of(record).correction == step
+
+
 def test_no_object_is_said_to_have_left_git_by_a_status_that_lists_none() -> None:
     assert left_git(LIVE, reader.news_of(RECORD))
     assert not left_git(LIVE, news_of(declared(RECORD), "prod"))

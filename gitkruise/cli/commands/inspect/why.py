@@ -293,7 +293,8 @@ def _budget_lines(answer: Why, room: int) -> Iterator[str]:
 
 def _since(answer: Why, now: datetime) -> str:
     step = answer.step
-    if step is None or step.state is not answer.state:
+    outdated = answer.unit is not None and answer.unit.outdated
+    if step is None or outdated or step.state is not answer.state:
         return ""
     return f", {step.commit.short} began {ago(step.started, now)}"
 
