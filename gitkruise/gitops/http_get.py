@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from gitkruise.errors import ApiError, Unavailable
@@ -100,13 +101,18 @@ async def fetch(request: HttpGet, names: AbstractResolver | None = None) -> Http
             ) as response,
         ):
             body = await responses.whole(response.content, request.bytes_max)
-            return HttpReply(response.status, body, response.headers)
+            return HttpReply(response.status, body, _joined(response.headers))
     except TimeoutError as error:
         raise Unavailable(f"no response within {request.within_s:g} s") from error
     except ApiError as error:
         raise Unavailable(error.message) from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise Unavailable(why_unreachable(error)) from error
+
+
+def _joined(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
+    """Return headers with the values of one that comes more than once as one list."""
+    return CIMultiDict({name: ", ".join(headers.getall(name)) for name in headers})
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,9 +99,11 @@ def _login(image: FollowedImage, secret: Mapping[str, object], where: str) -> Ac
         logins = credentials_for(image.repository, [secret])
     except BadSecretError as error:
         raise _no_credentials(where, str(error)) from error
-    if not logins:
-        return Access()  # as a node pulls it
-    return Access({"username": logins[0].username, "password": logins[0].password})
+    data = secret.get("data")
+    held = _texts({"ca.crt": data["ca.crt"]}) if isinstance(data, dict) and "ca.crt" in data else {}
+    if logins:  # without one the pull is anonymous, as on a node
+        held |= {"username": logins[0].username, "password": logins[0].password}
+    return Access(held)
 
 
 def _texts(data: Mapping[str, str]) -> dict[str, str]:

@@ -18,8 +18,9 @@ from gitkruise.printable import shown
 WITHIN_S: Final = 60.0
 _REDIRECTS_MAX: Final = 5
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-_CHALLENGE: Final = re.compile(r'(\w+)="([^"]*)"')
-_BEARER: Final = "bearer "
+_PARAMETER: Final = r'([\w-]+)=(?:"([^"]*)"|([^\s",]+))'
+_BEARER: Final = re.compile(rf"(?:^|[\s,])bearer\s+((?:{_PARAMETER}[\s,]*)+)", re.IGNORECASE)
+_SECONDS: Final = re.compile(r"\d{1,6}")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,10 +78,17 @@ class ContentHost:
         if _origin(request.url) != _origin(self.home):
             return await self.fetch(request)
         reply = await self._sent(request)
-        challenge = reply.headers.get("WWW-Authenticate", "")
-        if reply.status != 401 or not challenge.lower().startswith(_BEARER):
+        if reply.status != 401:
             return reply
-        self._token = await self._fresh_token(dict(_CHALLENGE.findall(challenge)))
+        challenge = _BEARER.search(reply.headers.get("WWW-Authenticate", ""))
+        if challenge is not None:
+            found = re.findall(_PARAMETER, challenge[1])
+            told = {name.lower(): quoted or plain for name, quoted, plain in found}
+            self._token = await self._fresh_token(told)
+        elif self._token:
+            self._token = ""  # it asks for the user by now, and no more for a token
+        else:
+            return reply
         return await self._sent(request)
 
     async def _sent(self, request: HttpGet) -> HttpReply:
@@ -103,7 +111,10 @@ class ContentHost:
             guarded=self.guarded and not is_this_machine(host_of(self.home)),
         )  # fmt: skip
         reply = await self.fetch(request)
-        told_back = decoded(reply, "a token") if reply.status == 200 else {}
+        if reply.status != 200:
+            reply = replace(reply, anonymous=not self.access.headers())
+            raise Unavailable(f"{host_of(realm)} gives no token: {_why(reply)}")
+        told_back = decoded(reply, "a token")
         token = str(told_back.get("token") or told_back.get("access_token") or "")
         if not token or not (token.isascii() and token.isprintable()):
             raise Unavailable(f"{host_of(realm)} gives no token (status {reply.status})")
@@ -114,10 +125,24 @@ def body_of(reply: HttpReply, what: str) -> bytes:
     """Return the body of a success. Raises Unavailable for anything else."""
     if reply.status == 200:
         return reply.body
+    raise Unavailable(f"{what}: {_why(reply)}")
+
+
+def _why(reply: HttpReply) -> str:
+    """Return the meaning of a status that is no success."""
     none_sent = "it requires credentials, and none were sent"
-    rejected = none_sent if reply.anonymous else "it rejects the credentials"
-    why = {401: rejected, 403: "it forbids this", 404: "there is none"}
-    raise Unavailable(f"{what}: {why.get(reply.status, 'it failed')} (status {reply.status})")
+    why = {
+        401: none_sent if reply.anonymous else "it rejects the credentials",
+        403: "it forbids this",
+        404: "there is none",
+        429: f"it limits how often it is asked{_pause(reply)}",
+    }
+    return f"{why.get(reply.status, 'it failed')} (status {reply.status})"
+
+
+def _pause(reply: HttpReply) -> str:
+    told = _SECONDS.fullmatch(reply.headers.get("Retry-After", ""))
+    return f", and asks for a pause of {told[0]} s" if told else ""
 
 
 def decoded(reply: HttpReply, what: str) -> Mapping[str, object]:

@@ -124,8 +124,12 @@ def test_a_token_is_asked_for_with_the_credentials(host: Host, tmp_path: Path) -
     assert answered(tmp_path, unit_of(host.url, "1.0.0+a"), USER).chart.version == "1.0.0+a"
     assert (asked, BASIC) in host.requests
     assert {given for path, given in host.requests[2:] if path != asked} == {"Bearer t0ken"}
+    host.replies[asked] = (401, {}, b"")
+    said = refusal(tmp_path, unit_of(host.url, "1.x"), USER)
+    assert "gives no token: it rejects the credentials (status 401)" in said
     host.replies[asked] = (403, {}, b"")
-    assert "gives no token (status 403)" in refusal(tmp_path, unit_of(host.url, "1.x"))
+    said = refusal(tmp_path, unit_of(host.url, "1.x"))
+    assert "gives no token: it forbids this (status 403)" in said
     host.challenge = 'Bearer realm="http://elsewhere.example/token"'
     assert "only https:// is followed" in refusal(tmp_path, unit_of(host.url, "1.x"), USER)
 

@@ -102,6 +102,14 @@ def test_a_pull_secret_or_user_and_password_authenticate(host: Host) -> None:
     assert seen(image(host, secret="regcred"), Secrets(pull)).count
 
 
+def test_the_authority_in_a_pull_secret_is_trusted(host: Host) -> None:
+    auths = json.dumps({"auths": {host.url.removeprefix("http://"): {}}})
+    kind = "kubernetes.io/dockerconfigjson"
+    pull = secret(kind, __dockerconfigjson=auths, ca__crt="no certificate")
+    said = refusal(image(host, secret="regcred"), Secrets(pull))
+    assert "ca.crt of its Secret is not a certificate" in said
+
+
 def test_a_pull_secret_of_another_registry_is_said_to_have_no_login(host: Host) -> None:
     host.user = BASIC
     other = json.dumps({"auths": {"registry.example": {"auth": BASIC.removeprefix("Basic ")}}})
