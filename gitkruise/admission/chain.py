@@ -13,6 +13,7 @@ from gitkruise.admission.builtin.config_objects import (
     claim_problems,
     config_map_problems,
     default_claim_object,
+    default_config_map,
     default_node,
     default_secret,
     node_problems,
@@ -160,7 +161,12 @@ SERVER_STAGES: Final = (
     Stage(
         name="secrets", kinds=_kinds("", "Secret"), mutate=default_secret, examine=secret_problems
     ),
-    Stage(name="configmaps", kinds=_kinds("", "ConfigMap"), examine=config_map_problems),
+    Stage(
+        name="configmaps",
+        kinds=_kinds("", "ConfigMap"),
+        mutate=default_config_map,
+        examine=config_map_problems,
+    ),
     Stage(
         name="claims",
         kinds=_kinds("", "PersistentVolumeClaim"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from gitkruise.wire.kruise.go_round_trip import settle
 from gitkruise.wire.kruise.template_defaults import round_up
 from gitkruise.wire.primitives import paths
 from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.values.base64_text import decoded, with_stored_bytes
 from gitkruise.wire.values.quantity import parse_quantity
 
 _LIMIT: Final = 1024 * 1024
@@ -44,13 +44,18 @@ _CLAIM_FROZEN: Final = (
 
 
 def default_secret(request: AdmissionRequest, _gates: Gates) -> Obj:
-    """Type Opaque, and stringData folded into data."""
-    out: dict[str, Any] = {"type": "Opaque", **request.new}
+    """Type Opaque, stringData folded into data, and base64 on one line."""
+    out: dict[str, Any] = {"type": "Opaque", **with_stored_bytes(request.new)}
     texts = out.pop("stringData", None)
     if texts:
         encoded = {key: base64.b64encode(t.encode()).decode() for key, t in texts.items()}
         out["data"] = {**(out.get("data") or {}), **encoded}
     return out
+
+
+def default_config_map(request: AdmissionRequest, _gates: Gates) -> Obj:
+    """Return it with the base64 of binaryData on one line."""
+    return with_stored_bytes(request.new)
 
 
 def secret_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Problem]:
@@ -61,8 +66,8 @@ def secret_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Proble
         at: Path = ("data", MapKey(key))
         yield from (invalid(at, key, sentence) for sentence in formats.config_key(key))
         try:
-            total += len(base64.b64decode(text or "", validate=True))
-        except (binascii.Error, ValueError):
+            total += len(decoded(text or ""))
+        except ValueError:
             yield invalid(at, "<secret>", "illegal base64 data")
     if total > _LIMIT:
         yield too_long(("data",), _LIMIT)

@@ -34,6 +34,7 @@ from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, split_api_version
 from gitkruise.wire.primitives.paths import drop, get, put
 from gitkruise.wire.primitives.secret_names import concealed
+from gitkruise.wire.values.base64_text import with_stored_bytes
 
 
 def desired_of(
@@ -179,7 +180,8 @@ def _bad_wave(document: Document) -> Finding:
 
 def _clean(obj: Obj, namespace: str) -> Obj:
     """Remove server fields, forged or copied marks of gitkruise, the lifetime of a Job or request,
-    and rules that the cluster aggregates; move stringData of Secrets to `data`."""
+    and rules that the cluster aggregates; move stringData of Secrets to `data`, and write base64 as
+    the API server stores it."""
     marks = (("metadata", "annotations", name) for name in MARKS)
     for path in filter(None, (*SERVER_FIELDS, lifetime(obj), *marks)):
         obj = drop(obj, path)
@@ -190,7 +192,7 @@ def _clean(obj: Obj, namespace: str) -> Obj:
         obj = _merged_data(obj)
     if obj.get("kind") == "ClusterRole" and obj.get("aggregationRule"):
         obj = drop(obj, ("rules",))
-    return obj
+    return with_stored_bytes(obj)
 
 
 def _is_text(entries: Any) -> bool:

@@ -27,6 +27,14 @@ def test_string_data_becomes_data() -> None:
     assert "stringData" not in stored
 
 
+def test_base64_may_have_line_breaks_and_is_stored_without() -> None:
+    broken, whole = "aGVsbG8g\r\nd29ybGQ=\n", "aGVsbG8gd29ybGQ="
+    assert admitted(thing("Secret", data={"a": broken}))["data"] == {"a": whole}
+    assert admitted(thing("ConfigMap", binaryData={"a": broken}))["binaryData"] == {"a": whole}
+    assert refusal(thing("Secret", data={"a": broken})) is None
+    assert fields(refusal(thing("Secret", data={"a": "aGVs bG8="}))) == {"data[a]"}
+
+
 def test_claims_get_a_mode_and_plain_amounts() -> None:
     stored = admitted(claim("1024Mi"))["spec"]
     assert stored["volumeMode"] == "Filesystem"

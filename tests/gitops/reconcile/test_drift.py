@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
 from gitkruise.errors import ApiError, Forbidden
@@ -42,6 +44,27 @@ def test_what_a_known_tool_changed_is_put_back_by_one_request(
             await stage.rest(1)
             assert data(stage) == {"mode": "fast", "size": "1"}
             assert len(patches(stage)) - before == 1
+
+    stage.play(script)
+
+
+def test_wrapped_base64_is_applied_and_is_no_drift(staged: MakeStage) -> None:
+    """kustomize wraps the values of the Secrets that it generates."""
+    stage = staged()
+    text = base64.b64encode(b"x" * 90).decode()
+    wrapped = f"{text[:70]}\n{text[70:]}\n"
+    meta = {"name": "settings", "namespace": "shop"}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {"key": wrapped}}
+    files = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(secret, {**files, "binaryData": {"key": wrapped}})
+            await stage.rest(60)
+            assert (stage.state, stage.record.drift) == ("Done", ())
+            assert stage.get("Secret", "settings")["data"] == {"key": text}
+            assert stage.get("ConfigMap", "settings")["binaryData"] == {"key": text}
+            assert len(patches(stage)) == 2
 
     stage.play(script)
 
