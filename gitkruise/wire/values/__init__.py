@@ -1,5 +1,5 @@
 """Parsers for texts of one field: quantities, int-or-percent, selectors, images, cron, JSONPath,
-ranges of versions.
+base64, ranges of versions.
 
 They follow apimachinery, including its spelling when a value is printed. Nothing here knows
 the object around the field: percentages are resolved against replicas in

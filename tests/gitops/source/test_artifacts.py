@@ -402,30 +402,6 @@ def test_a_token_is_kept_until_the_registry_rejects_it(
     assert desk.resolve()
 
 
-def test_a_registry_may_ask_for_the_user_instead_of_a_token(
-    bench: Factory, shelf: Shelf, secrets: Secrets, tmp_path: Path
-) -> None:
-    host, asked = shelf.host, "/token?service=r&scope=repository:app:pull"
-    shelf.push(ONE, "latest")
-    secrets.data["pull"] = {"username": "ann", "password": "hunter2"}
-    host.user = "Bearer one"
-    bearer = f'Bearer realm="{host.url}/token", service=r,Scope="repository:app:pull"'
-    host.challenge = f'Basic realm="any, bearer", {bearer}, Negotiate'
-    host.has(asked, b'{"token": "one"}')
-    desk = bench(tmp_path, shelf, secrets, secretRef={"name": "pull"})
-    assert desk.resolve().commit
-    host.user, host.challenge = BASIC, 'Basic realm="registry"'
-    assert desk.resolve().commit
-
-
-def test_a_registry_that_limits_requests_is_said_to_do_so(
-    bench: Factory, shelf: Shelf, tmp_path: Path
-) -> None:
-    shelf.host.replies["/v2/app/manifests/latest"] = (429, {"Retry-After": "60"}, b"")
-    words = "it limits how often it is asked, and asks for a pause of 60 s (status 429)"
-    assert words in bench(tmp_path, shelf).refusal()
-
-
 # A unit of an artifact --------------------------------------------------------------------------
 
 
