@@ -58,7 +58,7 @@ class Opener:
     def _one(self, document: Document, manifests: Manifests) -> Document:
         if not is_encrypted(document.obj):
             if manifests.rendered:
-                _check_generated(document)
+                check_generated(document)
             return document
         check_kind(document)
         if manifests.rendered:
@@ -144,8 +144,9 @@ def locked(documents: tuple[Document, ...]) -> Iterator[Finding]:
             )
 
 
-def _check_generated(document: Document) -> None:
-    """Generators of a kustomization take files as they are; ciphertext in one is a mistake."""
+def check_generated(document: Document) -> None:
+    """Raises InvalidManifests GK1504 for a Secret that a kustomization generated of an encrypted
+    file: generators take files as they are."""
     values: Any = document.obj.get("data")
     if document.obj.get("kind") != "Secret" or not isinstance(values, dict):
         return

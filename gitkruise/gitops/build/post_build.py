@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from gitkruise.errors import ClusterFailed, Finding, Forbidden, NotFound
+from gitkruise.errors import ClusterFailed, Finding, Forbidden, InvalidManifests, NotFound
 from gitkruise.git.helm.release import ReleaseInputs
-from gitkruise.git.manifests.decryption import Opener, check_kind, locked
+from gitkruise.git.manifests.decryption import Opener, check_generated, check_kind, locked
 from gitkruise.git.manifests.reader import Manifests
 from gitkruise.git.manifests.sops import PrivateKeys, Sops, sealed
 from gitkruise.git.manifests.substitute import Value, Values, substitute
@@ -275,7 +275,7 @@ class PostBuild:
         if self._unit.spec.render.decryption is None:
             manifests = _with(manifests, tuple(locked(manifests.documents)))
         elif ingredients.keys is None:
-            manifests = replace(manifests, documents=tuple(map(_closed, manifests.documents)))
+            manifests, spots = _closed(manifests)
         else:
             manifests, spots = self._opened(manifests, ingredients.keys)
         return _with_values(manifests, ingredients.values, spots)
@@ -288,11 +288,25 @@ class PostBuild:
         return opened, [id(d) not in before for d in opened.documents]
 
 
-def _closed(document: Document) -> Document:
-    if not is_encrypted(document.obj):
-        return document
-    check_kind(document)
-    return sealed(document)
+def _closed(manifests: Manifests) -> tuple[Manifests, list[bool]]:
+    """Return manifests as they can be judged without the keys, and which of them are encrypted.
+    What no key could open is a finding."""
+    documents: list[Document] = []
+    spots: list[bool] = []
+    findings = list(manifests.findings)
+    for document in manifests.documents:
+        encrypted = is_encrypted(document.obj)
+        try:
+            if encrypted:
+                check_kind(document)
+            elif manifests.rendered:
+                check_generated(document)
+        except InvalidManifests as error:
+            findings += error.findings
+            continue
+        documents.append(sealed(document) if encrypted else document)
+        spots.append(encrypted)
+    return replace(manifests, documents=tuple(documents), findings=tuple(findings)), spots
 
 
 def _with(manifests: Manifests, findings: tuple[Finding, ...]) -> Manifests:

@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from tests.cli.calls import Caller
+from tests.git.sops import ENCRYPTED
 
 LIST: Final = """\
 apiVersion: v1
@@ -38,6 +39,22 @@ def test_an_encrypted_or_nested_list_is_refused_as_in_a_unit(gk: Caller, tmp_pat
     nested = LIST.replace("kind: ConfigMap", "kind: List\n  items: []", 1)
     (tmp_path / "list.yaml").write_text(nested)
     assert "GK2010" in gk("validate", "list.yaml", cwd=tmp_path).out
+
+
+def test_only_a_secret_may_be_encrypted_as_in_a_unit(gk: Caller, tmp_path: Path) -> None:
+    text = ENCRYPTED.replace("${SPACE}", "shop")
+    (tmp_path / "secret.yaml").write_text(text)
+    assert gk("validate", cwd=tmp_path).code == 0
+    settings = text.replace("kind: Secret", "kind: ConfigMap", 1)
+    (tmp_path / "secret.yaml").write_text(settings)
+    ended = gk("validate", cwd=tmp_path)
+    assert ended.code == 1
+    assert "error[GK1504]: only a Secret may be encrypted, not a ConfigMap" in ended.out
+    sealed = settings.replace("kind: ConfigMap", "kind: ENC[AES256_GCM,data:a,type:str]")
+    (tmp_path / "secret.yaml").write_text(sealed)
+    ended = gk("validate", cwd=tmp_path)
+    assert "GK2001" not in ended.out
+    assert "sops --encrypted-regex '^(data|stringData)$'" in ended.out
 
 
 def test_what_a_unit_does_not_follow_is_an_error(gk: Caller, tmp_path: Path) -> None:

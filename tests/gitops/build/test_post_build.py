@@ -10,9 +10,11 @@ import msgspec
 import pytest
 
 from gitkruise.errors import Forbidden
+from gitkruise.git.manifests.reader import Manifests
 from gitkruise.git.manifests.substitute import Value
+from gitkruise.git.parsing.documents import parse_file
 from gitkruise.gitops.build.builder import Builder
-from gitkruise.gitops.build.post_build import offline, read_ahead, wants
+from gitkruise.gitops.build.post_build import NOTHING, PostBuild, offline, read_ahead, wants
 from gitkruise.gitops.build.release import KnownData
 from gitkruise.model.gitops.config import Unit, UnitSpec
 from gitkruise.model.gitops.unit_state import State
@@ -187,6 +189,26 @@ def test_encrypted_secrets_reach_the_cluster_and_nothing_else(
     told = everything_told(stage)
     assert CANARY not in told
     assert "SECRET-KEY" not in told
+
+
+@pytest.mark.parametrize("rendered", [True, False])
+def test_what_no_key_opens_is_refused_without_keys_too(
+    staged: MakeStage, *, rendered: bool
+) -> None:
+    """A plan without the keys says what the controller would: it is not given ciphertext."""
+    stage = staged()
+    text = base64.b64encode(b"A=ENC[AES256_GCM,data:x]").decode()
+    files = f"{ENCRYPTED}---\n{ENCRYPTED.replace('kind: Secret', 'kind: ConfigMap', 1)}"
+    files += f"---\napiVersion: v1\nkind: Secret\nmetadata: {{name: s}}\ndata: {{a: {text}}}\n"
+    documents = parse_file(files.encode(), "s.yaml").documents
+    manifests = Manifests(
+        commit="", path="", tree="", inputs=(), documents=documents, rendered=rendered
+    )
+    unit = _unit({"sourceRef": {"name": "src"}, "render": {"decryption": {"provider": "sops"}}})
+    found = PostBuild(stage.repository, unit).finish(manifests, NOTHING)
+    assert [f.code for f in found.findings] == ["GK1504"] * (1 + rendered)
+    assert len(found.documents) == len(documents) - 1 - rendered
+    assert not any("sops" in document.obj for document in found.documents)
 
 
 def test_without_a_cluster_only_the_units_own_values_are_known() -> None:

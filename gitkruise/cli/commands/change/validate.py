@@ -17,7 +17,7 @@ from gitkruise.cli.console.findings import findings_list, findings_text, github_
 from gitkruise.cli.console.output import say, say_json, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import existing, read_named
-from gitkruise.errors import Finding, SourcePlace, UsageProblem
+from gitkruise.errors import Finding, InvalidManifests, SourcePlace, UsageProblem
 from gitkruise.printable import many
 
 if TYPE_CHECKING:
@@ -121,11 +121,11 @@ def _read(paths: Sequence[Path]) -> tuple[list[Document], int, list[Finding]]:
                 findings += _own(document)
                 own += 1
             else:
-                one = _sealed(document) if "sops" in document.obj else document
-                made, wrong = _substituted(one, file.resolve(), variables)
-                findings += wrong
-                documents += [made] if made is not None else []
-                unchecked += made is None
+                for one in _sealed(document, findings):
+                    made, wrong = _substituted(one, file.resolve(), variables)
+                    findings += wrong
+                    documents += [made] if made is not None else []
+                    unchecked += made is None
     return documents, own + unchecked, findings
 
 
@@ -161,15 +161,22 @@ def _expanded(parsed: Parsed) -> Iterator[Document | Finding]:
     return chain.from_iterable(map(expanded, parsed.documents))
 
 
-def _sealed(document: Document) -> Document:
-    """Return a document encrypted with SOPS without its values, any other as it is."""
+def _sealed(document: Document, findings: list[Finding]) -> Iterator[Document]:
+    """Yield a document encrypted with SOPS without its values, any other as it is; one that no unit
+    opens is a finding."""
     from gitkruise.git.parsing.documents import is_encrypted  # noqa: PLC0415  start-up budget
 
     if not is_encrypted(document.obj):
-        return document
+        yield document
+        return
+    from gitkruise.git.manifests.decryption import check_kind  # noqa: PLC0415  start-up budget
     from gitkruise.git.manifests.sops import sealed  # noqa: PLC0415  start-up budget
 
-    return sealed(document)
+    try:
+        check_kind(document)
+        yield sealed(document)
+    except InvalidManifests as error:
+        findings += error.findings
 
 
 def _parsed(file: Path) -> Parsed:
