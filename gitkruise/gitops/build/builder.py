@@ -291,13 +291,19 @@ def _digests(desired: DesiredSet | None) -> dict[ObjectKey, str]:
     return {d.key: d.digest for d in desired.objects} if desired else {}
 
 
-def with_unchanged(built: BuiltCommit, live: BuiltCommit | None) -> tuple[Finding, ...]:
+def with_unchanged(
+    built: BuiltCommit, live: BuiltCommit | None, recorded: str
+) -> tuple[Finding, ...]:
     """Complete each error of a commit: the live commit that stays live, and the next command,
-    unless it has both. Charts and values change without a commit: then it is the live one."""
-    stays = f"commit {live.causal.short} stays live" if live else "nothing was live yet"
+    unless it has both. Charts and values change without a commit: then it is the live one.
+
+    `recorded` is the id of the commit that was live at a start that could not build it; "" where
+    none is known."""
+    short = live.causal.short if live else recorded[:7]
+    stays = f"commit {short} stays live" if short else "what runs stays as it is"
     told = f"{stays}; nothing of this commit was applied"
-    if live and built.commit.id == live.commit.id:
-        told = f"what was applied of commit {live.causal.short} before stays live"
+    if built.commit.id == (live.commit.id if live else recorded):
+        told = f"what was applied of commit {short} before stays live"
     unchanged, findings = ("unchanged", told), built.findings
     return tuple(completed(f, unchanged) if f.is_error else f for f in findings)
 

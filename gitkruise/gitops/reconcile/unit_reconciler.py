@@ -450,7 +450,8 @@ class UnitReconciler:
             if self._reporter.rejects or not built.same_as(self.built):
                 self._take(built)
             return
-        self._reporter.rejected(replace(built, findings=with_unchanged(built, self.built)))
+        findings = with_unchanged(built, self.built, self.live_commit)
+        self._reporter.rejected(replace(built, findings=findings))
 
     async def _go_back(self, commit: str) -> None:
         """Keep what was live before, after a start on a commit that cannot be read.

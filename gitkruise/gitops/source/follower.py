@@ -190,7 +190,7 @@ class SourceFollower:
             return None
         live = _all(self._live())
         verb = "stay" if " and " in live else "stays"
-        stays = f"{live} {verb} live" if live else "nothing was live yet"
+        stays = f"{live} {verb} live" if live else "what runs stays as it is"
         unchanged = ("unchanged", f"{stays}; nothing of this commit was read")
         return replace(finding, notes=(*finding.notes[:-1], unchanged, finding.notes[-1]))
 

@@ -120,6 +120,32 @@ def test_a_value_that_is_put_back_ends_the_rejection_of_the_live_commit(staged: 
     stage.play(script)
 
 
+def test_a_start_that_cannot_build_what_is_live_says_that_it_is(staged: MakeStage) -> None:
+    stage = staged(render=FROM_CLUSTER, interval="1m")
+    stage.meddle(config_map("region", REGION="eu"))
+
+    def unchanged() -> str:
+        (finding,) = stage.record.findings
+        assert finding.code == "GK1401"
+        return dict(finding.notes)["unchanged"]
+
+    async def script() -> None:
+        async with stage.running():
+            live = (await stage.push(SETTINGS))[:7]
+            await stage.rest()
+        stage.meddle(config_map("region", OTHER="x"))
+        stage.start_over()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest(5)
+            assert unchanged() == f"what was applied of commit {live} before stays live"
+            await stage.push({**SETTINGS, "data": {"region": "${REGION}", "size": "7"}})
+            await stage.rest(5)
+            assert unchanged() == f"commit {live} stays live; nothing of this commit was applied"
+
+    stage.play(script)
+
+
 def test_a_source_of_values_that_is_not_there_is_waited_for(staged: MakeStage) -> None:
     stage = staged(render=FROM_CLUSTER)
 
