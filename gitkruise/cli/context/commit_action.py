@@ -37,7 +37,7 @@ from gitkruise.gitops.actions.actions import (
     compute,
     edit_diff,
 )
-from gitkruise.gitops.actions.hold import action_of
+from gitkruise.gitops.actions.hold import same_action
 from gitkruise.gitops.actions.proof import check_outcome, check_reach, earlier_stages
 from gitkruise.gitops.actions.target import ObjectQuery, check_in_git, find_target
 from gitkruise.gitops.runtime.foreseen_edits import ForeseenEdit
@@ -134,7 +134,7 @@ def _content(
             },
             "file": edit.file,
         },
-        same_action=lambda commit: action_of(repository, commit, key) == options.verb,
+        same_action=lambda commit: same_action(repository, commit, key, options.verb, edit.files),
     )  # fmt: skip
 
 

@@ -60,7 +60,8 @@ async def _with_forge(pushed: Pushed, sink: Sink, choice: ClusterChoice, page: s
                 sink.spec.forge, sink.namespace, chosen.transport, chosen.clock, stack
             )
             pull = await _open_or_update(forge, pushed)
-            await overtake(forge, pull, lambda other: pushed.same_action(other.branch))
+            kin, _, _ = pushed.branch.partition("-")
+            await overtake(forge, pull, kin, lambda other: pushed.same_action(other.branch))
         except ApiError as error:
             notes = (
                 ("done", f"branch {pushed.branch} is pushed"),

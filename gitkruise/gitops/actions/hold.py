@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gitkruise.git.plumbing.commits import parse_trailers
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.kustomized import KustomizedFolder
@@ -17,6 +19,17 @@ def action_of(repository: Repository, commit: str, key: ObjectKey) -> str:
     """Return the action on an object that a commit names, or ""."""
     said = dict(parse_trailers(repository.message(commit)))
     return said.get(ACTION, "") if said.get(OBJECT) == str(key) else ""
+
+
+def same_action(
+    repository: Repository, commit: str, key: ObjectKey, verb: str, files: Iterable[str]
+) -> bool:
+    """Return whether a commit is this action on this object, and changes one of `files`: objects of
+    several clusters may have the same name. Blocking."""
+    if action_of(repository, commit, key) != verb:
+        return False
+    parents = repository.commit(commit).parents
+    return not parents or any(repository.changed_paths(parents[0], commit, f) for f in files)
 
 
 def held_by(

@@ -16,7 +16,7 @@ from gitkruise.gitops.actions.actions import ActionArgs, ActionVerb
 from gitkruise.gitops.actions.hold import action_of
 from gitkruise.gitops.actions.loop import Following, keep_looking, told
 from gitkruise.gitops.actions.proposals import ActionProposal, ActionRequest, Proposer
-from gitkruise.gitops.actions.pull_requests import ActionPullRequests
+from gitkruise.gitops.actions.pull_requests import ActionPullRequests, action_branch
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.model.gitops.config import Unit
@@ -108,7 +108,8 @@ class FailureHandler:
             self._done = causal.id
             self._say(f"{causal.short} is a rollback already: what now is for people to say")
             return
-        branch = f"gitkruise/revert-{failure.key.name}-{causal.short}"
+        name = f"{failure.key.name}-{causal.short}"
+        branch = action_branch("revert", self._reporter.record, name)
         pull = await self._offers.found(branch) if self._offers is not None else None
         if pull is None:
             steps = dict(self._reporter.record.steps).get(failure.key, ())

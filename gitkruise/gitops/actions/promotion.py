@@ -19,7 +19,7 @@ from gitkruise.git.plumbing.errors import RefMoved
 from gitkruise.gitops.actions.actions import ActionArgs, ActionVerb
 from gitkruise.gitops.actions.loop import Following, keep_looking, told
 from gitkruise.gitops.actions.proposals import ActionProposal, ActionRequest, Proposer
-from gitkruise.gitops.actions.pull_requests import ActionPullRequests
+from gitkruise.gitops.actions.pull_requests import ActionPullRequests, action_branch
 from gitkruise.gitops.analysis.analyst import Analyst, MeasuredStep
 from gitkruise.gitops.config.sync_windows import Windows
 from gitkruise.gitops.containment import UNREPORTED, Containment
@@ -28,7 +28,7 @@ from gitkruise.kube.cache.store import CachedObject
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.analysis import AnalysisPhase, MetricResult
 from gitkruise.model.gitops.config import Unit
-from gitkruise.model.gitops.promotion import BRANCHES, Promotion, PromotionRecord
+from gitkruise.model.gitops.promotion import Promotion, PromotionRecord
 from gitkruise.model.gitops.record import Rollout, UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.workloads.labels import DEPLOYMENT
@@ -45,6 +45,7 @@ from gitkruise.wire.primitives.times import format_time
 
 log = logging.getLogger(__name__)
 FAILED: Final = "GK3506"
+BRANCHES: Final = "step"  # of pull requests that propose the next step
 _CHANNEL: Final = "promotion"
 _ANALYSIS: Final = "analysis"
 LOOK: Final = timedelta(seconds=30)  # at a pull request that is open
@@ -341,7 +342,8 @@ class Promoter:
         causal = self._reporter.record.causal
         assert causal is not None
         slug = told.next.replace("%", "pct")
-        branch = f"{BRANCHES}{self._key.name}-{slug}-{causal.short}"
+        name = f"{self._key.name}-{slug}-{causal.short}"
+        branch = action_branch(BRANCHES, self._reporter.record, name)
         pull = await self._offers.found(branch)
         if pull is None:
             proposal = await self._proposed(told, commit)

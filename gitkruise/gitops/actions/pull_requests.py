@@ -13,6 +13,7 @@ from gitkruise.gitops.actions.hold import action_of
 from gitkruise.gitops.actions.proposals import ActionProposal, Proposal, Proposer
 from gitkruise.gitops.forges.provider import ForgeRepository
 from gitkruise.model.gitops.notifications import Pull
+from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey
 
@@ -42,7 +43,8 @@ class ActionPullRequests:
         base = self._proposer.branch
         pull = await self._forge.open_pull(branch, base, proposal.subject, body)
         verb, key = proposal.edit.verb, proposal.key
-        await overtake(self._forge, pull, lambda other: self._ours(other, verb, key))
+        kin, _, _ = branch.rpartition("/")
+        await overtake(self._forge, pull, f"{kin}/", lambda other: self._ours(other, verb, key))
         return pull
 
     async def put(
@@ -83,12 +85,26 @@ class ActionPullRequests:
         return head == pull.head and action_of(repository, head, key) == verb
 
 
-async def overtake(forge: ForgeRepository, pull: Pull, ours: Callable[[Pull], bool]) -> None:
-    """Close open pull requests that are named as `pull` is and that are `ours` (asked in a thread):
-    other ways to do the same to the same object, by an older state of it."""
+def action_branch(what: str, record: UnitRecord, name: str) -> str:
+    """Return the branch of a pull request that one cluster opens for one of its units.
+
+    Several clusters may follow one repository, with units and objects of the same names.
+    """
+    return f"gitkruise/{what}/{record.cluster}/{record.unit}/{name}"
+
+
+async def overtake(
+    forge: ForgeRepository, pull: Pull, kin: str, ours: Callable[[Pull], bool]
+) -> None:
+    """Close open pull requests whose branches start with `kin` and that are `ours` (asked in a
+    thread): other ways to do the same to the same object, by an older state of it."""
     for other in await forge.open_pulls():
-        kin = other.branch.partition("-")[0] == pull.branch.partition("-")[0]
-        if not kin or other.foreign or other.base != pull.base or other.number == pull.number:
+        if (
+            not other.branch.startswith(kin)
+            or other.foreign
+            or other.base != pull.base
+            or other.number == pull.number
+        ):
             continue
         if await asyncio.to_thread(ours, other):
             await forge.add_comment(other.number, f"Overtaken by #{pull.number}.")

@@ -22,9 +22,6 @@ from gitkruise.wire.primitives.names import GroupKind, ObjectKey, split_api_vers
 from gitkruise.wire.primitives.times import parse_duration
 from gitkruise.wire.values.intstr import Partition
 
-BRANCHES: Final = "gitkruise/step-"  # of pull requests that propose the next one
-
-
 PROMOTED: Final = (CLONESET, DEPLOYMENT, STATEFULSET, ADVANCED_STATEFULSET)
 
 

@@ -111,10 +111,16 @@ def test_the_pull_request_is_opened_with_the_sinks_token_and_its_address_told(
         assert ended.code == 0, ended.err
         assert [p["title"] for p in model.pulls.values()] == ["checkout: promote to partition 20%"]
         origin.commit({"other.md": "text"}, "main moves")
+        said = run_git(origin.bare, "log", "-1", "--format=%B", pull["branch"])
+        run_git(origin.work, "checkout", "-q", "--detach", "main")
+        theirs = "gitkruise/promote-checkout-of-another-cluster"
+        head = origin.commit({"prod/checkout.yaml": "# step\n"}, said, branch=theirs)
+        run_git(origin.work, "checkout", "-q", "main")
         run_git(origin.work, "fetch", "-q")
+        model.open_pull(8, head, branch=theirs)
         model.open_pull(9, run_git(origin.bare, "rev-parse", "main"), branch="gitkruise/promote-x")
         ended = gk("promote", *words, "--partition", "20%", "--force", cwd=origin.work, **WHO)
-        assert [p["state"] for p in model.pulls.values()] == ["closed", "open", "open"]
+        assert [p["state"] for p in model.pulls.values()] == ["closed", "open", "open", "open"]
         assert "Overtaken by #10" in model.comments[1][0]["body"]
         put_token(cluster, "wrong")
         ended = gk("rollback", *words, "--pr", "--force", cwd=origin.work, **WHO)
@@ -122,7 +128,7 @@ def test_the_pull_request_is_opened_with_the_sinks_token_and_its_address_told(
         branch = f"gitkruise/rollback-checkout-{run_git(origin.bare, 'rev-parse', 'main')[:7]}"
         assert model.head_of(branch)
         assert f"next: open it at {url}/{REPO}{PAGES[kind].format(branch=branch)}" in (ended.err)
-    assert len(model.pulls) == 3
+    assert len(model.pulls) == 4
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ def test_a_failed_rollout_gets_one_pull_request_over_restarts(staged: MakeStage)
             await stage.rest()
             bad = await stage.push(web("app:bad"), message="bad")
             await stage.rest(2 * 60)
-            assert shown(model) == [(f"gitkruise/revert-web-{bad[:7]}", "open")]
+            assert shown(model) == [(f"gitkruise/revert/test/shop/web/web-{bad[:7]}", "open")]
         stage.start_over()
         async with promoting(stage, client(model, stage.clock), FailureHandler):
             await stage.rest(2 * 60)
@@ -68,8 +68,8 @@ def test_only_older_rollbacks_of_the_same_object_give_way(staged: MakeStage) -> 
         async with promoting(stage, client(model, stage.clock), FailureHandler):
             good = await stage.push(web(), message="first")
             await stage.rest()
-            run_git(stage.origin.bare, "branch", "gitkruise/revert-db-0000000", good)
-            model.open_pull(1, good, branch="gitkruise/revert-db-0000000")
+            run_git(stage.origin.bare, "branch", "gitkruise/revert/test/shop/web/db-0000000", good)
+            model.open_pull(1, good, branch="gitkruise/revert/test/shop/web/db-0000000")
             await stage.push(web("app:bad", partition=2), message="bad")
             await stage.rest(2 * 60)
             await stage.push(web("app:broken", partition=2), message="worse")

@@ -57,7 +57,7 @@ def test_a_step_is_proposed_once_and_the_next_after_people_merged_it(
     async def script() -> None:
         async with promoting(stage, client(model, stage.clock)):
             first = await canary(stage)
-            branch = f"gitkruise/step-web-50pct-{first}"
+            branch = f"gitkruise/step/test/shop/web/web-50pct-{first}"
             assert shown(model) == [(branch, "open")]
             assert model.pulls[1]["title"] == "web: promote to partition 50%"
             assert standing(stage).offered.endswith("/1")
@@ -71,7 +71,7 @@ def test_a_step_is_proposed_once_and_the_next_after_people_merged_it(
             assert (stage.state, stage.images().count("app:v2")) == ("Held", 2)
             await stage.rest(240)
             assert [state for _, state in shown(model)] == ["merged", "open"]
-            assert shown(model)[1][0].startswith("gitkruise/step-web-0-")
+            assert shown(model)[1][0].startswith("gitkruise/step/test/shop/web/web-0-")
 
     stage.play(script)
 
@@ -170,5 +170,32 @@ def test_a_forge_that_is_away_is_told_and_asked_again(staged: MakeStage) -> None
             await stage.rest(5 * 60)
             assert [state for _, state in shown(model)] == ["open"]
             assert standing(stage).why == ""
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_the_step_of_another_cluster_is_neither_taken_for_ours_nor_closed(
+    staged: MakeStage,
+) -> None:
+    """Two clusters follow one repository; their units and workloads have the same names."""
+    stage = staged(promotion=promotion("pull-request"))
+    model, work = forge_of(stage), stage.origin.work
+
+    async def script() -> None:
+        async with promoting(stage, client(model, stage.clock)):
+            await canary(stage)
+            ours = model.pulls[1]["branch"]
+            theirs = ours.replace("/test/", "/prod/")
+            run_git(work, "fetch", "--quiet", "origin")
+            run_git(work, "checkout", "--quiet", "--detach", "main")
+            said = run_git(work, "log", "-1", "--format=%B", f"origin/{ours}")
+            head = stage.origin.commit({"prod/app.yaml": "# step\n"}, said, branch=theirs)
+            run_git(work, "checkout", "--quiet", "main")
+            model.open_pull(2, head, branch=theirs)
+            await stage.push(web("app:v3", partition="75%"), message="better")
+            await stage.rest(4 * 60)
+            assert [state for _, state in shown(model)] == ["closed", "open", "open"]
+            assert ours.startswith("gitkruise/step/test/shop/web/")
 
     stage.play(script)

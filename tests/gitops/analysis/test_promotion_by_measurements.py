@@ -342,7 +342,7 @@ def test_bad_values_propose_the_rollback_with_the_numbers(
             await stage.rest()
             bad = await stage.push(CANARY, message="canary")
             await stage.rest()
-            assert shown(model) == [(f"gitkruise/revert-web-{bad[:7]}", "open")]
+            assert shown(model) == [(f"gitkruise/revert/test/shop/web/web-{bad[:7]}", "open")]
             body = model.pulls[1]["body"]
             assert "errors: 1 failed, and the limit is 0; the last value is 0.5" in body
             assert "with 1 pod on revision" in body
