@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final, Protocol
 
@@ -13,6 +14,7 @@ PAGES_MAX: Final = 50
 # Where forges keep the head of a pull or merge request.
 PULL_REF: Final = "refs/pull/{}/head"
 MERGE_REQUEST_REF: Final = "refs/merge-requests/{}/head"
+_NEXT: Final = re.compile(r""";\s*rel="?next\b""", re.IGNORECASE)  # in a Link header
 _FIELDS: Final = (KeyError, TypeError, ValueError, AttributeError)
 
 
@@ -63,14 +65,17 @@ class ForgeRepository(Protocol):
 async def pages(
     caller: JsonClient, path: str, *, size_name: str, size: int
 ) -> AsyncIterator[list[Any]]:
-    """Every page of a list, until one is not full; PAGES_MAX at most."""
+    """Every page of a list, until one is not full and names no next one; PAGES_MAX at most.
+
+    A forge may send shorter pages than those that it was asked for: its administrator sets a limit.
+    """
     joint = "&" if "?" in path else "?"
     for number in range(1, PAGES_MAX + 1):
-        page = await caller.get(f"{path}{joint}{size_name}={size}&page={number}")
+        page, headers = await caller.page(f"{path}{joint}{size_name}={size}&page={number}")
         if not isinstance(page, list):
             raise BadRequest("the forge answered something that is no list")
         yield page
-        if len(page) < size:
+        if len(page) < size and not (page and _NEXT.search(headers.get("Link", ""))):
             return
 
 

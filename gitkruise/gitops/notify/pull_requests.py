@@ -221,8 +221,9 @@ class PullRequestLoop:
     async def _ended(self, story: PullRequestReport) -> None:
         pull = await self._forge.pull(story.number)
         if pull.state == "open":
-            await self._left(story, pull.base)
-            return
+            if pull.base not in self.planners:
+                await self._left(story, pull.base)
+            return  # otherwise it was opened, or moved in the list, while its pages were read
         commits: tuple[str, ...] = ()
         if pull.state == "merged":
             planner = self.planners.get(story.branch)

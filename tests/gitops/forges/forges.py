@@ -49,6 +49,8 @@ class ModelForge:
     unchanged: int = 0  # answers 304
     fails: Callable[[str, str], JsonReply | None] = lambda _method, _path: None
     ids: int = 100
+    page_max: int = 100  # items of a page, which the administrator may limit
+    _more: bool = False  # the last list has a further page
     head_of: Callable[[str], str] = lambda _branch: ""  # a branch's commit; "" for none
     mergeable: bool = True
     on_merge: Callable[[int], str] = lambda _number: ""  # the commit a merge makes
@@ -90,7 +92,7 @@ class ModelForge:
         parts = urlsplit(url)
         try:
             self._admit(headers)
-            query = {k: v[0] for k, v in parse_qs(parts.query).items()}
+            query, self._more = {k: v[0] for k, v in parse_qs(parts.query).items()}, False
             value = self._route(method, unquote(parts.path), query, json.loads(body or b"{}"))
         except Refusal as refusal:
             return reply(refusal.status, {"message": refusal.message})
@@ -100,7 +102,8 @@ class ModelForge:
         if self.kind != "gitea" and headers.get("If-None-Match") == tag:
             self.unchanged += 1
             return JsonReply(304, CIMultiDictProxy(CIMultiDict({"ETag": tag})), b"")
-        return reply(200, value, {} if self.kind == "gitea" else {"ETag": tag})
+        link = {"Link": f'<{url}&page=2>; rel="next",<{url}>; rel="last"'} if self._more else {}
+        return reply(200, value, link if self.kind == "gitea" else {"ETag": tag, **link})
 
     def _admit(self, headers: Headers) -> None:
         right = {
@@ -262,8 +265,10 @@ class ModelForge:
 
     def _page(self, items: list[Any], query: Headers) -> list[Any]:
         name = "limit" if self.kind == "gitea" else "per_page"
-        size = min(int(query.get(name, 30)), 50 if self.kind == "gitea" else 100)
+        most = min(50 if self.kind == "gitea" else 100, self.page_max)
+        size = min(int(query.get(name, 30)), most)
         start = (int(query.get("page", 1)) - 1) * size
+        self._more = start + size < len(items)
         return items[start : start + size]
 
     def _checked(self, body: Any) -> str:

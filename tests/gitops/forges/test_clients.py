@@ -145,8 +145,10 @@ def test_a_pull_request_is_opened_found_again_merged_and_closed(kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pull_requests_are_read_to_the_last_page(kind: str) -> None:
+@pytest.mark.parametrize("limit", [20, 100])
+def test_pull_requests_are_read_to_the_last_page(kind: str, limit: int) -> None:
     async def script(model: ModelForge, forge: ForgeRepository) -> None:
+        model.page_max = limit
         for number in range(1, 131):
             model.open_pull(number, f"{number:040x}", repo=1 if number % 2 else 2)
         model.end_pull(7, "closed")

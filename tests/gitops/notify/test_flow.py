@@ -365,6 +365,24 @@ def test_a_pull_request_that_asks_for_another_branch_says_so(
 
 
 @pytest.mark.slow
+def test_a_pull_request_that_one_list_misses_keeps_its_plan(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """Others were closed while the pages were read: what moved up between two pages is in none."""
+
+    async def script(desk: Desk) -> None:
+        head = desk.branch(1, web("app:v2"))
+        await desk.stage.rest(5)
+        said, checked = desk.comment(1), desk.told(head, CHECK)
+        desk.model.fails = lambda _method, path: reply(200, []) if path.endswith("/pulls") else None
+        await desk.stage.rest(60)
+        assert (desk.comment(1), desk.told(head, CHECK)) == (said, checked)
+        assert len(desk.model.statuses[head, CHECK]) == 1
+
+    play(staged, tmp_path, script)
+
+
+@pytest.mark.slow
 def test_a_stranger_learns_no_name_of_a_pod(staged: MakeStage, tmp_path: Path) -> None:
     async def script(desk: Desk) -> None:
         desk.branch(3, web("app:v2"), repo=99)
