@@ -131,7 +131,7 @@ def _report_problem(channel: str, reporters: Iterable[Reporter], problem: str) -
         check = "the address in the Secret, and that the chat still has this web hook"
     finding = Finding(
         code=UNTOLD,
-        message=f"{channel}: messages do not arrive: {problem}",
+        message=f"{channel}: {problem}",
         notes=(
             ("unchanged", "units are still applied; the outbox keeps what is not answered"),
             ("why", "what is rejected by its content is dropped after ten tries within an hour"),

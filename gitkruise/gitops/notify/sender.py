@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -24,15 +25,26 @@ REFUSED_FIRST_S: Final = 5.0
 REFUSED_MAX_S: Final = 3600.0
 PROBLEM_AFTER_S: Final = 300.0  # without an arrival; a rejected token is reported immediately
 TRIES_MAX: Final = 10  # of an item whose content is rejected, within an hour
+REPORTED_FROM: Final = 5  # tries of such an item: the forge may not know its commit yet
+FORBIDDEN_MAX_S: Final = 600.0  # between two tries of a forbidden item
 Send = Callable[[OutboxItem], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _RefusedItem:
+    """An item that the receiver did not take, as often as `tries`."""
+
+    tries: int
+    why: str
 
 
 class Sender:
     """Send the items of one channel, independently of other channels.
 
     A receiver that is silent, busy or rejects our credentials holds up the channel, with growing
-    pauses and for as long as it requests. An item whose content is rejected goes behind the
-    others, and is dropped after TRIES_MAX.
+    pauses and for as long as it requests. An item that is forbidden goes behind the others: the
+    token may lack the right to comment only, or one conversation is locked. So does one whose
+    content is rejected, which is dropped after TRIES_MAX.
     """
 
     def __init__(
@@ -50,6 +62,8 @@ class Sender:
         self.on_problem: Callable[[str], None] = lambda _: None
         self._since: float | None = None  # monotonic: when the receiver answered badly first
         self._reported = ""
+        self._silent = ""  # the reported problem of the receiver as a whole
+        self._refused: dict[str, _RefusedItem] = {}  # by key; all others may have arrived
         self._outbox, self._send, self._clock = outbox, send, clock
         self._latest = clock.now()  # that the clock showed
         self._failures = 0  # in a row, of the receiver as a whole
@@ -96,31 +110,61 @@ class Sender:
         except ApiError as error:
             return await self._failed(waiting, error)
         except Crashed as error:
-            self.problem = str(error)
-            self._report(self.problem)
-            await self._step_back(waiting)
+            self.problem = self._silent = str(error)
+            self._report()
+            await self._step_back(waiting, self.problem)
             return 0.0
         await asyncio.to_thread(self._outbox.done, waiting)
-        self._failures, self.problem, self._since = 0, "", None
-        self._report("")
+        self._refused.pop(waiting.key, None)
+        self._answers()
         return 0.0
+
+    def _answers(self) -> None:
+        """The receiver works: what is refused is one item."""
+        self._failures, self._since, self._silent = 0, None, ""
+        self.problem = next((one.why for one in self._refused.values()), "")
+        self._report()
 
     async def _failed(self, waiting: QueuedItem, error: ApiError) -> float:
         self.problem = f"{error.status}: {error.message}"
+        if isinstance(error, Forbidden) and error.retry is not Retry.BACKOFF:
+            await self._forbidden(waiting, error)
+            return 0.0
         now = self._clock.monotonic()
         self._since = now if self._since is None else self._since
-        rejected = isinstance(error, Unauthorized | Forbidden)
-        if rejected or now - self._since >= PROBLEM_AFTER_S:
-            self._report(self._reported or str(error.message))
-        if rejected or error.retry is Retry.BACKOFF:
+        if isinstance(error, Unauthorized) or now - self._since >= PROBLEM_AFTER_S:
+            self._silent = self._silent or str(error.message)
+            self._report()
+        if isinstance(error, Unauthorized) or error.retry is Retry.BACKOFF:
             return await self._hold_up(waiting, error)
-        await self._step_back(waiting)
+        await self._step_back(waiting, error.message)
         return 0.0
 
-    async def _step_back(self, waiting: QueuedItem) -> None:
+    async def _forbidden(self, waiting: QueuedItem, error: ApiError) -> None:
+        """Put an item behind the others until the receiver lets us send it."""
+        before = self._refused.get(waiting.key)
+        one = _RefusedItem(before.tries + 1 if before else 1, error.message)
+        self._refused[waiting.key] = one
+        if one.tries & (one.tries - 1) == 0:
+            log.warning(
+                log_line(
+                    "item-forbidden", channel=self.channel, item=waiting.key, tries=one.tries,
+                    error=self.problem,
+                )
+            )  # fmt: skip
+        self._answers()
+        pause = self._pause(one.tries, REFUSED_FIRST_S, FORBIDDEN_MAX_S)
+        await self._later(waiting, pause, waiting.tries)
+
+    async def _step_back(self, waiting: QueuedItem, why: str) -> None:
         """Put an item behind the others, or drop it after TRIES_MAX."""
         tries = waiting.tries + 1
+        if tries >= REPORTED_FROM:
+            self._refused[waiting.key] = _RefusedItem(tries, why)
+            self._report()
         if tries >= TRIES_MAX:
+            self._refused.pop(waiting.key, None)
+            self._report()
             log.warning(
                 log_line("item-dropped", channel=self.channel, item=waiting.key, error=self.problem)
             )
@@ -129,7 +173,12 @@ class Sender:
         pause = self._pause(tries, REFUSED_FIRST_S, REFUSED_MAX_S)
         await self._later(waiting, pause, tries)
 
-    def _report(self, problem: str) -> None:
+    def _report(self) -> None:
+        """Say what does not arrive, if that is news."""
+        refused = next((one.why for one in self._refused.values()), "")
+        problem = f"some messages do not arrive: {refused}" if refused else ""
+        if self._silent:
+            problem = f"messages do not arrive: {self._silent}"
         if problem != self._reported:
             self._reported = problem
             self.on_problem(problem)

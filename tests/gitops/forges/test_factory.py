@@ -283,7 +283,7 @@ def test_a_record_says_while_news_do_not_arrive(staged: MakeStage, tmp_path: Pat
     def look(running: RunningController) -> None:
         (sender,) = running.notifications.senders.values()
         reporter = running.reporters["shop/web"]
-        sender.on_problem("connection refused")
+        sender.on_problem("messages do not arrive: connection refused")
         found.extend(f.message for f in reporter.record.findings)
         assert reporter.record.findings[-1].severity == "warning"
         sender.on_problem("")

@@ -250,7 +250,8 @@ def test_trouble_is_told_when_it_lasts_and_when_it_ends(tmp_path: Path) -> None:
             office.model.fails = lambda _method, _path: None
 
     office.run(800, steps=steps)
-    assert [why for _, why in told] == ["connection refused: nothing listens there", ""]
+    silent = "messages do not arrive: connection refused: nothing listens there"
+    assert [why for _, why in told] == [silent, ""]
     assert 300 <= told[0][0] <= 400
     assert 600 <= told[1][0] <= 700
 
@@ -285,6 +286,32 @@ def test_a_refused_token_is_told_at_once(tmp_path: Path) -> None:
     office.run(30, steps=steps)
     assert len(told) == 1
     assert "Bad credentials" in told[0]
+
+
+def test_a_token_that_may_not_comment_holds_up_no_status(tmp_path: Path) -> None:
+    """Nor does one conversation that is locked hold up another."""
+    office, told = Office(tmp_path), list[str]()
+    locked = reply(403, {"message": "Resource not accessible by personal access token"})
+    office.model.fails = lambda _method, path: locked if "/issues/4/" in path else None
+    office.put(CommentItem(4, "test", "plan"), CommentItem(5, "test", "plan"))
+    office.put(*(status(commit) for commit in COMMITS[:5]))
+
+    def steps(passed: float) -> None:
+        office.sender.on_problem = told.append
+        if passed == 3600:
+            assert office.outbox.waiting(CHANNEL) == ["4"]
+            office.model.fails = lambda _method, _path: None
+
+    office.run(60, steps=steps)
+    assert office.arrived == set(COMMITS[:5])
+    assert [c["author"] for c in office.model.comments[5]] == [ME]
+    assert "Resource not accessible" in office.sender.problem
+    assert told[-1].startswith("some messages do not arrive: ")
+    office.run(2 * 3600, steps=steps)
+    assert [c["author"] for c in office.model.comments[4]] == [ME]
+    assert told[-1] == ""
+    assert office.sender.problem == ""
+    assert len(office.model.asked) < 60
 
 
 _OLD: Final = """
