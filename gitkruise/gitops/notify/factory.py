@@ -115,10 +115,16 @@ async def open_notifications(
         shard=shard,
     )
     notifications = await _sinks(deps, stack)
+    by_sink: dict[str, list[Reporter]] = {}
+    for unit, reporter in units.values():
+        by_sink.setdefault(_sink_of(unit.unit), []).append(reporter)
     for channel, sender in notifications.senders.items():
         sink = "/".join(channel.split("/")[:2])
-        mine = [r for unit, r in units.values() if _sink_of(unit.unit) == sink]
-        sender.on_problem = partial(_report_problem, channel, mine)
+        sender.on_problem = partial(_report_problem, channel, by_sink.get(sink, []))
+    for loop in {
+        id(loop): loop for loops in notifications.pulls.values() for loop in loops
+    }.values():
+        loop.on_problem = partial(_report_pulls, loop.sink, by_sink.get(loop.sink, []))
     for _, reporter in units.values():
         notifications.offer(reporter.record)
     return notifications
@@ -141,6 +147,25 @@ def _report_problem(channel: str, reporters: Iterable[Reporter], problem: str) -
     )
     for reporter in reporters:
         reporter.remark(channel, finding if problem else None)
+
+
+def _report_pulls(sink: str, reporters: Iterable[Reporter], problem: str) -> None:
+    """Set or remove the warning in records that pull requests are not planned."""
+    next_ = (
+        "check that the forge answers, that it has the repository that the Sink names, and that "
+        "the token in the Secret may read its pull requests"
+    )
+    finding = Finding(
+        code=UNTOLD,
+        message=f"{sink}: open pull requests are not read or planned: {problem}",
+        notes=(
+            ("unchanged", "units are still applied, and comments stay as they are"),
+            ("next", next_),
+        ),
+        severity=Severity.WARNING,
+    )  # fmt: skip
+    for reporter in reporters:
+        reporter.remark(f"{sink}/pulls", finding if problem else None)
 
 
 @dataclass(frozen=True, slots=True)

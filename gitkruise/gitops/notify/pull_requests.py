@@ -12,7 +12,16 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding, UsageProblem
+from gitkruise.errors import (
+    ApiError,
+    Crashed,
+    DiagnosticError,
+    Finding,
+    Forbidden,
+    NotFound,
+    Unauthorized,
+    UsageProblem,
+)
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.forges.provider import ForgeRepository
 from gitkruise.gitops.notify.channel import Channel
@@ -23,6 +32,7 @@ from gitkruise.gitops.notify.pull_request_plan import (
     PullRequestPlanner,
     unplannable,
 )
+from gitkruise.gitops.notify.sender import PROBLEM_AFTER
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.model.gitops.config import PullRequests
@@ -74,7 +84,10 @@ class PullRequestLoop:
     ) -> None:
         """`part` names the shard whose units these are: its section of the comment and its check
         are its own. "" for all units of the cluster."""
-        self.problem = ""  # why the newest pull requests are not known
+        self.problem = ""  # why the newest pull requests are not known, if that lasts
+        # Called with a problem that lasts, and with "" at its end.
+        self.on_problem: Callable[[str], None] = lambda _: None
+        self._since: datetime | None = None  # when the first of the failures in a row was
         self._forge, self._channel, self._clock = forge, channel, clock
         self._cluster, self._rules = f"{cluster}.{part}" if part else cluster, rules
         self._check = context_of(rules.check, cluster, "") + (f"/{part}" if part else "")
@@ -111,19 +124,29 @@ class PullRequestLoop:
                             await self.look()
                     finally:  # what the cluster says needs no look
                         await self.follow()
-                self._failures, self.problem = 0, ""
+                self._failures, self._since = 0, None
+                self._report("")
             except (ApiError, DiagnosticError, sqlite3.Error) as error:
                 pause = self._failed(error)
             await self._rest(pause)
 
     def _failed(self, error: Exception) -> float:
+        now, refused = self._clock.now(), isinstance(error, Unauthorized | Forbidden | NotFound)
         self._failures += 1
-        self.problem, self._look = str(error), True
+        self._since = self._since or now
+        if refused or now - self._since >= PROBLEM_AFTER:
+            self._report(str(error))
+        self._look = True
         if self._failures & (self._failures - 1) == 0:
             log.warning(log_line("pull-requests-unknown", channel=self._channel.name, error=error))
         pause = pause_s(self._failures, first_s=1.0, cap_s=PAUSE_MAX_S, seed=self._channel.name)
         told = error.details.retry_after_s if isinstance(error, ApiError) else 0
         return max(pause, float(told))
+
+    def _report(self, problem: str) -> None:
+        if problem != self.problem:
+            self.problem = problem
+            self.on_problem(problem)
 
     async def _rest(self, seconds: float) -> None:
         """While something fails, news do not shorten the pause."""
@@ -219,7 +242,11 @@ class PullRequestLoop:
         await self._publish(msgspec.structs.replace(story, checked=told), *entries)
 
     async def _ended(self, story: PullRequestReport) -> None:
-        pull = await self._forge.pull(story.number)
+        try:
+            pull = await self._forge.pull(story.number)
+        except NotFound:  # deleted, as nothing else was: the list of open ones was read just now
+            await self._forget(story)
+            return
         if pull.state == "open":
             if pull.base not in self.planners:
                 await self._left(story, pull.base)
@@ -236,6 +263,12 @@ class PullRequestLoop:
         await self._publish(ended)
         if ended.state == "merged":
             await self._add(ended, self._latest.values())
+
+    async def _forget(self, story: PullRequestReport) -> None:
+        """Drop the story of a pull request that was deleted: nothing can be written there."""
+        note = {f"{_STORY}{story.number}": None}
+        await asyncio.to_thread(self._channel.put, [], note)
+        (await self._known()).pop(story.number, None)
 
     async def _left(self, story: PullRequestReport, into: str) -> None:
         """A pull request asks for a branch that no unit follows; it is new if it comes back."""

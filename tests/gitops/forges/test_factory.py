@@ -293,6 +293,23 @@ def test_a_record_says_while_news_do_not_arrive(staged: MakeStage, tmp_path: Pat
     assert "shop/out/notify/0: messages do not arrive: connection refused" in found
 
 
+def test_a_record_says_while_pull_requests_are_not_read(staged: MakeStage, tmp_path: Path) -> None:
+    stage = staged()
+    put_secret(stage, "forge", token="x")
+    hub = {"type": "github", "url": "http://127.0.0.1:9", "repo": "a/b"}
+
+    def look(running: RunningController) -> None:
+        ((loop,),) = running.notifications.pulls.values()
+        reporter = running.reporters["shop/web"]
+        loop.on_problem("Not Found")
+        said = [f.message for f in reporter.record.findings if f.code == "GK3503"]
+        assert said == ["shop/out: open pull requests are not read or planned: Not Found"]
+        loop.on_problem("")
+        assert not [f for f in reporter.record.findings if f.code == "GK3503"]
+
+    run(stage, tmp_path, {"forge": {**hub, "secretRef": {"name": "forge"}}}, look)
+
+
 @pytest.mark.parametrize(
     ("urls", "mine"),
     [

@@ -383,6 +383,40 @@ def test_a_pull_request_that_one_list_misses_keeps_its_plan(
 
 
 @pytest.mark.slow
+def test_a_deleted_pull_request_is_forgotten(staged: MakeStage, tmp_path: Path) -> None:
+    async def script(desk: Desk) -> None:
+        desk.branch(1, web("app:v2"))
+        await desk.stage.rest(5)
+        del desk.model.pulls[1]
+        desk.model.asked.clear()
+        await desk.stage.rest(120)
+        assert sum(asked.endswith("/pulls/1") for asked in desk.model.asked) == 1
+        assert desk.pulls.problem == ""
+
+    play(staged, tmp_path, script)
+
+
+@pytest.mark.slow
+def test_pull_requests_that_cannot_be_read_are_reported(staged: MakeStage, tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def script(desk: Desk) -> None:
+        desk.pulls.on_problem = told.append
+        lacking = reply(404, {"message": "Not Found"})
+        desk.model.fails = lambda _method, path: lacking if path.endswith("/pulls") else None
+        await desk.stage.rest(60)
+        assert [bool(why) for why in told] == [True]
+        desk.model.fails = away
+        await desk.stage.rest(6 * 60)
+        desk.model.fails = lambda _method, _path: None
+        await desk.stage.rest(10 * 60)
+        assert "connection refused" in told[-2]
+        assert told[-1] == ""
+
+    play(staged, tmp_path, script)
+
+
+@pytest.mark.slow
 def test_a_stranger_learns_no_name_of_a_pod(staged: MakeStage, tmp_path: Path) -> None:
     async def script(desk: Desk) -> None:
         desk.branch(3, web("app:v2"), repo=99)
