@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gitkruise.gitops.forges.provider import ForgeRepository
@@ -14,7 +14,7 @@ from gitkruise.model.gitops.notifications import (
     MessageItem,
     OutboxItem,
 )
-from gitkruise.planner.notify.comment import compose, is_ours
+from gitkruise.planner.notify.comment import compose, is_ours, sections
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +50,23 @@ async def deliver(forge: ForgeRepository, item: OutboxItem) -> None:
 
 
 async def _comment(forge: ForgeRepository, item: CommentItem) -> None:
-    """Set our section of our comment; create the comment if it is needed and missing."""
+    """Set our section of our comment; create the comment if it is needed and missing.
+
+    Two clusters may have created one each at the same time: each keeps to the one with its section.
+    """
     me = await forge.me()
-    found: AsyncIterator[tuple[int, str]] = (
-        (comment.id, comment.body)
-        async for comment in forge.comments(item.number)
-        if comment.author == me and is_ours(comment.body)
-    )
-    async for number, body in found:
+    first: tuple[int, str] | None = None
+    async for comment in forge.comments(item.number):
+        if comment.author == me and is_ours(comment.body):
+            first = first or (comment.id, comment.body)
+            if item.cluster in sections(comment.body):
+                first = (comment.id, comment.body)
+                break
+    if first is not None:
+        number, body = first
         written = compose(body, item.cluster, item.section, item.brief)
         if written.strip() != body.strip():
             await forge.edit_comment(item.number, number, written)
-        return
-    if item.needed:
+    elif item.needed:
         written = compose("", item.cluster, item.section, item.brief)
         await forge.add_comment(item.number, written)

@@ -203,7 +203,10 @@ def unplannable(pull: Pull, error: Crashed) -> PullRequestForecast:
 
 
 def _unplanned(story: PullRequestReport, findings: Sequence[Finding]) -> PullRequestReport:
-    failed = "It would not be applied; what is live would stay.\n\n" + _listed(findings)
+    failed = (
+        "It would not be applied; what is live would stay. "
+        "Next: push a commit to its branch that mends this.\n\n" + _listed(findings)
+    )
     return msgspec.structs.replace(story, failed=failed, touches=True)
 
 
@@ -221,7 +224,12 @@ def _rejected(found: frames.PlanText, branch: str) -> str:
 
 
 def _listed(findings: Sequence[Finding]) -> str:
-    told = [f"{f}" for f in findings[:_FINDINGS]]
+    """Return findings with their places and what to do next, in a fence."""
+    told: list[str] = []
+    for finding in findings[:_FINDINGS]:
+        labels = [place.label for place in finding.places[:1] if place.label]
+        following = [text for name, text in finding.notes if name == "next"] or labels
+        told += [f"{finding}", *(f"  next: {text}" for text in following)]
     more = len(findings) - _FINDINGS
     return fenced("text", [*told, *([f"… and {more} more"] if more > 0 else [])])
 

@@ -36,8 +36,8 @@ def is_ours(body: str) -> bool:
 
 
 def sections(body: str) -> dict[str, str]:
-    """Each cluster's section of a comment."""
-    return {found[1]: found[2] for found in _SECTION.finditer(body)}
+    """Each cluster's section of a comment. Browsers in which users edit it end lines by CRLF."""
+    return {found[1]: found[2] for found in _SECTION.finditer(body.replace("\r\n", "\n"))}
 
 
 def compose(existing: str, cluster: str, section: str, brief: str) -> str:

@@ -19,7 +19,7 @@ from gitkruise.model.gitops.notifications import (
     DeploymentItem,
     DeploymentState,
 )
-from gitkruise.planner.notify.comment import MARK, sections
+from gitkruise.planner.notify.comment import MARK, compose, sections
 from tests.gitops.forges.forges import ME, ModelForge, client, reply, served
 
 KINDS: Final = ["github", "gitlab", "gitea"]
@@ -182,6 +182,19 @@ def test_one_comment_is_made_and_edited_in_place_among_hundreds(kind: str) -> No
     assert sections(ours[0]["body"]) == {"prod": "third", "edge": "other cluster"}
     assert model.comments[5][0]["author"] == "mallory"
     assert model.comments[5][0]["body"].endswith("\nx")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_clusters_that_commented_at_the_same_time_keep_to_their_own(kind: str) -> None:
+    async def script(model: ModelForge, forge: ForgeRepository) -> None:
+        for cluster in ("prod", "edge"):
+            model.say(5, ME, compose("", cluster, f"plan of {cluster}", ""))
+        model.comments[5][0]["body"] = model.comments[5][0]["body"].replace("\n", "\r\n")
+        await deliver(forge, CommentItem(5, "edge", "newer", ""))
+        await deliver(forge, CommentItem(5, "third", "new", ""))
+
+    found = [sections(c["body"]) for c in play(kind, script).comments[5]]
+    assert found == [{"prod": "plan of prod", "third": "new"}, {"edge": "newer"}]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -134,6 +134,7 @@ def test_a_new_head_marks_the_plan_outdated_and_then_replaces_it(
         await desk.stage.rest(5)
         assert "· ✗ no plan" in desk.comment(1)
         assert "GK1" in desk.comment(1)
+        assert "Next: push a commit to its branch that mends this." in desk.comment(1)
         assert desk.told(broken, CHECK) == (
             "failure",
             "it cannot be merged or applied: see the comment",
@@ -185,6 +186,16 @@ def test_a_pull_request_that_removes_the_path_of_a_unit_is_refused_and_delays_no
             assert "· ✅ current" in desk.comment(2)
 
     desk.stage.play(main)
+
+
+def test_a_rejected_pull_request_says_what_to_do_next(staged: MakeStage, tmp_path: Path) -> None:
+    async def script(desk: Desk) -> None:
+        desk.branch(1, files={"app.yaml": None, "README.md": "x"})
+        await desk.stage.rest(5)
+        assert "GK2301" in desk.comment(1)
+        assert "\n  next: if that is meant, set prune.allowEmpty: true" in desk.comment(1)
+
+    play(staged, tmp_path, script)
 
 
 def test_a_pull_request_that_adds_the_path_of_a_unit_is_planned(
