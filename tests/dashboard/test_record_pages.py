@@ -107,6 +107,27 @@ def test_an_open_pull_request_leads_to_the_plan_of_its_merge(
     expect(page.get_by_text("not among the open pull requests: it was closed")).to_be_visible()
 
 
+def test_a_list_of_pull_requests_says_what_it_is_of(page: Page, dashboard: Dashboard) -> None:
+    write(dashboard)
+    place = {"owner": "shop/forge", "into": "", "units": ["shop/shop"]}
+
+    def forge(problem: str) -> dict[str, Any]:
+        return {"forge/shop/forge": {**place, "problem": problem}}
+
+    dashboard.write(proposed=forge("not read yet"))
+    enter(page, dashboard, "/commits")
+    expect(page.get_by_role("heading", name="To be merged")).to_be_visible()
+    expect(
+        page.get_by_text("The open pull requests of shop/forge are not read yet")
+    ).to_be_visible()
+    dashboard.write(proposed={**proposed(), **forge("not read: connection refused")})
+    expect(page.get_by_text("are not read: connection refused")).to_be_visible()
+    dashboard.write(proposed=forge(""))
+    expect(page.get_by_text("No pull request into a followed branch is open")).to_be_visible()
+    dashboard.write(proposed={**proposed(), **forge("")})
+    expect(page.get_by_text("No pull request into a followed branch")).to_be_hidden()
+
+
 def test_a_branch_is_planned_by_its_name(page: Page, dashboard: Dashboard) -> None:
     write(dashboard)
     branch = "branch/shop/src/team/new%20image"

@@ -76,11 +76,12 @@ export class ProposedList {
   constructor() {
     this.table = table("Open pull requests into followed branches", ["Pull request", "Into", "Branch", "Units"], "proposed");
     this.rows = el("div", {}, this.table.root);
+    this.news = el("p", { class: "note", role: "status" });
     this.owner = el("select", { id: "owner", "aria-label": "Source of the branch" });
     this.label = el("label", { for: "proposed" });
     this.name = el("input", { id: "proposed", type: "text", autocomplete: "off", spellcheck: "false", required: "" });
     this.form = el("form", { class: "tools", submit: (event) => this.go(event) }, this.label, this.owner, this.name, el("button", { type: "submit" }, "Show plan"));
-    this.root = el("section", { hidden: "" }, el("h2", {}, "To be merged"), this.rows, this.form);
+    this.root = el("section", { hidden: "" }, el("h2", {}, "To be merged"), this.news, this.rows, this.form);
   }
 
   show(rows) {
@@ -88,13 +89,16 @@ export class ProposedList {
     pulls.sort(([, a], [, b]) => b.number - a.number);
     keep(this.table.body, pulls, (id) => makePull(id), showPull);
     this.rows.hidden = pulls.length === 0;
+    const forges = [...rows].filter(([id]) => id.split("/")[0] === "forge").map(([, row]) => row);
+    say(this.news, lookedAt(forges, pulls.length));
+    this.news.hidden = this.news.textContent === "";
     this.numbers = rows.has("pr");
     say(this.label, this.numbers ? "Branch, or number of a pull request" : "Branch");
     const owners = [...rows].filter(([id]) => id.split("/")[0] === "branch").map(([, row]) => row.owner);
     keep(this.owner, owners.map((owner) => [owner, owner]), (owner) => el("option", { value: owner }), say);
     this.owner.hidden = owners.length < 2;
     this.form.hidden = owners.length === 0;
-    this.root.hidden = pulls.length === 0 && owners.length === 0;
+    this.root.hidden = pulls.length === 0 && owners.length === 0 && forges.length === 0;
   }
 
   go(event) {
@@ -105,6 +109,13 @@ export class ProposedList {
     const place = this.owner.value === "" ? "" : `${this.owner.value}/`;
     location.assign(number ? `/pr/${number[1]}` : `/branch/${place}${encodeURIComponent(name)}`);
   }
+}
+
+/** What the list is of: a forge that was not read may have more pull requests than these. */
+function lookedAt(forges, listed) {
+  const unread = forges.filter((forge) => forge.problem !== "");
+  if (unread.length > 0) return unread.map((forge) => `The open pull requests of ${forge.owner} are ${forge.problem}`).join(" · ");
+  return forges.length > 0 && listed === 0 ? "No pull request into a followed branch is open" : "";
 }
 
 function makePull(id) {

@@ -94,6 +94,7 @@ class PullRequestLoop:
         self.planners = planners  # by branch
         self.sink = channel.name.rpartition("/")[0]
         self.open: Mapping[int, Pull] = {}  # by number, as of the last look
+        self.looked = False  # at least once: `open` has what the forge has
         self._stories: dict[int, PullRequestReport] | None = None
         self._latest: dict[str, UnitRecord] = {}
         self._news: dict[str, UnitRecord] = {}  # of `_latest`, not looked at yet
@@ -166,7 +167,7 @@ class PullRequestLoop:
         """
         stories = await self._known()
         pulls = [p for p in await self._forge.open_pulls() if p.base in self.planners]
-        self.open = {pull.number: pull for pull in pulls}
+        self.open, self.looked = {pull.number: pull for pull in pulls}, True
         failed: list[ApiError | DiagnosticError] = []
         for story in [s for s in stories.values() if s.state == "open"]:
             if story.number not in self.open:

@@ -107,6 +107,19 @@ class RunningFleet:
             planners[place] = planners.get(place) or self._whole_planner(loop, pull.base)
             yield sink, pull, planners[place]
 
+    def looks(self) -> Iterator[tuple[str, Sequence[str], str]]:
+        """Yield each Sink whose forge has pull requests, its units, and why those that are open are
+        not known; "" for a list that is up to date."""
+        by_sink: dict[str, list[PullRequestLoop]] = {}
+        for loop in self.loops:
+            by_sink.setdefault(loop.sink, []).append(loop)
+        for sink, loops in sorted(by_sink.items()):
+            planners = [self._whole_planner(loop, b) for loop in loops for b in loop.planners]
+            units = sorted({unit for planner in planners for unit in planner.config.units})
+            problem = next((f"not read: {loop.problem}" for loop in loops if loop.problem), "")
+            unread = "not read yet" if not all(loop.looked for loop in loops) else ""
+            yield sink, units, problem or unread
+
     def _whole_planner(self, loop: PullRequestLoop, branch: str) -> PullRequestPlanner:
         """Return the planner of pull requests into a branch, for units of other shards, too."""
         planner, whole = loop.planners[branch], self.fleet.whole

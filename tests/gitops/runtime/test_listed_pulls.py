@@ -51,6 +51,11 @@ def test_an_open_pull_request_is_listed_with_its_units_and_has_a_plan(tmp_path: 
             units = [unit(n, ", sinkRef: {{name: git}}") for n in ("one", "two")]
             program.configure(SOURCE + sink + "".join(units))
             async with program.up() as running:
+                found["early"] = dict(
+                    RunningSources(
+                        lambda: RunningFleet(running.fleet, Gates(), stage.clock)
+                    ).listed()
+                )
                 head = opened(program, forge)
                 await stage.rest(60)
                 fleet = RunningFleet(running.fleet, Gates(), stage.clock)
@@ -72,6 +77,9 @@ def test_an_open_pull_request_is_listed_with_its_units_and_has_a_plan(tmp_path: 
     assert (row["number"], row["into"], row["branch"]) == (7, "main", "topic")
     assert (row["head"], row["units"]) == (found["head"], ["shop/one", "shop/two"])
     assert found["branch/shop/src"]["units"] == ["shop/one", "shop/two"]
+    assert found["early"]["forge/shop/git"]["problem"] == "not read yet"
+    assert found["forge/shop/git"]["problem"] == ""
+    assert found["forge/shop/git"]["units"] == ["shop/one", "shop/two"]
     assert found["commit"]["name"] == "pull request 7"
     assert found["plan"]["source"] == "live objects of cluster test"
     assert found["plan"]["summary"].startswith("2 changed")

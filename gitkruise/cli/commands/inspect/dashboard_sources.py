@@ -69,7 +69,7 @@ class AnswerSource(Protocol):
 
     def listed(self) -> Mapping[str, Any]:
         """Return the open pull requests that are known, and the places of others, as rows by the
-        first part of their pages' paths."""
+        first part of their pages' paths; and `forge` for each list of them, with its problem."""
         ...
 
     async def proposed(self, kind: str, place: str) -> ProposedCommit | None:
@@ -200,7 +200,11 @@ class RunningSources:
             f"branch/{source}": _place_row(source, branch, units)
             for source, branch, units in fleet.branches()
         }
-        return {**pulls, **branches}
+        forges = {
+            f"forge/{sink}": {**_place_row(sink, "", units), "problem": problem}
+            for sink, units, problem in fleet.looks()
+        }
+        return {**pulls, **branches, **forges}
 
     async def proposed(self, kind: str, place: str) -> ProposedCommit | None:
         """`place` is NAMESPACE/SINK/NUMBER of a pull request, NAMESPACE/SOURCE/NAME of a branch."""
