@@ -282,6 +282,7 @@ def _confirm(draft: CommitDraft) -> None:
 def _proposed(draft: CommitDraft, publisher: Publisher) -> tuple[str, str]:
     """Open the pull request, if there is a forge; return (its URL, URL of the page to open it)."""
     from gitkruise.cli.context.pull_request import Pushed, open_pull  # noqa: PLC0415  only with a forge
+    from gitkruise.planner.notify.comment import plain  # noqa: PLC0415
     from gitkruise.planner.report.report_text import summary  # noqa: PLC0415
 
     def same_action(branch: str) -> bool:
@@ -292,7 +293,7 @@ def _proposed(draft: CommitDraft, publisher: Publisher) -> tuple[str, str]:
         branch=draft.onto,
         base=draft.branch.name,
         title=draft.after.commit.subject,
-        body="\n\n".join(filter(None, [draft.content.why, summary(draft.report)])),
+        body="\n\n".join(map(plain, filter(None, [draft.content.why, summary(draft.report)]))),
         same_action=same_action,
     )
     return open_pull(pushed, draft.sink, draft.options.cluster)

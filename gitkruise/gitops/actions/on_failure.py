@@ -137,7 +137,7 @@ class FailureHandler:
         if self._offers is None:
             await asyncio.to_thread(self._proposer.push, proposal)
             return ""
-        body = f"{failure.why}\n\n{proposal.edit.why}"
+        body = f"{failure.why}\n\n{plain(proposal.edit.why)}"
         return (await self._offers.make(branch, proposal, body)).url
 
     def _say(self, words: str) -> None:
@@ -152,7 +152,7 @@ def stuck_rollout(record: UnitRecord) -> Failure | None:
     stuck = next((r for r in record.rollouts if r.state is State.STUCK), None)
     if stuck is None or record.state is not State.STUCK:
         return None
-    return Failure(key=stuck.key, why=f"{stuck.key} is stuck: {stuck.message}")
+    return Failure(key=stuck.key, why=plain(f"{stuck.key} is stuck: {stuck.message}"))
 
 
 def measured_badly(record: UnitRecord) -> Failure | None:

@@ -140,7 +140,12 @@ def _table_line(entry: ReportEntry) -> str:
         pods = f"**{pods}**"
     name, words = _code(entry_name(entry)), f"{not_of_commit(entry)}{_code(change_words(entry))}"
     cells = (SIGNS[entry.kind].replace("-", "−"), name, words, pods, afterwards(entry) or "–")
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+    return f"| {' | '.join(map(_cell, cells))} |\n"
+
+
+def _cell(text: str) -> str:
+    r"""Return a cell that no `|` of it ends; `\|` would be a backslash, and then the end of it."""
+    return text.replace("\\|", "\\\u200b|").replace("|", r"\|")
 
 
 def _details(entry: ReportEntry, report: PlanReport, *, steps: bool) -> Iterator[str]:

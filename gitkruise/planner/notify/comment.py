@@ -20,14 +20,14 @@ _SECTION: Final = re.compile(
     r"<!-- gitkruise:begin ([\w.-]+) -->\n(.*?)\n<!-- gitkruise:end \1 -->", re.DOTALL
 )
 _SHARD: Final = re.compile(r"\.shard-\d+-of-(\d+)$")
-_ACTIVE: Final = re.compile(r"([\\`*_\[\]<>|~])")
-_CALLING: Final = re.compile(r"([@#!])(?=\w)")
+_ACTIVE: Final = re.compile(r"([\\`*_\[\]<>|~&])")
+_CALLING: Final = re.compile(r"([@#!])(?=\w)|(:)(?=//)|(www)(?=\.)", re.IGNORECASE)
 _OUTCOMES_MAX: Final = 50
 
 
 def plain(text: str, limit: int = 500) -> str:
-    """Words of others as they are: no markup, no mention, no reference."""
-    return _CALLING.sub("\\1\u200b", _ACTIVE.sub(r"\\\1", short(text, limit)))
+    """Words of others as they are: no markup, no mention, no reference, no link."""
+    return _CALLING.sub("\\g<0>\u200b", _ACTIVE.sub(r"\\\1", short(text, limit)))
 
 
 def is_ours(body: str) -> bool:

@@ -38,11 +38,15 @@ def test_a_failed_rollout_gets_one_pull_request_over_restarts(staged: MakeStage)
 
     async def script() -> None:
         async with promoting(stage, client(model, stage.clock), FailureHandler):
-            await stage.push(web(), message="first")
+            await stage.push(web(), message="first @dana <img src=x>")
             await stage.rest()
             bad = await stage.push(web("app:bad"), message="bad")
             await stage.rest(2 * 60)
             assert shown(model) == [(f"gitkruise/revert/test/shop/web/web-{bad[:7]}", "open")]
+            body = model.pulls[1]["body"]
+            assert "first" in body
+            assert "@dana" not in body
+            assert "\\<img" in body
         stage.start_over()
         async with promoting(stage, client(model, stage.clock), FailureHandler):
             await stage.rest(2 * 60)

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gitkruise.model.gitops.notifications import Outcome, PullRequestReport, PullState
@@ -115,10 +115,11 @@ def test_any_story_fits_beside_the_largest_plan(
 
 
 @given(text=st.text())
+@example("&commat;dana, https://evil.example, WWW.evil.example")
 def test_plain_words_stay_plain(text: str) -> None:
     shown = plain(text)
-    assert not re.search(r"(?<!\\)[`*_\[\]<>|~]", shown)
-    assert not re.search(r"[@#]\w", shown)
+    assert not re.search(r"(?<!\\)[`*_\[\]<>|~&]", shown)
+    assert not re.search(r"[@#]\w|://|www\.", shown, re.IGNORECASE)
     assert "\n" not in shown
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gitkruise.gitops.preview.render_markdown import LEAST, plan_markdown
+from gitkruise.gitops.preview.render_markdown import LEAST, _cell, plan_markdown
 from tests.gitops.plans import prediction, report
 from tests.planner.sync.build import key, thing
 
@@ -49,3 +51,9 @@ def test_steps_go_before_fields_do() -> None:
 def test_no_room_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="needs"):
         plan_markdown(report([], []), **wrong)  # type: ignore[arg-type]  # a row of a table
+
+
+@given(text=st.text(alphabet="\\|@`a"))
+def test_no_text_ends_its_cell(text: str) -> None:
+    """A pipe ends a cell unless a backslash is before it that is not escaped itself."""
+    assert re.fullmatch(r"(?:\\.|[^|\\])*", f"{_cell(text)}`")
