@@ -176,7 +176,22 @@ class PullRequestPlanner:
         if story.base and self.repository.is_ancestor(story.head, merged_as):
             between = self.repository.commits_between(story.base, story.head, limit=_BROUGHT_MAX)
             found |= {commit.id for commit in between}
+        elif story.base and len(parents) == 1:
+            found |= self._rebased(story, merged_as)
         return tuple(sorted(found))
+
+    def _rebased(self, story: PullRequestReport, merged_as: str) -> set[str]:
+        """The copies of a pull request's commits that end with `merged_as`: they have the same
+        messages, one after the other. A squashed one has another message, or is the only one."""
+        found, here = set[str](), merged_as
+        for commit in self.repository.commits_between(story.base, story.head, limit=_BROUGHT_MAX):
+            if self.repository.message(here) != self.repository.message(commit.id):
+                break
+            found.add(here)
+            here = next(iter(self.repository.commit(here).parents), "")
+            if not here:
+                break
+        return found
 
     def _fetch(self, pull: Pull, ref: str) -> str:
         """Fetch both ends of the pull request, and return the tip of the branch."""

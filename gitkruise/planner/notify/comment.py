@@ -105,7 +105,8 @@ def _heading(story: PullRequestReport, cluster: str) -> str:
         commit = f"`{(story.merged_as or story.head)[:7]}`"
         states = [State(outcome.state) for outcome in story.outcomes]
         if not states:
-            return f"### gitkruise: {commit} {where} · merged, waiting for the cluster"
+            waits = "waiting for the cluster" if story.touches else "it changes no unit"
+            return f"### gitkruise: {commit} {where} · merged, {waits}"
         state = worst(states)
         return f"### gitkruise: {commit} {where} · {LOOKS[state].glyph} {state}"
     return f"{head} · {_currency(story)}"

@@ -103,3 +103,42 @@ def test_the_repair_of_a_rejected_commit_starts_from_what_is_live(
         assert DELETES not in shown
 
     play(staged, tmp_path, script)
+
+
+@pytest.mark.parametrize("how", ["rebase", "squash"])
+def test_the_outcome_of_each_way_to_merge_is_found(
+    staged: MakeStage, tmp_path: Path, how: str
+) -> None:
+    """The unit is at the commit that changed it, which a rebase leaves behind the last one."""
+    desk = Desk(staged(path="apps"), tmp_path)
+
+    async def main() -> None:
+        origin = desk.stage.origin
+        async with desk.open():
+            await desk.push(apps__web=documents(web()), message="first")
+            await desk.stage.rest()
+            desk.branch(1, files={"apps/web.yaml": documents(web("app:v2"))})
+            await desk.push(README="x", message="main moves")
+            run_git(origin.work, "checkout", "--quiet", "--detach", "origin/pull-1-1")
+            head = origin.commit({"docs.md": "x"}, "docs", branch="pull-1-1")
+            run_git(origin.bare, "update-ref", "refs/pull/1/head", head)
+            run_git(origin.work, "checkout", "--quiet", "main")
+            desk.model.open_pull(1, head)
+            await desk.stage.rest(60)
+            assert "✅ current" in desk.comment(1)
+            await desk.stage.rest(5)
+            if how == "rebase":
+                run_git(origin.work, "cherry-pick", f"{head}~1", head)
+            else:
+                run_git(origin.work, "merge", "--quiet", "--squash", head)
+                run_git(origin.work, "commit", "--quiet", "-m", "pull (#1)")
+            run_git(origin.work, "push", "--quiet", "origin", "HEAD:refs/heads/main")
+            merged = run_git(origin.work, "rev-parse", "HEAD")
+            desk.model.end_pull(1, "merged", merged)
+            await desk.stage.follower.check()
+            desk.pulls.look_now()
+            await desk.stage.rest()
+            assert f"### gitkruise: `{merged[:7]}` → `main` on `test` · ✓ Done" in desk.comment(1)
+            assert "done (4/4 updated)" in desk.comment(1)
+
+    desk.stage.play(main)
