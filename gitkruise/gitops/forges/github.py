@@ -31,7 +31,7 @@ class ForgeDialect:
 
 _GITEA: Final = ForgeDialect(
     "/api/v1", "limit", 50, comments_paged=False, scheme="token", headers={},
-    by_branch=("state=open&limit=50", "state=closed&sort=recentupdate&limit=50"),
+    by_branch=("state=open", "state=closed&sort=recentupdate"),
     merge=lambda head: ("POST", {"Do": "merge", "head_commit_id": head}),
 )  # fmt: skip
 DIALECTS: Final[Mapping[str, ForgeDialect]] = {
@@ -44,6 +44,7 @@ DIALECTS: Final[Mapping[str, ForgeDialect]] = {
     "gitea": _GITEA,
     "forgejo": _GITEA,
 }  # fmt: skip
+_BACK_PAGES: Final = 20  # in which a branch's pull request is looked for, of each list
 _TASK: Final = "deploy:gitkruise"  # by which our deployments of a commit are found again
 
 
@@ -106,12 +107,22 @@ class GitHubClient:
 
     async def pulls_from(self, branch: str) -> list[Pull]:
         names = {"owner": self._repo.split("/")[2], "branch": quote(branch, safe="")}
-        found: list[Pull] = []
         for words in self._dialect.by_branch:
-            page = await self._caller.get(f"{self._repo}/pulls?{words.format(**names)}")
-            found += read_all(page, _pull)
-        ours = [pull for pull in found if pull.branch == branch and not pull.foreign]
-        return sorted(ours, key=lambda pull: -pull.number)
+            path = f"{self._repo}/pulls?{words.format(**names)}"
+            if found := await self._of_branch(path, branch):
+                return found
+        return []
+
+    async def _of_branch(self, path: str, branch: str) -> list[Pull]:
+        """The pull requests of the first page of a list that has any of a branch, newest first."""
+        looked_at = 0
+        async for page in self._pages(path):
+            pulls: list[Pull] = read_all(page, _pull)
+            ours = [pull for pull in pulls if pull.branch == branch and not pull.foreign]
+            looked_at += 1
+            if ours or looked_at == _BACK_PAGES:
+                return sorted(ours, key=lambda pull: -pull.number)
+        return []
 
     async def open_pull(self, branch: str, base: str, title: str, body: str) -> Pull:
         wanted = {"title": title, "head": branch, "base": base, "body": body}

@@ -36,7 +36,8 @@ class ForgeRepository(Protocol):
     async def pull(self, number: int) -> Pull: ...
 
     async def pulls_from(self, branch: str) -> list[Pull]:
-        """Those that ask for a branch of this repository, open or not, newest first."""
+        """Those that ask for a branch of this repository, newest first. Of a branch with an open
+        one, ended ones may be left out."""
         ...
 
     async def open_pull(self, branch: str, base: str, title: str, body: str) -> Pull: ...

@@ -145,6 +145,21 @@ def test_a_pull_request_is_opened_found_again_merged_and_closed(kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_pull_request_is_found_behind_a_hundred_newer_ones(kind: str) -> None:
+    async def script(model: ModelForge, forge: ForgeRepository) -> None:
+        for number in range(1, 240):
+            branch = {1: "declined", 2: "proposed"}.get(number, f"topic-{number}")
+            model.open_pull(number, f"{number:040x}", branch=branch)
+            if number != 2 and number % 2:
+                model.end_pull(number, "closed")
+        for branch, number, state in (("declined", 1, "closed"), ("proposed", 2, "open")):
+            found = await forge.pulls_from(branch)
+            assert [(p.number, p.state) for p in found] == [(number, state)]
+
+    play(kind, script)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("limit", [20, 100])
 def test_pull_requests_are_read_to_the_last_page(kind: str, limit: int) -> None:
     async def script(model: ModelForge, forge: ForgeRepository) -> None:
