@@ -21,6 +21,7 @@ from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.notifications import Pull
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import State, until_stuck_for_good
 from gitkruise.planner.analysis.schedule import blocks
@@ -32,6 +33,7 @@ from gitkruise.wire.primitives.names import ObjectKey
 log = logging.getLogger(__name__)
 CODE: Final = "GK3505"
 _CHANNEL: Final = "onFailure"
+LOOK: Final = timedelta(seconds=30)  # at a pull request of ours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,8 @@ class FailureHandler:
         self._wake = asyncio.Event()
         self._containment = containment
         self._done = ""  # the commit that was seen to
+        self._said = ""
+        self._proposed = ""  # the branch whose pull request proposes its rollback
         reporter.listen(lambda _: self._wake.set())
 
     async def run(self) -> None:
@@ -90,7 +94,9 @@ class FailureHandler:
         if failure is None or causal is None:
             self._say("")
             return None
-        if self._done == causal.id or self._unit.spec.suspended(now) is not None:
+        if self._done == causal.id:
+            return await self._follow(causal)
+        if self._unit.spec.suspended(now) is not None:
             return None
         left = timedelta() if measured is not None else until_stuck_for_good(record.since, now)
         if left > timedelta():
@@ -98,14 +104,23 @@ class FailureHandler:
         if not live or self._has_news(self._unit.id):
             return timedelta(seconds=1)
         await self._go_back(failure, causal, live)
-        return None
+        return LOOK if self._proposed else None
+
+    async def _follow(self, causal: GitCommit) -> timedelta | None:
+        """Say what has become of the pull request; how long nothing is to be done without news."""
+        if self._offers is None or not self._proposed:
+            return None
+        pull = await self._offers.found(self._proposed)
+        if pull is not None:
+            self._say(_became(causal, pull))
+        return LOOK
 
     async def _go_back(self, failure: Failure, causal: GitCommit, live: str) -> None:
         repository = self._proposer.repository
         await asyncio.to_thread(repository.fetch, self._proposer.ref)
         action = await asyncio.to_thread(action_of, repository, causal.id, failure.key)
         if action == ActionVerb.ROLLBACK:
-            self._done = causal.id
+            self._done, self._proposed = causal.id, ""
             self._say(f"{causal.short} is a rollback already: what now is for people to say")
             return
         name = f"{failure.key.name}-{causal.short}"
@@ -124,27 +139,39 @@ class FailureHandler:
             if proposal is None or not same:
                 self._wake.set()
                 return
-            pull_url = await self._deliver(proposal, branch, failure)
-        else:
-            pull_url = pull.url
-        self._done = causal.id
-        if pull_url:
-            self._say(f"{causal.short} failed; the rollback is proposed: {pull_url}")
+            pull = await self._deliver(proposal, branch, failure)
+        self._done, self._proposed = causal.id, branch if pull is not None else ""
+        if pull is not None:
+            self._say(_became(causal, pull))
 
-    async def _deliver(self, proposal: ActionProposal, branch: str, failure: Failure) -> str:
-        """The address of its pull request; "" for a push."""
+    async def _deliver(
+        self, proposal: ActionProposal, branch: str, failure: Failure
+    ) -> Pull | None:
+        """Return its pull request; None for a push."""
         log.warning(log_line("rollback-proposed", unit=self._unit.id, subject=proposal.subject))
         if self._offers is None:
             await asyncio.to_thread(self._proposer.push, proposal)
-            return ""
+            return None
         body = f"{failure.why}\n\n{plain(proposal.edit.why)}"
-        return (await self._offers.make(branch, proposal, body)).url
+        return await self._offers.make(branch, proposal, body)
 
     def _say(self, words: str) -> None:
-        finding = None
+        if words == self._said:
+            return  # each remark offers a record
+        self._said, finding = words, None
         if words:
             finding = Finding(code=CODE, message=f"onFailure: {words}", severity=Severity.WARNING)
         self._reporter.remark(_CHANNEL, finding)
+
+
+def _became(causal: GitCommit, pull: Pull) -> str:
+    """Return what has become of the proposed rollback of a commit."""
+    if pull.state == "closed":
+        return f"{causal.short} failed; the pull request of its rollback was closed: {pull.url}"
+    merged = pull.state == "merged"
+    return (
+        f"{causal.short} failed; the rollback is {pull.state if merged else 'proposed'}: {pull.url}"
+    )
 
 
 def stuck_rollout(record: UnitRecord) -> Failure | None:

@@ -28,6 +28,7 @@ from gitkruise.kube.cache.store import CachedObject
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.analysis import AnalysisPhase, MetricResult
 from gitkruise.model.gitops.config import Unit
+from gitkruise.model.gitops.notifications import Pull
 from gitkruise.model.gitops.promotion import Promotion, PromotionRecord
 from gitkruise.model.gitops.record import Rollout, UnitRecord
 from gitkruise.model.gitops.unit_state import State
@@ -84,6 +85,7 @@ class Promoter:
         self._asked = ""  # the commit of the branch up to which people were heard
         self._stop = ""  # why people do not want it to go on from here
         self._offered = ""  # where the next step is proposed
+        self._declined: Pull | None = None  # the pull request of the next step that people closed
         self._problem, self._containment = "", containment
         self._remarked: Finding | None = None
         reporter.judged_by(self.stand)
@@ -133,12 +135,12 @@ class Promoter:
             yield f"the unit is {record.state}"
         if rollout.updated > rollout.asked:
             yield "more pods are updated than git asks for"
-        if held := self._held(now):
-            yield held
-        if self._stop:
-            yield self._stop
-        if self._problem:
-            yield self._problem
+        yield from filter(None, (self._held(now), self._stop, self._closed(), self._problem))
+
+    def _closed(self) -> str:
+        """Return that people closed the pull request of the next step, or ""."""
+        number = self._declined.number if self._declined is not None else 0
+        return f"pull request #{number} that proposed it was closed" if number else ""
 
     def _held(self, now: datetime) -> str:
         """Return the reason why an annotation of the live object holds it, or ""."""
@@ -280,7 +282,7 @@ class Promoter:
         told = self._now()
         if told is None or not told.next:
             return None
-        if told.why in {"", self._stop}:
+        if told.why in {"", self._stop} or self._declined is not None:
             await self._learn()
             told = self._now()
         if told is None or told.due is None:
@@ -306,8 +308,12 @@ class Promoter:
             self._problem = problem
 
     async def _learn(self) -> None:
-        """Find out whether the commit that set the partition is a `gitkruise hold`."""
+        """Find out whether the commit that set the partition is a `gitkruise hold`, and whether a
+        pull request that was closed still is."""
         live = self._following.live_commit
+        if self._declined is not None and (live != self._asked or await self._reopened()):
+            self._declined = None
+            self._reporter.look_again()
         if not live or live == self._asked:
             return
         held = await asyncio.to_thread(self._proposer.held_by, self._key, live)
@@ -315,6 +321,13 @@ class Promoter:
         self._stop = f"{held.author} holds it there by {held.short}" if held is not None else ""
         if self._stop != before:
             self._reporter.look_again()
+
+    async def _reopened(self) -> bool:
+        """Return whether the pull request that people closed is open again, or merged."""
+        assert self._offers is not None
+        assert self._declined is not None
+        pull = await self._offers.found(self._declined.branch)
+        return pull is not None and pull.state != "closed"
 
     async def _commit(self, told: PromotionRecord, commit: str) -> None:
         proposal = await self._proposed(told, commit)
@@ -352,7 +365,7 @@ class Promoter:
             body = _body(told, self._spec, proposal)
             pull = await self._offers.make(branch, proposal, body)
         elif pull.state == "closed":
-            self._stop = f"pull request #{pull.number} that proposed it was closed"
+            self._declined = pull
         elif pull.state == "open" and self._spec.merge == "whenReady":
             await self._offers.merge(pull, self._key)
         self._offered = pull.url if pull.state == "open" else ""

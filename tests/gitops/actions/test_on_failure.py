@@ -55,6 +55,13 @@ def test_a_failed_rollout_gets_one_pull_request_over_restarts(staged: MakeStage)
             assert "the rollback is proposed: https://" in finding.message
             assert [state for _, state in shown(model)] == ["open"]
             assert (stage.state, len(written(stage))) == ("Stuck", 2)
+            model.end_pull(1, "closed")
+            await stage.rest(60)
+            (finding,) = stage.record.findings
+            assert "the pull request of its rollback was closed: https://" in finding.message
+            model.pulls[1]["state"] = "open"
+            await stage.rest(60)
+            assert "the rollback is proposed: https://" in stage.record.findings[0].message
             model.end_pull(1, "merged", model.on_merge(1))
             await stage.rest(2 * 60)
             assert (stage.state, stage.images()) == ("Done", ["app:v1"] * 4)

@@ -128,6 +128,13 @@ def test_a_closed_pull_request_stops_it_where_it_is(staged: MakeStage) -> None:
             model.end_pull(1, "closed")
             await stage.rest(60)
             assert standing(stage).why == "pull request #1 that proposed it was closed"
+            model.pulls[1]["state"] = "open"
+            await stage.rest(60)
+            assert standing(stage).why == ""
+            assert standing(stage).offered.endswith("/1")
+            model.end_pull(1, "closed")
+            await stage.rest(60)
+            assert standing(stage).why == "pull request #1 that proposed it was closed"
         stage.start_over()
         async with promoting(stage, client(model, stage.clock)):
             await stage.rest(5 * 60)
