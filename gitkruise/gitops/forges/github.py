@@ -12,7 +12,13 @@ from urllib.parse import quote, urlencode
 
 from gitkruise.gitops.forges.http import JsonClient
 from gitkruise.gitops.forges.provider import PULL_REF, pages, read_all
-from gitkruise.model.gitops.notifications import Comment, CommitStatusItem, DeploymentItem, Pull
+from gitkruise.model.gitops.notifications import (
+    Comment,
+    CommitStatusItem,
+    DeploymentItem,
+    Pull,
+    PullState,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,7 @@ DIALECTS: Final[Mapping[str, ForgeDialect]] = {
     "forgejo": _GITEA,
 }  # fmt: skip
 _BACK_PAGES: Final = 20  # in which a branch's pull request is looked for, of each list
+_NO_BRANCH: Final = "refs/pull/"
 _TASK: Final = "deploy:gitkruise"  # by which our deployments of a commit are found again
 
 
@@ -172,16 +179,24 @@ def _number(item: Any) -> int:
 
 def _pull(item: Any) -> Pull:
     merged = bool(item.get("merged") or item.get("merged_at"))
+    state: PullState = "merged" if merged else "open" if item["state"] == "open" else "closed"
     theirs, ours = item["head"].get("repo"), item["base"].get("repo")
+    foreign = theirs is None or ours is None or theirs["id"] != ours["id"]
+    branch, label = str(item["head"]["ref"]), item["head"].get("label")
+    branchless = branch.startswith(_NO_BRANCH)
+    # Gitea lets users who may only read push a pull request without a branch: refs/for/main.
+    foreign = foreign or label == "" or (branchless and state == "open")
+    if branchless:  # also one whose branch was deleted when it ended
+        branch = str(label or branch)
     return Pull(
         number=int(item["number"]),
-        state="merged" if merged else "open" if item["state"] == "open" else "closed",
+        state=state,
         head=str(item["head"]["sha"]),
         base=str(item["base"]["ref"]),
         title=str(item.get("title") or ""),
         merged_as=str(item.get("merge_commit_sha") or "") if merged else "",
-        foreign=theirs is None or ours is None or theirs["id"] != ours["id"],
-        branch=str(item["head"]["ref"]),
+        foreign=foreign,
+        branch=branch,
         url=str(item["html_url"]),
     )
 

@@ -250,10 +250,18 @@ class ModelForge:
             "number": number, "title": p.get("title", "t"), "merge_commit_sha": merged,
             "state": "open" if p["state"] == "open" else "closed",
             "merged_at": "2026-11-21T10:00:00Z" if p["state"] == "merged" else None,
-            "head": {"sha": p["head"], "repo": {"id": p["from"]}, "ref": p["branch"]},
+            "head": self._head(number),
             "html_url": f"https://hub/{REPO}/pulls/{number}",
             "base": {"ref": p["base"], "repo": {"id": 1}},
         }  # fmt: skip
+
+    def _head(self, number: int) -> Any:
+        p = self.pulls[number]
+        hub, ref = self.kind == "github", p["branch"]
+        if not hub and p.get("branchless"):
+            ref = f"refs/pull/{number}/head"
+        label = f"shop:{p['branch']}" if hub else p.get("label", p["branch"])
+        return {"sha": p["head"], "repo": {"id": p["from"]}, "ref": ref, "label": label}
 
     def _list_comments(self, query: Headers, _body: Any, number: str) -> Any:
         shown = [self._shown(c) for c in self.comments.get(int(number), [])]

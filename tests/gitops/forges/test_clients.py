@@ -160,6 +160,31 @@ def test_a_pull_request_is_found_behind_a_hundred_newer_ones(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_pull_request_is_found_after_its_branch_was_deleted(kind: str) -> None:
+    async def script(model: ModelForge, forge: ForgeRepository) -> None:
+        model.open_pull(1, SHA, branch="gitkruise/step")
+        model.end_pull(1, "closed")
+        model.pulls[1]["branchless"] = True
+        found = await forge.pulls_from("gitkruise/step")
+        assert [(p.number, p.state) for p in found] == [(1, "closed")]
+
+    play(kind, script)
+
+
+def test_what_is_pushed_for_review_on_gitea_is_a_strangers() -> None:
+    """Whoever may read the repository may push one, to no branch of it."""
+
+    async def script(model: ModelForge, forge: ForgeRepository) -> None:
+        model.open_pull(1, SHA, branch="mallory/topic")
+        for shown in ({"branchless": True}, {"label": ""}, {"label": "", "branchless": True}):
+            model.pulls[1] = {k: v for k, v in model.pulls[1].items() if k != "branchless"} | shown
+            (pull,) = await forge.open_pulls()
+            assert pull.foreign
+
+    play("gitea", script)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("limit", [20, 100])
 def test_pull_requests_are_read_to_the_last_page(kind: str, limit: int) -> None:
     async def script(model: ModelForge, forge: ForgeRepository) -> None:
