@@ -67,6 +67,7 @@ class Desk:
         self.stage, self.folder = stage, folder
         self.model = ModelForge(kind)
         self.chat = Chat()
+        self.rules = PullRequests()
         self.heads = 0
         self.others: dict[str, str] = {}  # units that are planned for, too, and their paths
 
@@ -108,7 +109,7 @@ class Desk:
     def loop(self, channel: Channel, part: str = "") -> PullRequestLoop:
         """What follows the pull requests for one shard; "" is the only one."""
         return PullRequestLoop(
-            self.forge, channel, PullRequests(), {"main": self.planner("main")}, self.stage.clock,
+            self.forge, channel, self.rules, {"main": self.planner("main")}, self.stage.clock,
             cluster="test", part=part,
         )  # fmt: skip
 

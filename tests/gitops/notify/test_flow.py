@@ -13,6 +13,7 @@ import pytest
 
 from gitkruise.gitops.notify.channel import Channel, deliver
 from gitkruise.gitops.notify.sender import Sender
+from gitkruise.model.gitops.config import PullRequests
 from gitkruise.model.gitops.notifications import LastStatus
 from gitkruise.sandbox.controllers import alongside
 from gitkruise.wire.primitives.names import GroupKind
@@ -389,6 +390,20 @@ def test_a_pull_request_that_one_list_misses_keeps_its_plan(
         await desk.stage.rest(60)
         assert (desk.comment(1), desk.told(head, CHECK)) == (said, checked)
         assert len(desk.model.statuses[head, CHECK]) == 1
+
+    play(staged, tmp_path, script)
+
+
+def test_each_of_several_clusters_may_set_a_check_of_its_own(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    async def script(desk: Desk) -> None:
+        desk.rules = PullRequests(check="gitkruise/{cluster}/plan")
+        loop = desk.loop(desk.channel)
+        head = desk.branch(1, web("app:v2"))
+        await loop.look()
+        await desk.stage.rest(5)
+        assert desk.told(head, "gitkruise/test/plan")[0] == "success"
 
     play(staged, tmp_path, script)
 
