@@ -81,6 +81,7 @@ class GitLab:
             pull
             async for page in pages(self._caller, path, size_name="per_page", size=100)
             for pull in read_all(page, _pull)
+            if pull.head  # one whose branch was deleted has none
         ]
 
     async def pull(self, number: int) -> Pull:
@@ -146,7 +147,7 @@ def _pull(item: Any) -> Pull:
     return Pull(
         number=int(item["iid"]),
         state=_PULLS[item["state"]],
-        head=str(item["sha"]),
+        head=str(item["sha"] or ""),
         base=str(item["target_branch"]),
         title=str(item.get("title") or ""),
         merged_as=str(merged) if item["state"] == "merged" else "",

@@ -19,6 +19,7 @@ from gitkruise.errors import (
     Finding,
     Forbidden,
     NotFound,
+    SourceFailed,
     Unauthorized,
     UsageProblem,
 )
@@ -55,16 +56,18 @@ log = logging.getLogger(__name__)
 LOOK_S: Final = 30.0  # between two looks without a hook
 PAUSE_MAX_S: Final = 300.0
 CRASHED_MAX_S: Final = 3600.0  # between two tries to plan one that crashed
+UNPLANNED_FROM: Final = 4  # tries, which take about as long as PROBLEM_AFTER
 MERGED_MAX: Final = 200  # stories whose outcome is still followed; older ones end as they are
 _STORY: Final = "pull/"
 
 
 class _ParkedPull(NamedTuple):
-    """A pull request whose `head` could not be planned, `tries` times in a row."""
+    """A pull request whose `head` could not be planned, `tries` times in a row, and why."""
 
     head: str
     tries: int
     pause: RetryPause
+    why: str
 
 
 class PullRequestLoop:
@@ -126,7 +129,7 @@ class PullRequestLoop:
                     finally:  # what the cluster says needs no look
                         await self.follow()
                 self._failures, self._since = 0, None
-                self._report("")
+                self._report(self._unplanned())
             except (ApiError, DiagnosticError, sqlite3.Error) as error:
                 pause = self._failed(error)
             await self._rest(pause)
@@ -190,8 +193,8 @@ class PullRequestLoop:
         return f"Sink {self._channel.name}: pull request {number}"
 
     async def _guarded_see(self, pull: Pull, before: PullRequestReport | None) -> None:
-        """See a pull request. One that crashes says so, and rests until its head moves or it is
-        time to try again."""
+        """See a pull request. One that crashes or that git cannot read rests until its head moves
+        or it is time to try again."""
         parked, now = self._parked.get(pull.number), self._clock.now()
         if parked is not None and parked.head == pull.head and parked.pause.rests(now):
             return
@@ -199,14 +202,28 @@ class PullRequestLoop:
             with self._containment.of(self._named(pull.number), sqlite3.Error):
                 await self._see(pull, before)
         except Crashed as error:
-            tries = parked.tries + 1 if parked is not None and parked.head == pull.head else 1
-            pause = pause_s(tries, first_s=LOOK_S, cap_s=CRASHED_MAX_S, seed=str(pull.number))
-            self._parked[pull.number] = _ParkedPull(
-                pull.head, tries, RetryPause(now, now + timedelta(seconds=pause))
-            )
+            self._park(pull, error, CRASHED_MAX_S)
             await self._publish_plan(pull, unplannable(pull, error))
+        except SourceFailed as error:  # git lacks its head, for example
+            self._park(pull, error, PAUSE_MAX_S)
         else:
             self._parked.pop(pull.number, None)
+
+    def _park(self, pull: Pull, error: DiagnosticError, pause_max_s: float) -> None:
+        """Let a pull request rest, so that it keeps no other waiting."""
+        parked = self._parked.get(pull.number)
+        tries = parked.tries + 1 if parked is not None and parked.head == pull.head else 1
+        pause = pause_s(tries, first_s=LOOK_S, cap_s=pause_max_s, seed=str(pull.number))
+        now = self._clock.now()
+        rest = RetryPause(now, now + timedelta(seconds=pause))
+        why = "" if isinstance(error, Crashed) else f"{error}"  # a crash is in the comment
+        self._parked[pull.number] = _ParkedPull(pull.head, tries, rest, why)
+
+    def _unplanned(self) -> str:
+        """Return the first open pull request that git cannot read for long, and why; or ""."""
+        parked = sorted((n, one) for n, one in self._parked.items() if n in self.open)
+        long = [(n, one.why) for n, one in parked if one.why and one.tries >= UNPLANNED_FROM]
+        return f"pull request {long[0][0]}: {long[0][1]}" if long else ""
 
     async def _see(self, pull: Pull, before: PullRequestReport | None) -> None:
         planner = self.planners[pull.base]

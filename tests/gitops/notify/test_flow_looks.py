@@ -1,0 +1,109 @@
+"""Pull requests that a look at the forge misses, cannot read or cannot plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gitkruise.model.gitops.config import PullRequests
+from tests.gitops.forges.forges import away, reply
+from tests.gitops.notify.desk import CHECK, Desk
+from tests.gitops.notify.test_flow import play
+from tests.gitops.stage import MakeStage, web
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_rejected_pull_request_says_what_to_do_next(staged: MakeStage, tmp_path: Path) -> None:
+    async def script(desk: Desk) -> None:
+        desk.branch(1, files={"app.yaml": None, "README.md": "x"})
+        await desk.stage.rest(5)
+        assert "GK2301" in desk.comment(1)
+        assert "\n  next: if that is meant, set prune.allowEmpty: true" in desk.comment(1)
+
+    play(staged, tmp_path, script)
+
+
+def test_a_pull_request_that_one_list_misses_keeps_its_plan(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """Others were closed while the pages were read: what moved up between two pages is in none."""
+
+    async def script(desk: Desk) -> None:
+        head = desk.branch(1, web("app:v2"))
+        await desk.stage.rest(5)
+        said, checked = desk.comment(1), desk.told(head, CHECK)
+        desk.model.fails = lambda _method, path: reply(200, []) if path.endswith("/pulls") else None
+        await desk.stage.rest(60)
+        assert (desk.comment(1), desk.told(head, CHECK)) == (said, checked)
+        assert len(desk.model.statuses[head, CHECK]) == 1
+
+    play(staged, tmp_path, script)
+
+
+def test_each_of_several_clusters_may_set_a_check_of_its_own(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    async def script(desk: Desk) -> None:
+        desk.rules = PullRequests(check="gitkruise/{cluster}/plan")
+        loop = desk.loop(desk.channel)
+        head = desk.branch(1, web("app:v2"))
+        await loop.look()
+        await desk.stage.rest(5)
+        assert desk.told(head, "gitkruise/test/plan")[0] == "success"
+
+    play(staged, tmp_path, script)
+
+
+def test_a_pull_request_that_git_lacks_keeps_no_other_waiting(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    told: list[str] = []
+
+    async def script(desk: Desk) -> None:
+        desk.pulls.on_problem = told.append
+        desk.model.open_pull(1, "d" * 40)
+        await desk.stage.rest(10 * 60)
+        assert told
+        assert told[-1].startswith("pull request 1: ")
+        desk.branch(2, web("app:v2"))
+        await desk.stage.rest(5)
+        assert "✅ current" in desk.comment(2)
+        desk.model.end_pull(1, "closed")
+        await desk.stage.rest(60)
+        assert told[-1] == ""
+
+    play(staged, tmp_path, script)
+
+
+def test_a_deleted_pull_request_is_forgotten(staged: MakeStage, tmp_path: Path) -> None:
+    async def script(desk: Desk) -> None:
+        desk.branch(1, web("app:v2"))
+        await desk.stage.rest(5)
+        del desk.model.pulls[1]
+        desk.model.asked.clear()
+        await desk.stage.rest(120)
+        assert sum(asked.endswith("/pulls/1") for asked in desk.model.asked) == 1
+        assert desk.pulls.problem == ""
+
+    play(staged, tmp_path, script)
+
+
+def test_pull_requests_that_cannot_be_read_are_reported(staged: MakeStage, tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def script(desk: Desk) -> None:
+        desk.pulls.on_problem = told.append
+        lacking = reply(404, {"message": "Not Found"})
+        desk.model.fails = lambda _method, path: lacking if path.endswith("/pulls") else None
+        await desk.stage.rest(60)
+        assert [bool(why) for why in told] == [True]
+        desk.model.fails = away
+        await desk.stage.rest(6 * 60)
+        desk.model.fails = lambda _method, _path: None
+        await desk.stage.rest(10 * 60)
+        assert "connection refused" in told[-2]
+        assert told[-1] == ""
+
+    play(staged, tmp_path, script)
