@@ -27,6 +27,7 @@ from gitkruise.wire.primitives.paths import drop
 from gitkruise.wire.primitives.times import parse_time
 
 _UNHEARD: Final = -1  # horizon of a feed that has reported nothing yet
+_NO_OWNER: Final = ("",)  # objects without owners are indexed under this uid
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ class InformerCache:
     def owned_by(
         self, uid: str, group_kind: GroupKind, namespace: str
     ) -> Mapping[str, CachedObject]:
-        """Return the observed objects that name `uid` among their owners, by name."""
+        """Return the observed objects that name `uid` among their owners ("": none), by name."""
         return self._owned.get(uid, {}).get((group_kind, namespace), {})
 
     def key_of_uid(self, uid: str) -> ObjectKey | None:
@@ -313,7 +314,7 @@ class InformerCache:
             spaces = self._kinds.setdefault(new.key.group_kind, {})
             spaces.setdefault(new.key.namespace, {})[new.key.name] = new
             self._by_uid[new.uid] = new.key
-            for uid in new.owners:
+            for uid in new.owners or _NO_OWNER:
                 self._owned.setdefault(uid, {}).setdefault(_place(new.key), {})[new.key.name] = new
                 self._regroup(uid, new.key)
 
@@ -323,7 +324,7 @@ class InformerCache:
         del names[old.key.name], self._by_uid[old.uid]
         if not names:
             del spaces[old.key.namespace]
-        for uid in set(old.owners):
+        for uid in set(old.owners or _NO_OWNER):
             owned, place = self._owned[uid], _place(old.key)
             del owned[place][old.key.name]
             self._regroup(uid, old.key)

@@ -22,11 +22,14 @@ class ClusterView(Protocol):
         ...
 
     def owned(self, uid: str, group_kind: GroupKind, namespace: str) -> Sequence[Obj]:
-        """Objects with any owner reference, controller or not, that carries `uid`."""
+        """Objects with any owner reference, controller or not, that carries `uid`.
+
+        A uid of "" means objects without owner references.
+        """
         ...
 
     def pods_of(self, uid: str, namespace: str) -> PodGroups:
-        """Facts of the pods with any owner reference that carries `uid`."""
+        """Facts of the pods with any owner reference that carries `uid`; "": as in `owned`."""
         ...
 
     def pod(self, key: ObjectKey) -> PodFacts | None:

@@ -2,7 +2,7 @@
 
 Source: daemon controller of Kubernetes 1.34. Two differences: a failed pod is deleted a second
 after its creation at the earliest, where upstream counts a back-off in memory; nodes are updated
-in name order, where upstream has none. Pods without an owner are not adopted.
+in name order, where upstream has none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from gitkruise.model.planning.plan import Action, Create, Delete, Plan
+from gitkruise.model.planning.plan import Action, Create, Delete, Patch, Plan
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads import labels as wire
@@ -22,6 +22,8 @@ from gitkruise.model.workloads.revision import REVISION, Revision, in_order, rev
 from gitkruise.planner.builtin.daemonset_nodes import DaemonNodes, Moves, placed_on, with_defaults
 from gitkruise.planner.builtin.pod_owner import (
     Controlled,
+    claimants,
+    claims_on,
     create_pod,
     delete_pod,
     observe_controlled,
@@ -55,9 +57,11 @@ class DaemonFacts:
     """One DaemonSet, the nodes by name, its pods by their node, and its revisions, oldest first.
 
     Pods of a node are in upstream's order: scheduled ones first, then by age, then by name.
+    `adoptions` are those of pods and revisions, and releases.
     """
 
     raw: Obj
+    adoptions: tuple[Patch, ...]
     nodes: tuple[Obj, ...]
     pods: Mapping[str, tuple[PodFacts, ...]]
     revisions: tuple[Revision, ...]
@@ -78,6 +82,7 @@ def observe_daemon_set(view: ClusterView, key: ObjectKey, now: datetime) -> Daem
     owned = view.owned(found.raw["metadata"]["uid"], REVISION, key.namespace)
     return DaemonFacts(
         raw=found.raw,
+        adoptions=(*claims_on(found.raw, view, REVISION), *found.claims),
         nodes=tuple(view.objects(NODE, "")),
         pods={node: tuple(sorted(pods, key=_age)) for node, pods in by_node.items()},
         revisions=in_order(revision_of(raw) for raw in owned),
@@ -95,6 +100,8 @@ def plan_daemon_set(s: DaemonFacts, gates: Gates) -> Plan:
     del gates
     if s.raw["metadata"].get("deletionTimestamp"):
         return Plan()
+    if s.adoptions:
+        return Plan(actions=s.adoptions)
     history = _history(s)
     if history.action is not None:
         return Plan(actions=(history.action,))
@@ -235,5 +242,5 @@ DAEMONSET: Final[Workload[DaemonFacts]] = Workload(
     owns=(POD, REVISION),
     observe=observe_daemon_set,
     decide=plan_daemon_set,
-    watches={NODE: _every},
+    watches={NODE: _every, POD: claimants(wire.DAEMONSET)},
 )

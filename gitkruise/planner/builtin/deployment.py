@@ -3,7 +3,7 @@
 Source: deployment controller of Kubernetes 1.34. Beyond it: annotations of a ReplicaSet that
 already has the wanted size are refreshed while scaling (kubernetes #102551 hangs without), and the
 canary annotation, which pauses a rollout at a number of new pods (`planner.builtin.canary`).
-Not here: the deprecated rollback annotation, adoption of ReplicaSets without an owner.
+Not here: the deprecated rollback annotation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 from gitkruise.errors import Problem, invalid_object
 from gitkruise.model.planning.amounts import Bounds, bounds
 from gitkruise.model.planning.canary import GATE, PAUSED
-from gitkruise.model.planning.plan import Action, Create, Delete, Event, Plan
+from gitkruise.model.planning.plan import Action, Create, Delete, Event, Patch, Plan
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads import labels as wire
@@ -30,6 +30,7 @@ from gitkruise.planner.builtin.canary import (
     paused_sizes,
 )
 from gitkruise.planner.builtin.deployment_status import RolloutCounts, deployment_status
+from gitkruise.planner.builtin.pod_owner import claimants, claims_on
 from gitkruise.planner.builtin.proportional_scaling import (
     Size,
     grow_new,
@@ -48,9 +49,11 @@ class DeploymentSnapshot:
     """One Deployment with its ReplicaSets, oldest first. `name` is free for the next one.
 
     `old_pods` counts pods of old ReplicaSets that still exist and have not ended (Recreate).
+    `claims` are adoptions and releases of ReplicaSets.
     """
 
     raw: Obj
+    claims: tuple[Patch, ...]
     sets: tuple[SetFacts, ...]
     name: str
     collisions: int
@@ -73,6 +76,7 @@ def observe_deployment(
     recreate = (raw["spec"].get("strategy") or {}).get("type") == "Recreate"
     return DeploymentSnapshot(
         raw=raw,
+        claims=claims_on(raw, view, wire.REPLICASET),
         sets=tuple(sets),
         name=name,
         collisions=collisions,
@@ -120,6 +124,8 @@ def revision_number(new: SetFacts | None, olds: Sequence[SetFacts]) -> int:
 def plan_deployment(s: DeploymentSnapshot, gates: Gates) -> Plan:
     """The next step. A strategy that does not parse is the plan's problem; nothing moves then."""
     del gates
+    if s.claims:
+        return Plan(actions=s.claims)
     round_ = _Round(s)
     if isinstance(round_.limits, ValueError):
         problem = Problem(("spec", "strategy"), "FieldValueInvalid", str(round_.limits))
@@ -355,4 +361,5 @@ DEPLOYMENT: Final[Workload[DeploymentSnapshot]] = Workload(
     owns=(wire.REPLICASET,),
     observe=observe_deployment,
     decide=plan_deployment,
+    watches={wire.REPLICASET: claimants(wire.DEPLOYMENT)},
 )

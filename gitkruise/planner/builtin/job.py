@@ -16,6 +16,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import POD
 from gitkruise.planner.builtin.pod_owner import (
     Controlled,
+    claimants,
     create_pod,
     delete_pod,
     observe_controlled,
@@ -37,6 +38,8 @@ def plan_job(s: Controlled, gates: Gates) -> Plan:
     del gates
     if s.raw["metadata"].get("deletionTimestamp"):
         return Plan()
+    if s.claims:
+        return Plan(actions=s.claims)
     if _finished(s.raw):
         return _expire(s)
     count = _JobPods(s)
@@ -209,5 +212,10 @@ def _expire(s: Controlled) -> Plan:
 
 
 JOB: Final[Workload[Controlled]] = Workload(
-    kind=KIND, version="v1", owns=(POD,), observe=observe_controlled, decide=plan_job
+    kind=KIND,
+    version="v1",
+    owns=(POD,),
+    observe=observe_controlled,
+    decide=plan_job,
+    watches={POD: claimants(KIND)},
 )

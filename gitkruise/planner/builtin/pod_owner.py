@@ -1,40 +1,158 @@
 """Snapshot of a controller of pods, its pods and the data of its revisions.
 
-Shared by the workloads of Kubernetes' own.
+Shared by the workloads of Kubernetes' own, as is their claim to objects: those that the selector
+matches and that have no owner are adopted, controlled ones that it matches no more are released.
+Source: ControllerRefManager of Kubernetes 1.34. Objects that have owners, but no controller, are
+left alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from gitkruise.model.planning.plan import Create, Delete, Event
+from gitkruise.model.planning.plan import Create, Delete, Event, Patch, PatchStep
 from gitkruise.model.planning.view import ClusterView
-from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.model.planning.workload import Find
+from gitkruise.model.workloads.pod import POD, PodFacts
+from gitkruise.planner.pods.pod_patch import metadata_patch
 from gitkruise.wire.kruise.revision_data import revision_data
-from gitkruise.wire.primitives.names import Obj, ObjectKey, controller_reference
+from gitkruise.wire.primitives.names import (
+    GroupKind,
+    Obj,
+    ObjectKey,
+    controller_of,
+    controller_reference,
+    key_of,
+)
+from gitkruise.wire.primitives.requests import STRATEGIC_PATCH
+from gitkruise.wire.values.selectors import NOTHING, Selector, label_selector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Controlled:
-    """One workload and the pods it controls. `seed` names new pods."""
+    """One workload and the pods it controls. `seed` names new pods.
+
+    `claims` are the adoptions and releases of pods that come before all else.
+    """
 
     raw: Obj
     pods: tuple[PodFacts, ...]
+    claims: tuple[Patch, ...]
     now: datetime
     seed: int
 
 
-def observe_controlled(view: ClusterView, key: ObjectKey, now: datetime) -> Controlled | None:
-    """None when the workload is gone."""
+def observe_controlled(
+    view: ClusterView,
+    key: ObjectKey,
+    now: datetime,
+    *,
+    member: Callable[[PodFacts], bool] = lambda _: True,
+) -> Controlled | None:
+    """None when the workload is gone. Only pods that are a `member` are adopted."""
     raw = view.get(key)
     if raw is None:
         return None
     uid = raw["metadata"]["uid"]
     pods = tuple(p for p in view.pods_of(uid, key.namespace) if p.controller_uid == uid)
-    return Controlled(raw=raw, pods=pods, now=now, seed=_seed(uid, now))
+    claims = _pod_claims(raw, pods, [p for p in view.pods_of("", key.namespace) if member(p)])
+    return Controlled(raw=raw, pods=pods, claims=claims, now=now, seed=_seed(uid, now))
+
+
+def _pod_claims(
+    owner: Obj, ours: Iterable[PodFacts], strays: Iterable[PodFacts]
+) -> tuple[Patch, ...]:
+    selector = _claiming(owner)
+    if not selector.requirements:
+        return ()
+    lost = [p for p in ours if p.active and not selector.matches(p.labels)]
+    found = [p for p in strays if p.active and selector.matches(p.labels)]
+    return (
+        *(metadata_patch(pod, _released(owner)) for pod in lost),
+        *(metadata_patch(pod, _adopted(owner)) for pod in found),
+    )
+
+
+def claims_on(owner: Obj, view: ClusterView, kind: GroupKind) -> tuple[Patch, ...]:
+    """Adoptions and releases of objects of a kind other than Pod."""
+    meta, selector = owner["metadata"], _claiming(owner)
+    if not selector.requirements:
+        return ()
+    ours = view.owned(meta["uid"], kind, meta["namespace"])
+    lost = [
+        one for one in ours
+        if (controller_of(one) or {}).get("uid") == meta["uid"] and not _selects(selector, one)
+    ]  # fmt: skip
+    strays = view.owned("", kind, meta["namespace"])
+    found = [one for one in strays if _selects(selector, one)]
+    return (
+        *(_owner_patch(one, _released(owner)) for one in lost if not _deleting(one)),
+        *(_owner_patch(one, _adopted(owner)) for one in found if not _deleting(one)),
+    )
+
+
+def claimants(kind: GroupKind) -> Find:
+    """Workloads of a kind that may adopt an object: it has no owner, and their selector fits."""
+
+    def find(view: ClusterView, key: ObjectKey) -> list[ObjectKey]:
+        labels = _stray_labels(view, key)
+        if labels is None:
+            return []
+        owners = view.objects(kind, key.namespace)
+        return [key_of(owner) for owner in owners if _claiming(owner).matches(labels)]
+
+    return find
+
+
+def _stray_labels(view: ClusterView, key: ObjectKey) -> Mapping[str, str] | None:
+    """The labels of an object without owners; None where it has some, ended or is deleted."""
+    if key.group_kind == POD:
+        pod = view.pod(key)
+        return pod.labels if pod is not None and pod.active and not pod.owner_uids else None
+    raw = view.get(key)
+    if raw is None or raw["metadata"].get("ownerReferences") or _deleting(raw):
+        return None
+    return raw["metadata"].get("labels") or {}
+
+
+def _claiming(owner: Obj) -> Selector:
+    """The selector by which a workload claims objects; it selects nothing while it is deleted."""
+    selector = owner["spec"].get("selector")
+    if not selector or _deleting(owner):
+        return NOTHING
+    pairs = owner["kind"] == "ReplicationController"
+    return label_selector({"matchLabels": selector} if pairs else selector)
+
+
+def _selects(selector: Selector, raw: Obj) -> bool:
+    return selector.matches(raw["metadata"].get("labels"))
+
+
+def _deleting(raw: Obj) -> bool:
+    return bool(raw["metadata"].get("deletionTimestamp"))
+
+
+def _adopted(owner: Obj) -> Obj:
+    return {"ownerReferences": [controller_reference(owner)]}
+
+
+def _released(owner: Obj) -> Obj:
+    return {"ownerReferences": [{"$patch": "delete", "uid": owner["metadata"]["uid"]}]}
+
+
+def _owner_patch(raw: Obj, metadata: Obj) -> Patch:
+    meta = raw["metadata"]
+    return Patch(
+        key=key_of(raw),
+        version="v1",
+        uid=meta["uid"],
+        resource_version=meta["resourceVersion"],
+        steps=(PatchStep(body={"metadata": metadata}, content_type=STRATEGIC_PATCH),),
+    )
 
 
 def _seed(uid: str, now: datetime) -> int:

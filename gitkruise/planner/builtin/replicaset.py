@@ -1,7 +1,6 @@
 """ReplicaSet and ReplicationController: as many pods as asked for; which ones go when too many.
 
-Source: replicaset controller of Kubernetes 1.34, which serves both. Pods without an owner are not
-adopted.
+Source: replicaset controller of Kubernetes 1.34, which serves both.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.planner.builtin.pod_owner import (
     Controlled,
+    claimants,
     create_pod,
     delete_pod,
     observe_controlled,
@@ -32,8 +32,10 @@ _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def plan_replica_set(s: Controlled, gates: Gates) -> Plan:
-    """Create what is missing, delete what is too many, report."""
+    """Claim pods, create what is missing, delete what is too many, report."""
     del gates
+    if s.claims:
+        return Plan(actions=s.claims)
     active = [p for p in s.pods if p.active]
     wanted = s.raw["spec"].get("replicas", 1)
     actions: list[Create | Delete] = []
@@ -112,19 +114,23 @@ def _status(s: Controlled, active: Sequence[PodFacts]) -> tuple[Obj, datetime | 
     return status, min(later) + timedelta(milliseconds=1) if later else None
 
 
+_CONTROLLER: Final = GroupKind("", "ReplicationController")
+
 REPLICASET: Final[Workload[Controlled]] = Workload(
     kind=wire.REPLICASET,
     version="v1",
     owns=(POD,),
     observe=observe_controlled,
     decide=plan_replica_set,
+    watches={POD: claimants(wire.REPLICASET)},
 )
 
 REPLICATION_CONTROLLER: Final[Workload[Controlled]] = Workload(
-    kind=GroupKind("", "ReplicationController"),
+    kind=_CONTROLLER,
     version="v1",
     owns=(POD,),
     observe=observe_controlled,
     decide=plan_replica_set,
+    watches={POD: claimants(_CONTROLLER)},
     speaker="replication-controller",
 )

@@ -1,7 +1,6 @@
 """StatefulSet: numbered pods with claims of their own, created, updated and deleted in order.
 
-Source: statefulset controller of Kubernetes 1.34. Claims are kept (policy Retain), and pods without
-an owner are not adopted.
+Source: statefulset controller of Kubernetes 1.34. Claims are kept (policy Retain).
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from gitkruise.model.planning.plan import Action, Create, Delete, Hold, Holds, Plan, Reason
+from gitkruise.model.planning.plan import Action, Create, Delete, Hold, Holds, Patch, Plan, Reason
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads import labels as wire
@@ -20,6 +19,8 @@ from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.model.workloads.revision import REVISION, Revision, in_order, revision_of
 from gitkruise.planner.builtin.pod_owner import (
     Controlled,
+    claimants,
+    claims_on,
     observe_controlled,
     template_data,
 )
@@ -30,6 +31,7 @@ from gitkruise.planner.revisions.registration import (
     register,
 )
 from gitkruise.planner.revisions.revisions import template_of
+from gitkruise.planner.statefulset.facts import ordinal_of
 from gitkruise.planner.statefulset.identity import (
     POD_INDEX,
     claims_of,
@@ -47,9 +49,13 @@ _TICK: Final = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatefulFacts:
-    """One StatefulSet, its pods by ordinal, and its revisions, oldest first."""
+    """One StatefulSet, its pods by ordinal, and its revisions, oldest first.
+
+    `adoptions` are those of pods and revisions, and releases.
+    """
 
     raw: Obj
+    adoptions: tuple[Patch, ...]
     pods: Mapping[int, PodFacts]
     revisions: tuple[Revision, ...]
     now: datetime
@@ -71,18 +77,28 @@ class StatefulFacts:
 
 def observe_stateful_set(view: ClusterView, key: ObjectKey, now: datetime) -> StatefulFacts | None:
     """None when the StatefulSet is gone."""
-    found: Controlled | None = observe_controlled(view, key, now)
+    found: Controlled | None = observe_controlled(
+        view, key, now, member=lambda pod: ordinal_of(pod.name, key.name) is not None
+    )
     if found is None:
         return None
     pods = pods_by_ordinal(found.pods, key.name)
     owned = view.owned(found.raw["metadata"]["uid"], REVISION, key.namespace)
     revisions = in_order(revision_of(raw) for raw in owned)
-    return StatefulFacts(raw=found.raw, pods=pods, revisions=revisions, now=now)
+    return StatefulFacts(
+        raw=found.raw,
+        adoptions=(*claims_on(found.raw, view, REVISION), *found.claims),
+        pods=pods,
+        revisions=revisions,
+        now=now,
+    )
 
 
 def plan_stateful_set(s: StatefulFacts, gates: Gates) -> Plan:
     """Plan the next steps: while pods wait for each other, one pod at a time."""
     del gates
+    if s.adoptions:
+        return Plan(actions=s.adoptions)
     history = _history(s)
     current = _current(s, history)
     if s.raw["metadata"].get("deletionTimestamp"):
@@ -256,4 +272,5 @@ STATEFULSET: Final[Workload[StatefulFacts]] = Workload(
     owns=(POD, REVISION),
     observe=observe_stateful_set,
     decide=plan_stateful_set,
+    watches={POD: claimants(wire.STATEFULSET)},
 )

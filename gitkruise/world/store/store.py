@@ -188,7 +188,7 @@ class ObjectStore:
         return [key for place in self._owned.get(uid, {}).values() for key in place.items.values()]
 
     def owned(self, uid: str, group_kind: GroupKind, namespace: str) -> list[Obj]:
-        """Objects of that kind with an owner reference to `uid`, in name order."""
+        """Objects of that kind with an owner reference to `uid` ("": with none), in name order."""
         owned = self._owned.get(uid, {}).get((group_kind, namespace))
         if owned is None:
             return []
@@ -196,7 +196,7 @@ class ObjectStore:
         return [objects[name] for name in owned.in_order()]
 
     def pods_of(self, uid: str, namespace: str) -> PodGroups:
-        """Facts of the pods owned by `uid`; read once per observed version."""
+        """Facts of the pods owned by `uid` ("": by nothing); read once per observed version."""
         owned = self._owned.get(uid, {}).get((POD, namespace))
         if owned is None:
             return PodGroups()
@@ -350,5 +350,8 @@ def _same_owners(before: Obj, after: Obj) -> bool:
 
 
 def _owner_uids(obj: Obj | None) -> Sequence[str]:
-    refs = obj["metadata"].get("ownerReferences") if obj else None
-    return [ref["uid"] for ref in refs] if refs else ()
+    """The uids that the index of owners has an object under; "" for one without owners."""
+    if obj is None:
+        return ()
+    refs = obj["metadata"].get("ownerReferences")
+    return [ref["uid"] for ref in refs] if refs else ("",)

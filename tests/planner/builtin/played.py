@@ -67,8 +67,8 @@ class Played:
         return self.objects.get(key)
 
     def owned(self, uid: str, group_kind: GroupKind, namespace: str) -> Sequence[Obj]:
-        del uid, namespace
-        return [o for k, o in self.objects.items() if k.group_kind == group_kind]
+        del namespace
+        return [o for k, o in self.objects.items() if k.group_kind == group_kind and uid]
 
     def pods_of(self, uid: str, namespace: str) -> Any:
         del uid, namespace
