@@ -33,7 +33,11 @@ from gitkruise.admission.builtin.quotas import KINDS as QUOTAS
 from gitkruise.admission.builtin.quotas import default_quota, quota_problems
 from gitkruise.admission.builtin.roles import KINDS as ROLES
 from gitkruise.admission.builtin.roles import default_role, role_problems
-from gitkruise.admission.builtin.services import default_service, service_problems
+from gitkruise.admission.builtin.services import (
+    allocation_problems,
+    default_service,
+    service_problems,
+)
 from gitkruise.admission.builtin.statuses import KINDS as COUNTED
 from gitkruise.admission.builtin.statuses import status_problems
 from gitkruise.admission.builtin.storage import KINDS as STORAGE
@@ -151,6 +155,12 @@ SERVER_STAGES: Final = (
         kinds=_kinds("", "Service"),
         mutate=default_service,
         examine=service_problems,
+    ),
+    Stage(
+        name="service allocations",
+        kinds=_kinds("", "Service"),
+        asks_cluster=True,
+        examine=allocation_problems,
     ),
     Stage(
         name="endpoints",

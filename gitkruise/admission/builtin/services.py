@@ -196,6 +196,40 @@ def service_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Probl
         yield invalid((*at, "clusterIPs", 0), address, "may not change once set")
 
 
+def allocation_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Problem]:
+    """Addresses and node ports that another service has; the server takes none in a dry run."""
+    if request.dry_run:
+        return
+    spec: Obj = request.new.get("spec") or {}
+    before: Obj = (request.old or {}).get("spec") or {}
+    own = request.key.namespace, request.key.name
+    others = [
+        one.get("spec") or {}
+        for one in request.view.objects(SERVICE, "")
+        if (one["metadata"].get("namespace"), one["metadata"]["name"]) != own
+    ]
+    address = spec.get("clusterIP")
+    asked = address not in (None, "", "None", before.get("clusterIP"))
+    if asked and any(address == other.get("clusterIP") for other in others):
+        text = f"failed to allocate IP {address}: provided IP is already allocated"
+        yield invalid(("spec", "clusterIPs"), spec.get("clusterIPs"), text)
+    yield from _taken_ports(spec, before, {n for o in others for n in _numbers(o.get("ports"))})
+
+
+def _taken_ports(spec: Obj, before: Obj, taken: set[Any]) -> Iterator[Problem]:
+    """Two ports of one service may share a number where their protocols differ."""
+    kept, seen = _numbers(before.get("ports")), set[tuple[Any, Any]]()
+    for index, one in enumerate(spec.get("ports") or ()):
+        number = one.get("nodePort")
+        if not number:
+            continue
+        pair = (number, one.get("protocol"))
+        if pair in seen or (number in taken and number not in kept):
+            at: Path = ("spec", "ports", index, "nodePort")
+            yield invalid(at, number, "provided port is already allocated")
+        seen.add(pair)
+
+
 def _inner_problems(spec: Obj, at: Path) -> Iterator[Problem]:
     """Reject what a service takes only if it is reached from outside of the cluster."""
     if spec.get("type") in _WITH_NODE_PORTS:

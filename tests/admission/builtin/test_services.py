@@ -62,6 +62,47 @@ def test_an_update_keeps_the_address() -> None:
     assert fields(refusal(service(clusterIP="10.96.7.8"), old)) == {"spec.clusterIPs[0]"}
 
 
+TAKEN = service(
+    "taken", clusterIP="10.96.7.7", type="NodePort", ports=[{"port": 1, "nodePort": 31000}]
+)
+
+
+@pytest.mark.parametrize(
+    ("spec", "refused"),
+    [
+        ({"clusterIP": "10.96.7.7", "clusterIPs": ["10.96.7.7"]}, {"spec.clusterIPs"}),
+        ({"clusterIP": "10.96.7.8"}, set()),
+        ({"clusterIP": "None"}, set()),
+        ({"ports": [{"port": 80, "nodePort": 31000}]}, {"spec.ports[0].nodePort"}),
+        (
+            {"ports": [{"port": 80, "nodePort": 31000, "protocol": "UDP"}]},
+            {"spec.ports[0].nodePort"},
+        ),
+        (
+            {"ports": [{"port": p, "name": f"p{p}", "nodePort": 31001} for p in (1, 2)]},
+            {"spec.ports[1].nodePort"},
+        ),
+        (
+            {"ports": [{"port": 53, "name": p.lower(), "nodePort": 31001, "protocol": p}
+                       for p in ("TCP", "UDP")]},
+            set(),
+        ),
+    ],
+)  # fmt: skip
+def test_addresses_and_ports_of_other_services_are_refused(
+    spec: dict[str, Any], refused: set[str]
+) -> None:
+    typed = {"type": "NodePort"} if "ports" in spec else {}
+    asked = service(**typed, **spec)
+    assert fields(refusal(asked, around=(TAKEN,))) == refused
+
+
+def test_an_update_keeps_its_own_address_and_ports() -> None:
+    first = admitted(TAKEN)
+    other = admitted(service("other", type="NodePort"))
+    assert admitted(first, first, around=(first, other)) == first
+
+
 BALANCED = {"type": "LoadBalancer", "loadBalancerClass": "shop.example/inner"}
 
 
