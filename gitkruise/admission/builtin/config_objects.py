@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import binascii
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -28,13 +30,22 @@ from gitkruise.wire.values.base64_text import decoded, with_stored_bytes
 from gitkruise.wire.values.quantity import parse_quantity
 
 _LIMIT: Final = 1024 * 1024
-# what data a typed Secret must have
+# what data a typed Secret must have, and which of it in JSON
 _SECRET_KEYS: Final = {
     "kubernetes.io/dockercfg": (".dockercfg",),
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
 }
+_SECRET_JSON: Final = {
+    "kubernetes.io/dockercfg": ".dockercfg",
+    "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
+}
+_LOGIN: Final = ("username", "password")  # of type basic-auth, which needs one of them
+_ACCOUNT: Final = "kubernetes.io/service-account.name"
+_JSON_WORDS: Final = {
+    list: "array", str: "string", bool: "bool", int: "number", float: "number",
+}  # fmt: skip
 _EFFECTS: Final = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 _FROZEN: Final = "field is immutable when `immutable` is set"
 _CLAIM_FROZEN: Final = (
@@ -45,7 +56,10 @@ _CLAIM_FROZEN: Final = (
 
 def default_secret(request: AdmissionRequest, _gates: Gates) -> Obj:
     """Type Opaque, stringData folded into data, and base64 on one line."""
-    out: dict[str, Any] = {"type": "Opaque", **with_stored_bytes(request.new)}
+    out: dict[str, Any] = {
+        **with_stored_bytes(request.new),
+        "type": request.new.get("type") or "Opaque",
+    }
     texts = out.pop("stringData", None)
     if texts:
         encoded = {key: base64.b64encode(t.encode()).decode() for key, t in texts.items()}
@@ -71,12 +85,43 @@ def secret_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Proble
             yield invalid(at, "<secret>", "illegal base64 data")
     if total > _LIMIT:
         yield too_long(("data",), _LIMIT)
-    for key in _SECRET_KEYS.get(str(obj.get("type")), ()):
-        if key not in (obj.get("data") or {}):
-            yield required(("data", MapKey(key)))
+    yield from _typed_problems(obj)
     if old is not None and obj.get("type") != old.get("type", "Opaque"):
         yield invalid(("type",), obj.get("type"), IMMUTABLE)
     yield from _immutable_problems(obj, old, ("data",))
+
+
+def _typed_problems(obj: Obj) -> Iterator[Problem]:
+    """Data that a type of Secret requires; only an SSH key must not be empty."""
+    type_, data = str(obj.get("type")), obj.get("data") or {}
+    for key in _SECRET_KEYS.get(type_, ()):
+        if key not in data or (key == "ssh-privatekey" and not data[key]):
+            yield required(("data", MapKey(key)))
+    if type_ == "kubernetes.io/basic-auth" and not any(key in data for key in _LOGIN):
+        yield from (required(("data", MapKey(key))) for key in _LOGIN)
+    notes = obj["metadata"].get("annotations") or {}
+    if type_ == "kubernetes.io/service-account-token" and not notes.get(_ACCOUNT):
+        yield required(("metadata", "annotations", MapKey(_ACCOUNT)))
+    coded = _SECRET_JSON.get(type_, "")
+    if coded in data and (text := _json_problem(data[coded] or "")):
+        yield invalid(("data", MapKey(coded)), "<secret contents redacted>", text)
+
+
+def _json_problem(text: str) -> str:
+    """The reason, in Go's words, for which a value of a Secret is no JSON object; "" if it is."""
+    try:
+        value = json.loads(base64.b64decode(text, validate=True) or b"")
+    except binascii.Error:
+        return ""  # named already
+    except json.JSONDecodeError as error:
+        rest = error.doc[error.pos :]
+        return f"invalid character '{rest[0]}'" if rest else "unexpected end of JSON input"
+    except UnicodeDecodeError:
+        return "invalid character in JSON input"
+    if isinstance(value, dict) or value is None:
+        return ""
+    word = _JSON_WORDS[type(value)]
+    return f"json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"
 
 
 def config_map_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Problem]:

@@ -14,6 +14,14 @@ def thing(kind: str, **content: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}, **content}
 
 
+def docker(text: str) -> dict[str, Any]:
+    return thing("Secret", type="kubernetes.io/dockerconfigjson", data={".dockerconfigjson": text})
+
+
+def test_a_secret_of_no_type_is_opaque() -> None:
+    assert admitted(thing("Secret", type=""))["type"] == "Opaque"
+
+
 def claim(size: str = "1Gi", **spec: Any) -> dict[str, Any]:
     resources = {"requests": {"storage": size}}
     spec = {"accessModes": ["ReadWriteOnce"], "resources": resources, **spec}
@@ -63,6 +71,20 @@ TAINT = {"key": "a", "effect": "NoSchedule"}
         (thing("ConfigMap", data={"a": "x"}), set()),
         (thing("Secret", data={"a": "??"}), {"data[a]"}),
         (thing("Secret", type="kubernetes.io/tls"), {"data[tls.crt]", "data[tls.key]"}),
+        (thing("Secret", type="kubernetes.io/basic-auth"), {"data[username]", "data[password]"}),
+        (thing("Secret", type="kubernetes.io/basic-auth", data={"username": "eA=="}), set()),
+        (
+            thing("Secret", type="kubernetes.io/ssh-auth", data={"ssh-privatekey": ""}),
+            {"data[ssh-privatekey]"},
+        ),
+        (
+            thing("Secret", type="kubernetes.io/service-account-token"),
+            {"metadata.annotations[kubernetes.io/service-account.name]"},
+        ),
+        (docker("ew=="), {"data[.dockerconfigjson]"}),  # {
+        (docker("W10="), {"data[.dockerconfigjson]"}),  # []
+        (docker("/w=="), {"data[.dockerconfigjson]"}),  # no UTF-8
+        (docker("e30="), set()),  # {}
         (claim("0"), {"spec.resources.requests.storage"}),
         (claim(accessModes=[]), {"spec.accessModes"}),
         (claim(accessModes=["Wild"]), {"spec.accessModes[0]"}),
