@@ -77,7 +77,14 @@ def prioritise(request: AdmissionRequest, spec: dict[str, Any]) -> None:
             raise Forbidden(f'pods "{request.key.name}" is forbidden: {why}')
     if chosen is not None:
         spec["priorityClassName"] = chosen["metadata"]["name"]
-    spec["priority"] = (chosen or {}).get("value", 0)
+    value = (chosen or {}).get("value", 0)
+    if spec.get("priority") not in (None, value) and not request.assumed:
+        why = (
+            f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
+            f"priority admission controller computed {value} from the given PriorityClass name"
+        )
+        raise Forbidden(f'pods "{request.key.name}" is forbidden: {why}')
+    spec["priority"] = value
     policy = (chosen or {}).get("preemptionPolicy") or "PreemptLowerPriority"
     spec.setdefault("preemptionPolicy", policy)
 

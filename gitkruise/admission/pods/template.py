@@ -52,7 +52,6 @@ _RULES: Final = Table(
     (("schedulerName",), (like(formats.dns_subdomain),)),
     (("preemptionPolicy",), (one_of("Never", "PreemptLowerPriority"),)),
     (("os", "name"), (present, one_of("linux", "windows"))),
-    (("imagePullSecrets", EACH, "name"), (present,)),
     (("readinessGates", EACH, "conditionType"), (present, like(formats.qualified_name))),
     (("schedulingGates", EACH, "name"), (present, like(formats.qualified_name))),
     (("hostAliases", EACH, "ip"), (present, like(formats.ip))),

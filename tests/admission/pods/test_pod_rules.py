@@ -208,7 +208,7 @@ ROWS: list[tuple[tuple[str | int, ...], Any, set[str]]] = [
         [{"conditionType": "a b"}],
         {"spec.readinessGates[0].conditionType"},
     ),
-    (("spec", "imagePullSecrets"), [{}], {"spec.imagePullSecrets[0].name"}),
+    (("spec", "imagePullSecrets"), [{}], set()),  # a warning
     (("spec", "overhead"), {"cpu": "-1"}, {"spec.overhead[cpu]"}),
     (("spec", "tolerations"), [{"operator": "Exists"}], set()),
     (("spec", "tolerations"), [{"key": "k", "operator": "Wild"}], {"spec.tolerations[0].operator"}),

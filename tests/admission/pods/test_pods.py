@@ -74,6 +74,13 @@ def test_an_unknown_priority_class_is_forbidden() -> None:
         admitted(pod(priorityClassName="high"))
 
 
+def test_a_priority_of_its_own_is_forbidden() -> None:
+    """The priority comes from the class alone; that of an object read back is the same one."""
+    assert admitted(pod(priority=0))["spec"]["priority"] == 0
+    with pytest.raises(Forbidden, match=r"priority \(5\) must not be .* controller computed 0"):
+        admitted(pod(priority=5))
+
+
 @pytest.mark.parametrize(
     ("given", "added"),
     [
