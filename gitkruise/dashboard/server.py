@@ -42,6 +42,10 @@ VIEWER: Final = web.RequestKey("viewer", Viewer)  # of a request that has one
 STALL_S: Final = 60.0  # a browser that takes nothing for so long is disconnected
 _KEPT: Final = "public, max-age=31536000, immutable"
 _FRESH: Final = "no-store"
+_READS: Final = frozenset({"GET", "HEAD"})
+_OF_SESSION: Final = frozenset({"GET", "POST", "DELETE"})
+_NO_PAGE: Final = b"no page of the dashboard has this address; its first page is /\n"
+_NO_METHOD: Final = b"this address does not take that method; see the header Allow\n"
 Answer = Callable[["Handler", web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
@@ -60,7 +64,10 @@ class Handler:
         if status:
             return _reply(status)
         path = request.rel_url.raw_path
-        if request.method in {"GET", "HEAD"} and not path.startswith("/api/"):
+        allowed = _allowed(path)
+        if allowed and request.method not in allowed:
+            return _reply(405, _NO_METHOD, more={"Allow": ", ".join(sorted(allowed))})
+        if not path.startswith("/api/"):
             return self._file(path)
         try:
             return await self._data(path, request)
@@ -81,7 +88,7 @@ class Handler:
         for method, start, answer in _ROUTES:
             if request.method == method and path.startswith(f"{API}/{start}"):
                 return await answer(self, request)
-        return _reply(404)
+        return _unknown(path)
 
     def _file(self, path: str) -> web.Response:
         asset = self.pages.asset(path)
@@ -89,7 +96,7 @@ class Handler:
             return _reply(200, asset.content, asset.type, cached=_KEPT)
         if is_page(path):
             return _reply(200, self.pages.page, "text/html; charset=utf-8")
-        return _reply(404)
+        return _reply(404, _NO_PAGE)
 
     async def known(self, request: web.BaseRequest) -> web.Response:
         """Tell a page that its session is good, and whose it is."""
@@ -105,7 +112,7 @@ class Handler:
         """Answer with the explanation of an object."""
         parts = request.rel_url.path.removeprefix(f"{API}/why/").split("/")
         if len(parts) not in {2, 3}:
-            return _reply(404)
+            return _unknown(request.rel_url.path)
         noun, *space, name = parts
         return await _answered(self.source.why(noun, "".join(space), name), "/".join(parts))
 
@@ -118,7 +125,7 @@ class Handler:
         known = self.streams.board.memory.topics.get(f"pods/{topic}")
         now = format_time(self.streams.clock.now())
         if known is None:
-            return _reply(404)
+            return _unknown(topic)
         asked = request.rel_url.query
         if "at" not in asked:
             return _json(200, {**known.lanes(asked.get("since", "")), "now": now})
@@ -147,7 +154,7 @@ class Handler:
         if topics is None:
             return _reply(400)
         stream = request.rel_url.raw_path.removeprefix(f"{API}/stream/")
-        return _reply(204 if self.streams.choose(stream, topics) else 404)
+        return _reply(204) if self.streams.choose(stream, topics) else _unknown(stream)
 
     async def stream(self, request: web.BaseRequest) -> web.StreamResponse:
         """Send events until the browser leaves."""
@@ -192,6 +199,20 @@ _ROUTES: Final[tuple[tuple[str, str, Answer], ...]] = (
 )
 
 
+def _allowed(path: str) -> frozenset[str]:
+    """The methods of an address; none of an address of data that is not known."""
+    if not path.startswith("/api/"):
+        return _READS
+    if path == f"{API}/session":
+        return _OF_SESSION
+    return frozenset(method for method, start, _ in _ROUTES if path.startswith(f"{API}/{start}"))
+
+
+def _unknown(what: str) -> web.Response:
+    """A 404 about data. It has no message, for a page has its own words about what is missing."""
+    return _json(404, {"missing": what})
+
+
 async def _answered(asked: Awaitable[Any], about: str) -> web.Response:
     """The answer of a source, which may fail, or have nothing of that name."""
     try:
@@ -201,7 +222,7 @@ async def _answered(asked: Awaitable[Any], about: str) -> web.Response:
         level = logging.INFO if status < 500 else logging.WARNING  # a refusal is no fault of ours
         log.log(level, log_line("dashboard-answer-failed", object=about, error=error))
         return _json(status, {"message": str(error), "next": _next(error)})
-    return _json(200, found) if found is not None else _reply(404)
+    return _json(200, found) if found is not None else _unknown(about)
 
 
 def _failed(error: GitkruiseError) -> int:

@@ -191,6 +191,40 @@ def test_requests_of_other_sites_get_nothing() -> None:
     play(body)
 
 
+@pytest.mark.parametrize(
+    ("path", "method", "allow"),
+    [
+        ("/", "POST", "GET, HEAD"),
+        ("/shop", "DELETE", "GET, HEAD"),
+        ("/api/v1/session", "PUT", "DELETE, GET, POST"),
+        ("/api/v1/stream", "POST", "GET"),
+        ("/api/v1/why/cloneset/shop/cart", "POST", "GET"),
+        ("/api/v1/drift", "HEAD", "GET"),
+    ],
+)
+def test_another_method_is_refused_with_those_that_are_allowed(
+    path: str, method: str, allow: str
+) -> None:
+    """Also without a session: it is the address that does not take the method."""
+
+    async def body(browser: Browser) -> None:
+        for _ in range(2):
+            reply = await browser.ask(path, method)
+            assert (reply.status, reply.headers.get("Allow")) == (405, allow)
+            await browser.enter()
+
+    play(body)
+
+
+def test_a_404_about_data_says_what_is_missing() -> None:
+    async def body(browser: Browser) -> None:
+        await browser.enter()
+        reply = await browser.ask("/api/v1/past/cloneset/shop/none")
+        assert (reply.status, await reply.json()) == (404, {"missing": "cloneset/shop/none"})
+
+    play(body)
+
+
 def test_only_assets_are_files() -> None:
     async def body(browser: Browser) -> None:
         version = load_pages().version
@@ -201,7 +235,8 @@ def test_only_assets_are_files() -> None:
         for name in names:
             url = URL(f"{browser.base}/static/{version}/{name}", encoded=True)
             async with browser.session.get(url) as reply:
-                assert (reply.status, await reply.read()) == (404, b""), name
+                assert reply.status == 404, name
+                assert "its first page is /" in await reply.text(), name
         assert (await browser.ask("/static/old/app.js")).status == 404
 
     play(body)
