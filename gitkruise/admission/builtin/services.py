@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from gitkruise.admission.pods.defaults import fresh
@@ -26,6 +26,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.kruise.hashes import fnv1a_32
 from gitkruise.wire.kruise.template_defaults import Defaults, fill
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
 
 SERVICE: Final = GroupKind("", "Service")
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
@@ -119,18 +120,16 @@ def _drop_unused(spec: dict[str, Any], before: Obj) -> None:
 
 
 def _numbers(ports: Any) -> set[Any]:
-    """The node ports of a service."""
-    return {one.get("nodePort") for one in ports or ()} - {None, 0}
+    """The node ports of a service, which may be one that an older program left damaged."""
+    listed = ports if isinstance(ports, list) else ()
+    return {one.get("nodePort") for one in listed if isinstance(one, Mapping)} - {None, 0}
 
 
 def _address(request: AdmissionRequest, spec: dict[str, Any]) -> None:
     before = (request.old or {}).get("spec") or {}
     chosen = spec.get("clusterIP") or before.get("clusterIP")
     if not chosen:
-        taken = {
-            service.get("spec", {}).get("clusterIP")
-            for service in request.view.objects(SERVICE, "")
-        }
+        taken = {get(service, "spec", "clusterIP") for service in request.view.objects(SERVICE, "")}
         chosen = _free(request.key, _ADDRESSES, taken | {_RESERVED}, _ip)
     spec["clusterIP"] = chosen
     spec.setdefault("clusterIPs", [chosen])
@@ -146,15 +145,15 @@ def _node_ports(request: AdmissionRequest, spec: dict[str, Any]) -> None:
         (one.get("port"), one.get("protocol")): one.get("nodePort")
         for one in ((request.old or {}).get("spec") or {}).get("ports") or ()
     }
-    taken = {
-        one.get("nodePort")
-        for service in request.view.objects(SERVICE, "")
-        for one in service.get("spec", {}).get("ports") or ()
-    }
+    taken = _taken_numbers(request.view.objects(SERVICE, ""))
     for one in spec.get("ports", ()):
         kept = one.get("nodePort") or before.get((one.get("port"), one["protocol"]))
         one["nodePort"] = kept or _free(request.key, _NODE_PORTS, taken, _node_port)
         taken.add(one["nodePort"])
+
+
+def _taken_numbers(services: Iterable[Obj]) -> set[Any]:
+    return {number for one in services for number in _numbers(get(one, "spec", "ports"))}
 
 
 def _ip(number: int) -> str:
@@ -204,16 +203,16 @@ def allocation_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Pr
     before: Obj = (request.old or {}).get("spec") or {}
     own = request.key.namespace, request.key.name
     others = [
-        one.get("spec") or {}
+        one
         for one in request.view.objects(SERVICE, "")
         if (one["metadata"].get("namespace"), one["metadata"]["name"]) != own
     ]
     address = spec.get("clusterIP")
     asked = address not in (None, "", "None", before.get("clusterIP"))
-    if asked and any(address == other.get("clusterIP") for other in others):
+    if asked and any(address == get(other, "spec", "clusterIP") for other in others):
         text = f"failed to allocate IP {address}: provided IP is already allocated"
         yield invalid(("spec", "clusterIPs"), spec.get("clusterIPs"), text)
-    yield from _taken_ports(spec, before, {n for o in others for n in _numbers(o.get("ports"))})
+    yield from _taken_ports(spec, before, _taken_numbers(others))
 
 
 def _taken_ports(spec: Obj, before: Obj, taken: set[Any]) -> Iterator[Problem]:

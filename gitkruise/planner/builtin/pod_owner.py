@@ -14,6 +14,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
+from gitkruise.errors import BadRequest
 from gitkruise.model.planning.plan import Create, Delete, Event, Patch, PatchStep
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Find
@@ -103,9 +104,18 @@ def claimants(kind: GroupKind) -> Find:
         if labels is None:
             return []
         owners = view.objects(kind, key.namespace)
-        return [key_of(owner) for owner in owners if _claiming(owner).matches(labels)]
+        return [key_of(owner) for owner in owners if _might_claim(owner, labels)]
 
     return find
+
+
+def _might_claim(owner: Obj, labels: Mapping[str, str]) -> bool:
+    """Return whether a selector fits. One that an older program left damaged fits nothing here;
+    the rounds of its workload say what is wrong with it."""
+    try:
+        return _claiming(owner).matches(labels)
+    except (BadRequest, AttributeError, TypeError):
+        return False
 
 
 def _stray_labels(view: ClusterView, key: ObjectKey) -> Mapping[str, str] | None:
@@ -116,7 +126,8 @@ def _stray_labels(view: ClusterView, key: ObjectKey) -> Mapping[str, str] | None
     raw = view.get(key)
     if raw is None or raw["metadata"].get("ownerReferences") or _deleting(raw):
         return None
-    return raw["metadata"].get("labels") or {}
+    labels = raw["metadata"].get("labels") or {}
+    return labels if isinstance(labels, Mapping) else None
 
 
 def _claiming(owner: Obj) -> Selector:
@@ -129,7 +140,8 @@ def _claiming(owner: Obj) -> Selector:
 
 
 def _selects(selector: Selector, raw: Obj) -> bool:
-    return selector.matches(raw["metadata"].get("labels"))
+    labels = raw["metadata"].get("labels") or {}
+    return isinstance(labels, Mapping) and selector.matches(labels)
 
 
 def _deleting(raw: Obj) -> bool:

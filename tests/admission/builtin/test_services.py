@@ -97,6 +97,14 @@ def test_addresses_and_ports_of_other_services_are_refused(
     assert fields(refusal(asked, around=(TAKEN,))) == refused
 
 
+def test_a_damaged_service_stops_no_other() -> None:
+    """One that an older program left in the store."""
+    bad = service("bad", ports=5)
+    ports = [{"port": 80, "nodePort": 31000}]
+    assert refusal(service(type="NodePort", ports=ports), around=(bad,)) is None
+    assert refusal(service(type="NodePort"), around=(service("bad") | {"spec": "x"},)) is None
+
+
 def test_an_update_keeps_its_own_address_and_ports() -> None:
     first = admitted(TAKEN)
     other = admitted(service("other", type="NodePort"))

@@ -11,7 +11,8 @@ import pytest
 
 from gitkruise.model.workloads.labels import REPLICASET
 from gitkruise.model.workloads.revision import REVISION
-from gitkruise.wire.primitives.names import controller_of
+from gitkruise.planner.builtin.pod_owner import claimants
+from gitkruise.wire.primitives.names import controller_of, key_of
 from tests.worlds import SPACE, Lab, deployment, pod, template
 
 OTHER = {"metadata": {"labels": {"app": "debug"}}}
@@ -118,3 +119,27 @@ def test_a_pod_of_another_name_is_no_member_of_a_stateful_set() -> None:
     lab.apply(stray)
     lab.run(600)
     assert "ownerReferences" not in lab.get(stray)["metadata"]
+
+
+def damaged(kind: str, name: str, **rest: Any) -> dict[str, Any]:
+    """An object as an older program may have left it in the store."""
+    meta = {"name": name, "namespace": SPACE, "uid": name, "resourceVersion": "1"}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": meta, **rest}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        damaged("ReplicaSet", "bad", spec="x"),
+        damaged("ReplicaSet", "bad", spec={"selector": 5}),
+        damaged("ReplicaSet", "bad", spec={"selector": {"matchExpressions": [{"operator": "?"}]}}),
+    ],
+    ids=str,
+)
+def test_a_damaged_selector_claims_nothing(bad: Any) -> None:
+    lab = Lab()
+    stray = pod("stray")
+    stray["metadata"]["labels"] = {"app": "web"}
+    lab.apply(stray)
+    lab.world.restore([*lab.world.state.everything(), bad], lab.world.version + 1)
+    assert list(claimants(REPLICASET)(lab.world, key_of(lab.get(stray)))) == []
