@@ -1,7 +1,8 @@
 """Authentication: the administrator's token, and tokens of service accounts on request.
 
 A service account's token is a JSON Web Token as Kubernetes makes them, signed with a key of this
-sandbox. It holds as long as it says and its account (the same uid) is there.
+sandbox. It holds for its audiences, as long as it says, while its account and the object that it is
+bound to (the same uids) are there.
 """
 
 from __future__ import annotations
@@ -9,18 +10,20 @@ from __future__ import annotations
 import base64
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
+from uuid import uuid4
 
-from gitkruise.errors import Problem, Unauthorized, invalid_object
+from gitkruise.errors import BadRequest, Problem, Unauthorized, invalid_object
 from gitkruise.sandbox.backend.cluster import ADMIN, Cluster
 from gitkruise.wire.catalog.kinds import Kind
-from gitkruise.wire.primitives.names import Obj, ObjectKey, account_user
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, account_user
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
 from gitkruise.wire.primitives.times import format_time
+from gitkruise.world.store import api_errors
 from gitkruise.world.write.decoding import check_body
 from gitkruise.world.write.review_apis import MASTERS, asked_of, user_info
 
@@ -29,6 +32,7 @@ ISSUER: Final = "https://kubernetes.default.svc"
 EXPIRATION_S: Final = 3600
 SHORTEST_S: Final = 600
 TOKEN_REVIEW: Final = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
+_BINDABLE: Final = {"Pod": "pod", "Node": "node", "Secret": "secret"}  # kind -> claim
 _HEADER: Final = {"alg": "HS256", "typ": "JWT"}
 
 
@@ -45,22 +49,43 @@ class Tokens:
 
     def user(self, given: str) -> str:
         """Return the owner of token `given`, in constant time. Raises Unauthorized."""
+        return self._owner(given, [ISSUER])[0]
+
+    def _owner(self, given: str, audiences: Sequence[str]) -> tuple[str, list[str]]:
+        """(owner of a token, those of `audiences` that it is for). Raises Unauthorized."""
         if len(given) > TOKEN_MAX:
             raise Unauthorized("Unauthorized")
         if hmac.compare_digest(given.encode(errors="replace"), self.admin.encode()):
-            return ADMIN
+            return ADMIN, list(audiences)
         claims = self._claims(given)
+        meant = [one for one in audiences if one in claims.get("aud", ())]
         inside = claims.get("kubernetes.io") or {}
         space, name = inside.get("namespace", ""), get(inside, "serviceaccount", "name")
         account = self.cluster.world.get(ObjectKey("", "ServiceAccount", space, name or ""))
         now = self.cluster.now().timestamp()
         same = account and account["metadata"]["uid"] == get(inside, "serviceaccount", "uid")
-        if not same or not now < claims.get("exp", 0):
+        if not same or not now < claims.get("exp", 0) or not meant or not self._bound(inside):
             raise Unauthorized("Unauthorized")
-        return account_user(space, name)
+        return account_user(space, name), meant
+
+    def _bound(self, inside: Mapping[str, Any]) -> bool:
+        """Return whether the objects that a token is bound to are there; the node of a pod's token
+        says where the pod runs, and binds to nothing."""
+        for kind, word in _BINDABLE.items():
+            bound = inside.get(word)
+            if bound is None or (kind == "Node" and "pod" in inside):
+                continue
+            space = "" if kind == "Node" else inside.get("namespace", "")
+            there = self.cluster.world.get(ObjectKey("", kind, space, bound["name"]))
+            if there is None or there["metadata"]["uid"] != bound["uid"]:
+                return False
+        return True
 
     async def issue(self, request: ApiRequest) -> ApiReply:
-        """POST of a TokenRequest to a service account. Raises NotFound, InvalidObject."""
+        """POST of a TokenRequest to a service account.
+
+        Raises NotFound, also of the object to bind to, BadRequest, Conflict and InvalidObject.
+        """
         found = await self.cluster.handle(_plain(request))
         asked = check_body(self.cluster.world.catalog.core, "TokenRequest", request.body)
         spec = asked.get("spec") or {}
@@ -69,7 +94,10 @@ class Tokens:
         now = self.cluster.now()
         audiences = spec.get("audiences") or [ISSUER]
         meta, until = found.body["metadata"], now + timedelta(seconds=seconds)
-        token = self._signed(_claims_of(meta, audiences, now, until))
+        claims = _claims_of(meta, audiences, now, until)
+        claims["jti"] = str(uuid4())
+        claims["kubernetes.io"] |= self._binding(spec.get("boundObjectRef"), meta)
+        token = self._signed(claims)
         body: Obj = {
             "kind": "TokenRequest",
             "apiVersion": "authentication.k8s.io/v1",
@@ -88,16 +116,57 @@ class Tokens:
         }
         return ApiReply(status=201, body=body)
 
+    def _binding(self, ref: Obj | None, account: Obj) -> dict[str, Any]:
+        """The claims about the object that a token is to be bound to, and about a pod's node."""
+        if not ref:
+            return {}
+        kind, name = ref.get("kind") or "", ref.get("name") or ""
+        if kind not in _BINDABLE or ref.get("apiVersion") not in ("v1", "", None):
+            group, _, version = (ref.get("apiVersion") or "").rpartition("/")
+            what = f"{group}/{version}, Kind={kind}"
+            raise BadRequest(f"cannot bind token to object of type {what}")
+        space = "" if kind == "Node" else account["namespace"]
+        found = self.cluster.world.get(ObjectKey("", kind, space, name))
+        served = self.cluster.world.catalog.stored(GroupKind("", kind))
+        assert served is not None
+        if found is None:
+            raise api_errors.not_found(served, name)
+        uid = found["metadata"]["uid"]
+        if ref.get("uid") and ref["uid"] != uid:
+            why = (
+                f"the UID in the bound object reference ({ref['uid']}) does not match the UID in "
+                "record. The object might have been deleted and then recreated"
+            )
+            raise api_errors.precondition(served, name, why)
+        claims: dict[str, Any] = {_BINDABLE[kind]: {"name": name, "uid": uid}}
+        if kind == "Pod":
+            claims |= self._node_of(found, account["name"])
+        return claims
+
+    def _node_of(self, pod: Obj, account: str) -> dict[str, Any]:
+        """The claim about the node of a pod. Raises BadRequest for a pod of another account."""
+        if pod["spec"].get("serviceAccountName") != account:
+            raise BadRequest(
+                f'cannot bind token for serviceaccount "{account}" to pod running with different '
+                "serviceaccount name."
+            )
+        name = pod["spec"].get("nodeName")
+        if not name:
+            return {}
+        node = self.cluster.world.get(ObjectKey("", "Node", "", name))
+        return {"node": {"name": name, **({"uid": node["metadata"]["uid"]} if node else {})}}
+
     def review(self, request: ApiRequest, kind: Kind) -> ApiReply:
         """Answer a POST of a TokenReview with the owner of the token."""
         asked = asked_of(kind, request.body)
+        wanted = get(asked, "spec", "audiences", default=()) or [ISSUER]
         try:
-            user = self.user(get(asked, "spec", "token", default=""))
+            user, audiences = self._owner(get(asked, "spec", "token", default=""), wanted)
         except Unauthorized:
             status: Obj = {"user": {}, "error": "invalid bearer token"}
         else:
             who = user_info(user, MASTERS if user == ADMIN else ())
-            status = {"authenticated": True, "user": who, "audiences": [ISSUER]}
+            status = {"authenticated": True, "user": who, "audiences": audiences}
         return ApiReply(status=201, body={**TOKEN_REVIEW, **asked, "status": status})
 
     def _signed(self, claims: Mapping[str, Any]) -> str:
@@ -135,7 +204,7 @@ def _check(seconds: Any) -> None:
     raise invalid_object("TokenRequest", "authentication.k8s.io", "", [problem])
 
 
-def _claims_of(meta: Obj, audiences: Any, now: datetime, until: datetime) -> Mapping[str, Any]:
+def _claims_of(meta: Obj, audiences: Any, now: datetime, until: datetime) -> dict[str, Any]:
     space, name = meta["namespace"], meta["name"]
     issued = int(now.timestamp())
     account = {"name": name, "uid": meta["uid"]}

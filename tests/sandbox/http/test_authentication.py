@@ -79,3 +79,47 @@ def test_a_token_ends(cluster: Cluster, clock: ManualClock, later_s: int, holds:
     else:
         with pytest.raises(Unauthorized):
             tokens.user(given)
+
+
+def bound(client: Client, spec: dict[str, Any]) -> Any:
+    return client.ask(f"{ACCOUNTS}/bound/token", "POST", {"spec": spec})
+
+
+def test_a_token_that_is_bound_to_an_object_ends_with_it(client: Client) -> None:
+    secrets = "/api/v1/namespaces/default/secrets"
+    assert client.ask(ACCOUNTS, "POST", {"metadata": {"name": "bound"}}).status == 201
+    ref = {"kind": "Secret", "apiVersion": "v1", "name": "holder"}
+    missing = bound(client, {"boundObjectRef": ref})
+    assert (missing.status, missing.body["message"]) == (404, 'secrets "holder" not found')
+    other = bound(client, {"boundObjectRef": {**ref, "kind": "ConfigMap"}})
+    assert other.status == 400
+    assert other.body["message"] == "cannot bind token to object of type /v1, Kind=ConfigMap"
+    assert client.ask(secrets, "POST", {"metadata": {"name": "holder"}}).status == 201
+    assert bound(client, {"boundObjectRef": {**ref, "uid": "of-another"}}).status == 409
+    token = bound(client, {"boundObjectRef": ref}).body["status"]["token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    assert client.ask(ACCOUNTS, headers=headers).status == 200
+    assert client.ask(f"{secrets}/holder", "DELETE").status == 200
+    assert client.ask(ACCOUNTS, headers=headers).status == 401
+
+
+def test_a_token_is_bound_to_pods_of_its_account_alone(client: Client) -> None:
+    pods = "/api/v1/namespaces/default/pods"
+    client.ask(ACCOUNTS, "POST", {"metadata": {"name": "bound"}})
+    pod = {"metadata": {"name": "other"}, "spec": {"containers": [{"name": "a", "image": "a:1"}]}}
+    assert client.ask(pods, "POST", pod).status == 201
+    ref = {"kind": "Pod", "apiVersion": "v1", "name": "other"}
+    refused = bound(client, {"boundObjectRef": ref})
+    assert (refused.status, "different serviceaccount" in refused.body["message"]) == (400, True)
+
+
+def test_a_token_holds_for_its_audiences_alone(client: Client) -> None:
+    client.ask(ACCOUNTS, "POST", {"metadata": {"name": "bound"}})
+    token = bound(client, {"audiences": ["vault"]}).body["status"]["token"]
+    assert client.ask(ACCOUNTS, headers={"Authorization": f"Bearer {token}"}).status == 401
+
+    def status(**spec: Any) -> Any:
+        return client.ask(REVIEWS, "POST", {"spec": {"token": token, **spec}}).body["status"]
+
+    assert status() == {"user": {}, "error": "invalid bearer token"}
+    assert status(audiences=["other", "vault"])["audiences"] == ["vault"]
