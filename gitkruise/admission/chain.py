@@ -19,6 +19,7 @@ from gitkruise.admission.builtin.config_objects import (
     node_problems,
     secret_problems,
 )
+from gitkruise.admission.builtin.definitions import definition_problems
 from gitkruise.admission.builtin.endpoints import KINDS as ENDPOINTS
 from gitkruise.admission.builtin.endpoints import default_endpoints, endpoints_problems
 from gitkruise.admission.builtin.networking import KINDS as NETWORKING
@@ -214,6 +215,11 @@ SERVER_STAGES: Final = (
         examine=configuration_problems,
     ),
     Stage(name="nodes", kinds=_kinds("", "Node"), mutate=default_node, examine=node_problems),
+    Stage(
+        name="definitions",
+        kinds=_kinds("apiextensions.k8s.io", "CustomResourceDefinition"),
+        examine=definition_problems,
+    ),
 )
 # What OpenKruise's webhooks do, once the server is done; and our check of canaries.
 KRUISE_STAGES: Final = (

@@ -127,9 +127,27 @@ def _kind(crd: Obj, version: Mapping[str, Any], core: Lookup) -> Kind:
         columns=columns_of(version),
         scale=scale_of(version),
         crd=True,
+        deprecation=_deprecation(spec, version),
         load_schema=load,
         load_strict=load_strict,
     )
+
+
+def _deprecation(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
+    """The warning about a deprecated version: its own, or one that names a better version."""
+    if not version.get("deprecated"):
+        return ""
+    if own := version.get("deprecationWarning"):
+        return str(own)
+    group, kind, name = spec["group"], spec["names"]["kind"], version["name"]
+    better = (
+        one["name"]
+        for one in spec["versions"]
+        if one.get("served") and not one.get("deprecated")
+        and version_order(one["name"]) < version_order(name)
+    )  # fmt: skip
+    use = next((f"; use {group}/{one} {kind}" for one in better), "")
+    return f"{group}/{name} {kind} is deprecated{use}"
 
 
 def columns_of(version: Mapping[str, Any]) -> tuple[PrinterColumn, ...]:

@@ -67,6 +67,7 @@ class Kind:
     columns: tuple[PrinterColumn, ...] = ()
     scale: ScalePaths | None = None
     crd: bool = False
+    deprecation: str = ""  # what a server says of every use of a version of a CRD
     load_schema: Callable[[], Node] = field(compare=False, repr=False)
     load_strict: Callable[[], Node] = field(compare=False, repr=False)
 

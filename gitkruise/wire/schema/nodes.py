@@ -17,7 +17,10 @@ _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 OBJECT_META: Final = _META + "ObjectMeta"
 _OPAQUE_MAP: Final = frozenset({_META + "FieldsV1", _META + "Patch"})
 _RAW_EXTENSION: Final = "io.k8s.apimachinery.pkg.runtime.RawExtension"
-_NUMBERS: Final = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
+_NUMBERS: Final = (
+    "minimum", "maximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems",
+    "minProperties", "maxProperties",
+)  # fmt: skip
 
 _CAREFREE: Final[Mapping[tuple[str, ...], type]] = {("string",): str, ("boolean",): bool}
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 from gitkruise.errors import BadRequest, Problem
@@ -104,12 +105,24 @@ def _object(node: Node, value: Mapping[str, Any], at: Steps, found: list[Problem
             for key in node.required
             if value.get(key) is None and not _is_given(node, key, value)
         ]
+    if node.limits:
+        found += _size(node, value, at)
     for key, item in value.items():
         child = node.child(key)
         if child is None or item.__class__ is child.carefree:
             continue
         if item is not None or child.nullable:
             _check(child, item, (*at, key), found)
+
+
+def _size(node: Node, value: Mapping[str, Any], at: Steps) -> Iterator[Problem]:
+    size, limits = len(value), node.limits
+    if size > limits.get("maxProperties", size):
+        most = int(limits["maxProperties"])
+        yield Problem(at, TOO_MANY, f"Too many: {size}: must have at most {most} items")
+    if size < limits.get("minProperties", 0):
+        least = int(limits["minProperties"])
+        yield _invalid(at, size, f"should have at least {least} properties")
 
 
 def _is_given(node: Node, key: str, value: Mapping[str, Any]) -> bool:
@@ -203,6 +216,9 @@ def _number(node: Node, value: float, at: Steps) -> Iterator[Problem]:
     if most is not None and (value > most or (node.exclusive_maximum and value == most)):
         word = "less than" if node.exclusive_maximum else "less than or equal to"
         yield _invalid(at, value, f"should be {word} {shown(most)}")
+    step = limits.get("multipleOf")
+    if step is not None and step > 0 and Fraction(str(value)) % Fraction(str(step)):
+        yield _invalid(at, value, f"should be a multiple of {shown(step)}")
     low, high = _INT_RANGES.get(node.format, (value, value))
     if not low <= value <= high:
         yield _invalid(at, value, f"must be of type {node.format}: {shown(value)}")

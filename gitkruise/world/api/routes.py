@@ -66,7 +66,7 @@ def handle(
     if kind is None:
         raise api_errors.no_such_resource()
     verb = _verb_of(kind, request)
-    outdated = OUTDATED.get(kind.group_kind, ())
+    outdated = (kind.deprecation,) if kind.deprecation else OUTDATED.get(kind.group_kind, ())
     warnings = list(outdated)
     try:
         options = read_options(request) if request.verb in _WRITES else WriteOptions()

@@ -106,6 +106,25 @@ CHECKS: list[tuple[str, dict[str, Any], Any, list[str]]] = [
         ['Invalid value: "": f in body should be at least 1 chars long'],
     ),
     ("long", {"type": "string", "maxLength": 2}, "abc", ["Too long: may not be more than 2 bytes"]),
+    (
+        "wide",
+        {"type": "object", "maxProperties": 1},
+        {"a": 1, "b": 2},
+        ["Too many: 2: must have at most 1 items"],
+    ),
+    (
+        "narrow",
+        {"type": "object", "minProperties": 1},
+        {},
+        ["Invalid value: 0: f in body should have at least 1 properties"],
+    ),
+    ("tenths", {"type": "number", "multipleOf": 0.1}, 0.3, []),
+    (
+        "thirds",
+        {"type": "integer", "multipleOf": 3},
+        7,
+        ["Invalid value: 7: f in body should be a multiple of 3"],
+    ),
     ("many", {"type": "array", "maxItems": 1}, [1, 2], ["Too many: 2: must have at most 1 items"]),
     (
         "few",
