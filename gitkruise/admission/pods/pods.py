@@ -50,6 +50,8 @@ def default_pod(request: AdmissionRequest, _gates: Gates) -> Obj:
     if before and after and (only_images(before, after) or before == after):
         return request.new
     spec = settle("PodSpec", after)
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     if request.old is None:
         spec.setdefault("serviceAccountName", spec.get("serviceAccount") or "default")
         prioritise(request, spec)

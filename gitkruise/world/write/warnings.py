@@ -118,6 +118,9 @@ def _pod_spec(spec: Obj, at: str) -> Iterator[str]:
         for i, container in enumerate(spec.get(field) or ()):
             yield from _container(container, f"{at}.{field}[{i}]")
     yield from _ports(spec, at)
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
+        text = "must be >= 0; negative values are invalid and will be treated as 1"
+        yield f"{at}.terminationGracePeriodSeconds: {text}"
 
 
 def _spread(spec: Obj, at: str) -> Iterator[str]:

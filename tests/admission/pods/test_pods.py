@@ -74,6 +74,11 @@ def test_an_unknown_priority_class_is_forbidden() -> None:
         admitted(pod(priorityClassName="high"))
 
 
+def test_a_negative_grace_period_is_a_second() -> None:
+    spec = admitted(pod(terminationGracePeriodSeconds=-1))["spec"]
+    assert spec["terminationGracePeriodSeconds"] == 1
+
+
 def test_a_priority_of_its_own_is_forbidden() -> None:
     """The priority comes from the class alone; that of an object read back is the same one."""
     assert admitted(pod(priority=0))["spec"]["priority"] == 0

@@ -91,6 +91,11 @@ def test_amounts_of_less_than_a_byte() -> None:
             {"imagePullSecrets": [{"name": "a"}, {"name": "a"}]},
             'spec.imagePullSecrets[1].name: duplicate name "a"',
         ),
+        (
+            {"terminationGracePeriodSeconds": -1},
+            ("spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and "
+            "will be treated as 1"),
+        ),
         ({"imagePullSecrets": [{}]}, 'spec.imagePullSecrets[0].name: invalid empty name ""'),
         (
             {"volumes": [{"name": "v", "rbd": {}}]},
