@@ -22,6 +22,7 @@ from gitkruise.admission.builtin.config_objects import (
 from gitkruise.admission.builtin.definitions import definition_problems
 from gitkruise.admission.builtin.endpoints import KINDS as ENDPOINTS
 from gitkruise.admission.builtin.endpoints import default_endpoints, endpoints_problems
+from gitkruise.admission.builtin.events import EVENT_KINDS, event_problems
 from gitkruise.admission.builtin.networking import KINDS as NETWORKING
 from gitkruise.admission.builtin.networking import default_networking, networking_problems
 from gitkruise.admission.builtin.policies import KINDS as POLICIES
@@ -215,6 +216,7 @@ SERVER_STAGES: Final = (
         examine=configuration_problems,
     ),
     Stage(name="nodes", kinds=_kinds("", "Node"), mutate=default_node, examine=node_problems),
+    Stage(name="events", kinds=EVENT_KINDS, examine=event_problems),
     Stage(
         name="definitions",
         kinds=_kinds("apiextensions.k8s.io", "CustomResourceDefinition"),
