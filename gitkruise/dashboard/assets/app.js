@@ -8,6 +8,7 @@ import { EventsPage } from "./events.js";
 import { FleetPage } from "./fleet.js";
 import { NodesPage } from "./nodes.js";
 import { ProposedPage } from "./proposed.js";
+import { Places } from "./places.js";
 import { entered, leave, look, signInForm } from "./session.js";
 import { clock, span } from "./words.js";
 import { WorkloadPage } from "./workload.js";
@@ -54,6 +55,7 @@ class App {
     this.main = el("main", { id: "main", tabindex: "-1" });
     this.away = el("p", { class: "note", role: "status", hidden: "" });
     this.help = dialog();
+    this.places = new Places(this.main);
     this.theme = el("button", { type: "button", click: () => this.turnTheme() });
     document.body.append(
       el("a", { class: "skip", href: "#main", click: (event) => this.skip(event) }, "Skip to the content"),
@@ -151,6 +153,7 @@ class App {
     for (const link of this.links)
       if (link.getAttribute("href") === location.pathname) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
+    this.places.open();
     this.client.show(["cluster", ...this.page.topics]);
   }
 
@@ -165,6 +168,7 @@ class App {
     if (topic === this.denied) this.show();
     if (topic === "cluster") this.showCluster(rows.get(""));
     this.page.take(topic, rows, told);
+    this.places.settle();
   }
 
   showCluster(head) {
@@ -198,6 +202,7 @@ class App {
     const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey;
     if (!link || !plain || link.origin !== location.origin || link.hash !== "") return;
     event.preventDefault();
+    this.places.keep(event.detail === 0 ? link.getAttribute("href") : null);
     this.go(link.pathname + link.search);
   }
 
@@ -211,7 +216,6 @@ class App {
     history.pushState(null, "", path);
     if (this.page === null) return;
     this.open();
-    window.scrollTo(0, 0);
     this.main.focus();
   }
 

@@ -13,7 +13,7 @@ export class FilteredPage {
   narrow() {
     const query = this.query();
     if (this.filter.value !== "") query.set("q", this.filter.value);
-    history.replaceState(null, "", location.pathname + (query.size > 0 ? `?${query}` : ""));
+    history.replaceState(history.state, "", location.pathname + (query.size > 0 ? `?${query}` : ""));
     this.show();
   }
 

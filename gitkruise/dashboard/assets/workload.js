@@ -136,7 +136,7 @@ export class WorkloadPage {
   /** Show the pods of now, or as they were at a moment; the address keeps it. */
   async turnTo(at) {
     this.at = at;
-    history.replaceState(null, "", location.pathname + (at === "" ? "" : `?at=${at}`));
+    history.replaceState(history.state, "", location.pathname + (at === "" ? "" : `?at=${at}`));
     this.past.hidden = at === "";
     if (at === "") {
       this.asked = "";
