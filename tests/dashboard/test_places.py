@@ -1,4 +1,4 @@
-"""The place of a reader on a page survives back, forward and reload."""
+"""The place of a reader on a page: after back, forward and reload, and on a narrow screen."""
 
 from __future__ import annotations
 
@@ -48,3 +48,15 @@ def test_back_returns_the_keyboard_to_the_row_it_came_from(
     expect(far).to_be_in_viewport()
     page.keyboard.press("j")
     expect(page.get_by_role("link", name="cloneset/app-0301")).to_be_focused()
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_a_long_name_leaves_room_for_the_states_of_all(
+    page: Page, dashboard: Dashboard, width: int
+) -> None:
+    """A long one would push the state of each row out of sight."""
+    dashboard.write(fleet=fleet(row("cart"), row("a" * 100, "Stuck", "the image cannot be pulled")))
+    page.set_viewport_size({"width": width, "height": 740})
+    enter(page, dashboard)
+    expect(page.get_by_role("cell", name="Stuck", exact=True)).to_be_in_viewport()
+    expect(page.get_by_role("cell", name="Done", exact=True)).to_be_in_viewport()
