@@ -82,6 +82,7 @@ from gitkruise.admission.pods.pods import (
     default_pod,
     pod_problems,
 )
+from gitkruise.admission.pods.resizing import resize_problems
 from gitkruise.admission.rules.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from gitkruise.errors import BadRequest, Forbidden, Problem, invalid_object
 from gitkruise.model.workloads.feature_gates import Gates
@@ -145,6 +146,14 @@ SERVER_STAGES: Final = (
         subresources=frozenset({"ephemeralcontainers"}),
         mutate=default_pod,
         examine=debugging_problems,
+    ),
+    Stage(
+        name="resized pods",
+        kinds=_kinds("", "Pod"),
+        operations=frozenset({UPDATE}),
+        subresources=frozenset({"resize"}),
+        mutate=default_pod,
+        examine=resize_problems,
     ),
     Stage(
         name="workloads",

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gitkruise.model.node.qos import qos_class
 from gitkruise.model.workloads.cloneset import Policy
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.revision import Revision
 from gitkruise.planner.pods.json_diff import Operation, json_diff
-from gitkruise.planner.pods.qos import qos_class
 from gitkruise.planner.revisions.revisions import template_of
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get

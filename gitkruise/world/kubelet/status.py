@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from gitkruise.model.node.qos import qos_class
 from gitkruise.model.workloads.pod import FINISHED
-from gitkruise.planner.pods.qos import qos_class
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.times import format_time
 from gitkruise.world.kubelet.container_status import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from gitkruise.model.node.qos import qos_class
 from gitkruise.wire.catalog.kinds import Kind
 from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.primitives.paths import get, put
@@ -48,7 +49,7 @@ def named_namespace(obj: Obj) -> Obj:
 
 
 def _pod(obj: Obj) -> Obj:
-    return {**obj, "status": {"phase": "Pending", "qosClass": qos_class(obj.get("spec") or {})}}
+    return {**obj, "status": {"phase": "Pending", "qosClass": _quality(obj.get("spec") or {})}}
 
 
 def _claim(obj: Obj) -> Obj:
@@ -88,20 +89,12 @@ _BORN: Final[Mapping[GroupKind, Callable[[Obj], Obj]]] = {
 }
 
 
-def qos_class(spec: Mapping[str, Any]) -> str:
-    """Guaranteed, Burstable or BestEffort, from cpu and memory of all containers."""
-    seen = False
-    guaranteed = True
-    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
-        resources = container.get("resources") or {}
-        limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-        for name in ("cpu", "memory"):
-            limit, request = limits.get(name), requests.get(name, limits.get(name))
-            seen = seen or bool(limit or request)
-            guaranteed = guaranteed and bool(limit) and limit == request
-    if not seen:
+def _quality(spec: Mapping[str, Any]) -> str:
+    """The class of a new pod; a malformed amount, which has none, is refused after this."""
+    try:
+        return qos_class(spec)
+    except (ValueError, TypeError):
         return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
 
 
 def on_update(kind: Kind, subresource: str, old: Obj, new: Obj) -> Obj:

@@ -231,3 +231,12 @@ def test_new_pods_are_pending_and_classed(resources: Any, qos: str) -> None:
     api, sent = Api(), pod("p")
     sent["spec"]["containers"][0]["resources"] = resources
     assert api.post(PODS, sent)["status"] == {"phase": "Pending", "qosClass": qos}
+
+
+def test_the_class_of_quality_compares_amounts_and_not_their_spelling() -> None:
+    api = Api()
+    resources = {"requests": {"cpu": "1", "memory": "1Gi"},
+                 "limits": {"cpu": "1000m", "memory": "1024Mi"}}  # fmt: skip
+    made = pod("p")
+    made["spec"]["containers"][0]["resources"] = resources
+    assert api.post(PODS, made)["status"]["qosClass"] == "Guaranteed"
