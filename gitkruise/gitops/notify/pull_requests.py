@@ -33,7 +33,7 @@ from gitkruise.gitops.notify.pull_request_plan import (
     PullRequestPlanner,
     unplannable,
 )
-from gitkruise.gitops.notify.sender import PROBLEM_AFTER
+from gitkruise.gitops.notify.sender import PROBLEM_AFTER_S
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.model.gitops.config import PullRequests
@@ -90,7 +90,7 @@ class PullRequestLoop:
         self.problem = ""  # why the newest pull requests are not known, if that lasts
         # Called with a problem that lasts, and with "" at its end.
         self.on_problem: Callable[[str], None] = lambda _: None
-        self._since: datetime | None = None  # when the first of the failures in a row was
+        self._since: float | None = None  # monotonic: when the first of the failures in a row was
         self._forge, self._channel, self._clock = forge, channel, clock
         self._cluster, self._rules = f"{cluster}.{part}" if part else cluster, rules
         self._check = context_of(rules.check, cluster, "") + (f"/{part}" if part else "")
@@ -135,10 +135,13 @@ class PullRequestLoop:
             await self._rest(pause)
 
     def _failed(self, error: Exception) -> float:
-        now, refused = self._clock.now(), isinstance(error, Unauthorized | Forbidden | NotFound)
+        now, refused = (
+            self._clock.monotonic(),
+            isinstance(error, Unauthorized | Forbidden | NotFound),
+        )
         self._failures += 1
-        self._since = self._since or now
-        if refused or now - self._since >= PROBLEM_AFTER:
+        self._since = now if self._since is None else self._since
+        if refused or now - self._since >= PROBLEM_AFTER_S:
             self._report(str(error))
         self._look = True
         if self._failures & (self._failures - 1) == 0:
