@@ -142,10 +142,12 @@ class Reporter:
             None if commit is not None and commit.id in commits else commit
             for commit in (self.record.applied, self.record.causal)
         )
-        state, message, since = State.UNKNOWN, "not looked at yet", self._clock.now()
+        why = self._source_problem
+        message = f"{why.code}: {why.message}" if why is not None else "not looked at yet"
         self.record = replace(
-            self.record, applied=applied, causal=causal, state=state, message=message, since=since
-        )
+            self.record, applied=applied, causal=causal, state=State.UNKNOWN, message=message,
+            since=self._clock.now(),
+        )  # fmt: skip
 
     # What happened --------------------------------------------------------------------------
 

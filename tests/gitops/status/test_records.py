@@ -213,3 +213,16 @@ def test_a_record_that_is_continued_names_the_ref_and_path_that_are_followed_now
     reporter.resume(replace(RECORD, source="main", path="apps"), {})
     assert (reporter.record.source, reporter.record.path) == ("release", "deploy")
     assert reporter.record.causal == RECORD.causal
+
+
+def test_a_record_that_no_live_object_confirms_still_names_the_problem_of_the_source() -> None:
+    spec = UnitSpec(source_ref=Reference(name="src"), path="deploy")
+    reporter = Reporter(
+        Unit("shop", "web", spec), "prod-eu", "main", ManualClock(RECORD.since), sinks=[]
+    )
+    reporter.resume(RECORD, {})
+    reporter.source_problem(Finding(code="GK3102", message="git refuses our credentials"))
+    assert RECORD.causal is not None
+    reporter.disclaim([RECORD.causal.id])
+    told = (reporter.record.state, reporter.record.message)
+    assert told == (State.UNKNOWN, "GK3102: git refuses our credentials")
