@@ -28,7 +28,7 @@ def events(stage: Stage, name: str) -> list[str]:
 
 def recorded(stage: Stage) -> list[Intervention]:
     """Return what the status branch says."""
-    return interventions(stage.repository, STATUS)
+    return interventions(stage.repository, STATUS, {})
 
 
 OURS = {"component": "gitkruise"}

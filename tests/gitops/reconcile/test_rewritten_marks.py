@@ -58,7 +58,7 @@ def steps(stage: Stage) -> list[tuple[str, str, str, int]]:
 
 def said(stage: Stage) -> list[tuple[str, str]]:
     """Return reason and words of the recorded interventions."""
-    return [(one.reason, one.text) for one in interventions(stage.repository, STATUS)]
+    return [(one.reason, one.text) for one in interventions(stage.repository, STATUS, {})]
 
 
 def test_content_and_marks_of_an_older_commit_are_put_back_with_their_fields(
