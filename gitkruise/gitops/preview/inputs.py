@@ -83,6 +83,7 @@ class PlanSide:
     uncertain: frozenset[ObjectKey] = frozenset()
     outside: tuple[str, ...] = ()
     rejected: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+    approved: frozenset[str] = frozenset()  # hashes in the history of the commit, if it was asked
 
     def of_units(self, names: Collection[str]) -> tuple[Desired, ...]:
         """Return the objects of some units."""

@@ -19,7 +19,8 @@ from gitkruise.model.gitops.config import Reference, resolve_reference
 from gitkruise.model.planning.forecast import STUCK
 from gitkruise.planner.report.report import Heading, plan_report
 from gitkruise.planner.sync.hooks import POST, PRE
-from gitkruise.planner.sync.prune import guard
+from gitkruise.planner.sync.ownership import mark_of
+from gitkruise.planner.sync.prune import Guarded, guard, prune_hash
 from gitkruise.printable import listing, many
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 
@@ -135,7 +136,7 @@ def _guarded(
     for c in changes:
         if c.kind is ChangeKind.PRUNE and c.key in units and c.before is not None:
             gone.setdefault(units[c.key].id, {})[c.key] = c.before
-    said, staying = list[str](), set[ObjectKey]()
+    said, staying, agreed = list[str](), set[ObjectKey](), set[ObjectKey]()
     for name, objects in sorted(gone.items()):
         sides = (target.units, units)
         known = {key for side in sides for key, unit in side.items() if unit.id == name}
@@ -149,14 +150,33 @@ def _guarded(
                 said.append(f"{many(len(new), 'object')} of unit {name} left git and {stay}: "
                             f"{verdict.never}")  # fmt: skip
             continue
+        if preview.live and _is_approved(verdict, objects, units[next(iter(objects))], target):
+            agreed |= objects.keys()
+            verdict = replace(verdict, asking={}, too_many=False)
         said += _losses(verdict.asking, name)
         if verdict.too_many:
             part = f"{len(verdict.free)} of {len(known)} objects of unit {name}"
             said.append(f"{part} WAIT FOR APPROVAL, limit {verdict.limit}")
         if verdict.free and (waiting := _undecided(units[next(iter(objects))], target)):
             said.append(f"deletions of unit {name} WAIT until a commit suits {waiting} as well")
-    kept_ones = [replace(c, kind=ChangeKind.UNCHANGED) if c.key in staying else c for c in changes]
+    kept_ones = [
+        replace(c, kind=ChangeKind.UNCHANGED)
+        if c.key in staying
+        else replace(c, agreed=c.key in agreed)
+        for c in changes
+    ]
     return kept_ones, tuple(said)
+
+
+def _is_approved(
+    verdict: Guarded, objects: Mapping[ObjectKey, Obj], unit: Unit, target: PlanSide
+) -> bool:
+    """Return whether a person approved the deletion of exactly these live objects."""
+    doubtful = {key: objects[key] for key in (verdict.free if verdict.too_many else verdict.asking)}
+    if not doubtful:
+        return False
+    mark = prune_hash(mark_of(next(iter(doubtful.values()))), doubtful)
+    return mark in {*target.approved, unit.approved}
 
 
 def _undecided(unit: Unit, target: PlanSide) -> str:

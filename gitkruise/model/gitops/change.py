@@ -88,6 +88,7 @@ class ObjectChange:
     drift: bool = False  # live differs though git did not move
     pending: bool = False  # of an earlier commit, which the cluster does not have yet
     replaced: bool = False  # it cannot change, and is deleted and created again
+    agreed: bool = False  # a person approved that it is deleted
     spared: str = ""  # the annotation by which git left it alone, of an object that leaves git
 
 

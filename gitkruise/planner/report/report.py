@@ -142,7 +142,7 @@ def _prune_notes(change: ObjectChange) -> Iterator[str]:
     if why := stays(change):
         yield f"stays in the cluster: {why}"
         return
-    if why := asks(change.key, change.before):
+    if not change.agreed and (why := asks(change.key, change.before)):
         yield f"waits for approval: {why}"
     if change.key.group_kind == SIDECARSET:
         yield "pods that run keep its containers until they are created again"

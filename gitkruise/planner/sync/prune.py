@@ -157,7 +157,7 @@ def _unapproved(s: SyncSnapshot, verdict: Guarded) -> Prunes:
     """
     rest = [key for key in verdict.free if uid_of(s.live[key].obj) not in s.agreed]
     doubtful = rest if verdict.too_many else list(verdict.asking)
-    mark = prune_hash(s, doubtful)
+    mark = prune_hash(s.unit_label, {key: s.live[key].obj for key in doubtful})
     if not doubtful or mark in s.approved:
         return Prunes(now=verdict.free)
     how, total = _approval(mark, s.desired.commit), len(s.inventory)
@@ -182,13 +182,13 @@ def awaited_approval(why: str, mark: str, commit: GitCommit) -> str:
     return f"{APPROVAL}{why}; {_by_annotation(mark) if commit.artifact else how})"
 
 
-def prune_hash(s: SyncSnapshot, keys: Iterable[ObjectKey]) -> str:
-    """Hash of one deletion: of these objects, as they are live now, of this unit. 12 hex digits.
+def prune_hash(label: str, objects: Mapping[ObjectKey, Obj]) -> str:
+    """Hash of one deletion: of these live objects of the unit with `label`. 12 hex digits.
 
     An object that is recreated under the same name is another one, so that an approval never
     holds for more than what its author saw.
     """
-    lines = [s.unit_label, *(f"{key} {uid_of(s.live[key].obj)}" for key in sorted(keys))]
+    lines = [label, *(f"{key} {uid_of(objects[key])}" for key in sorted(objects))]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 

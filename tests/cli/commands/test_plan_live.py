@@ -9,7 +9,8 @@ from typing import Any, Final
 import pytest
 
 from gitkruise.planner.sync.annotations import UNIT, UNIT_REF, unit_label
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.planner.sync.prune import prune_hash
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 from tests.cli.calls import Caller
 from tests.cli.live import send
@@ -111,6 +112,31 @@ def test_a_deletion_of_an_earlier_commit_that_waits_is_part_of_every_plan(
     assert "ConfigMap live/left    deleted by an earlier commit, and still live" in text
     old = {c["name"] for c in changes(gk, checkout, own_cluster, "--to", "HEAD~")}
     assert old == {"calm"}, "no unit follows a commit that its branch has left behind"
+
+
+@pytest.mark.slow
+def test_a_deletion_that_a_commit_approved_waits_for_nobody(
+    gk: Caller, checkout: Checkout, own_cluster: Path
+) -> None:
+    space(own_cluster)
+    obj, label = flags("left", "on"), unit_label("sandbox", "default/repository")
+    obj["metadata"]["labels"] = {UNIT: label}
+    confirm = {"gitkruise.io/prune": "Confirm"}
+    obj["metadata"]["annotations"] = {UNIT_REF: "default/repository", **confirm}
+    put(own_cluster, "configmaps", obj)
+    ref = ResourceRef("", "v1", "configmaps")
+    asked = ApiRequest(verb="get", resource=ref, name="left", namespace="live")
+    (live,) = send(own_cluster, asked)
+    mark = prune_hash(label, {ObjectKey("", "ConfigMap", "live", "left"): live})
+    checkout.commit("before", {"c.yaml": config("calm", "on")})
+    checkout.commit("after", {"README.md": "words\n"})
+    text = gk("plan", "--kubeconfig", str(own_cluster), cwd=checkout.folder).out
+    assert "WAITS FOR APPROVAL" in text
+    assert "waits for approval" in text
+    checkout.commit(f"Agreed\n\nGitkruise-Approve: {mark}", {"README.md": "more words\n"})
+    text = gk("plan", "--kubeconfig", str(own_cluster), cwd=checkout.folder).out
+    assert "ConfigMap live/left    deleted by an earlier commit, and still live" in text
+    assert "approval" not in text.lower()
 
 
 @pytest.mark.slow

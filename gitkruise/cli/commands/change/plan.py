@@ -215,6 +215,7 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
             default_range,
             followers,
         )
+        from gitkruise.gitops.reconcile.approval import approvals  # noqa: PLC0415  as above
 
         given, catalog = _given(options, repository, snapshot or new)
         if not (base or options.target or snapshot):
@@ -232,7 +233,10 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
             repository, (old, new), config, catalog, options.gates, given=given
         )
         if options.cluster is not None:
-            target = replace(target, followed_by=followers(repository, config, new))
+            agreed = approvals(repository, new)
+            target = replace(
+                target, followed_by=followers(repository, config, new), approved=agreed
+            )
         if base_side is None:
             return None, target
         return replace(base_side, warnings=(*warnings, *base_side.warnings)), target
