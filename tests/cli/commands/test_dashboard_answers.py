@@ -111,7 +111,7 @@ def test_live_objects_are_compared_with_git(checkout: Checkout, cluster: Path) -
         return await answers.find_out("drift", Machine())
 
     found = ask(cluster, str(checkout.folder), body)
-    assert (found["compared"], [one["live"] for one in found["items"]]) == (1, ["is gone"])
+    assert (found["compared"], [one["live"] for one in found["items"]]) == (1, ["is missing"])
 
 
 def test_a_partition_is_foreseen_as_its_command_shows_it(checkout: Checkout, cluster: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_unit_that_cannot_be_read_hides_no_drift_of_others(
         return await answers.find_out("drift", Machine())
 
     found = ask(cluster, str(checkout.folder), body)
-    assert (found["compared"], [one["live"] for one in found["items"]]) == (1, ["is gone"])
+    assert (found["compared"], [one["live"] for one in found["items"]]) == (1, ["is missing"])
     (finding,) = found["findings"]
     assert finding["places"][0]["file"] == "broken/c.yaml"
 

@@ -214,6 +214,6 @@ def test_live_drift_is_found_by_whose_hand_and_without_secrets(
             for i in ended.obj["items"]}  # fmt: skip
     assert seen == {
         ("drifting", "spec.replicas"): ("10", "3", "test"),
-        ("s", "(object)"): ("is there", "is gone", ""),
+        ("s", "(object)"): ("is there", "is missing", ""),
     }
     assert "hunter2" not in ended.out
