@@ -165,6 +165,8 @@ def moves(base: PlanSide | None, target: PlanSide) -> Mapping[tuple[str, str], i
     found: dict[tuple[str, str], int] = {}
     for key, unit in target.units.items():
         before = base.units.get(key) if base else None
-        if before is not None and before.id != unit.id and key not in target.shared:
+        if before is None or key in target.shared or (base and key in base.shared):
+            continue  # of several units one keeps it: who owns it is not for git to say
+        if before.id != unit.id:
             found[before.id, unit.id] = found.get((before.id, unit.id), 0) + 1
     return dict(sorted(found.items()))
