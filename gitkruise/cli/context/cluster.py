@@ -257,12 +257,30 @@ async def units_of_cluster(
     None without a cluster, or where the commit has a configuration file, which counts. Raises
     UsageProblem GK7049, ClusterFailed and ApiError.
     """
-    from gitkruise.model.gitops.config import CONFIG_FILE  # noqa: PLC0415  start-up budget
-
-    if not choice.given or repository.find(commit, CONFIG_FILE) is not None:
+    if not choice.given or _has_config(repository, commit):
         return None
     async with connected(choice, read_environment()) as chosen:
         return await units_following(chosen, repository)
+
+
+def _has_config(repository: Repository, commit: str) -> bool:
+    from gitkruise.model.gitops.config import CONFIG_FILE  # noqa: PLC0415  start-up budget
+
+    return repository.find(commit, CONFIG_FILE) is not None
+
+
+async def units_and_kinds(
+    choice: ClusterChoice, repository: Repository, commit: str, given: Config | None
+) -> tuple[Config | None, Catalog]:
+    """`units_of_cluster`, unless they are `given`, and `kinds_with`, over one connection: a plug-in
+    for credentials takes a second or two each time.
+
+    Raises as both do.
+    """
+    async with connected(choice, read_environment()) as chosen:
+        if given is None and not _has_config(repository, commit):
+            given = await units_following(chosen, repository)
+        return given, await _kinds_of(chosen)
 
 
 async def units_following(chosen: ChosenCluster, repository: Repository) -> Config | None:
@@ -284,14 +302,20 @@ async def kinds_with(choice: ClusterChoice | None) -> Catalog:
 
     Raises ClusterFailed and ApiError.
     """
-    from gitkruise.kube.client.discovery import definitions, with_foreign  # noqa: PLC0415  as above
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415  as above
 
     if choice is None or not choice.given:
         return load_catalog()
     async with connected(choice, read_environment()) as chosen:
-        try:
-            catalog = load_catalog()
-            return with_foreign(catalog, await definitions(chosen.transport, catalog))
-        except Forbidden:
-            return load_catalog()
+        return await _kinds_of(chosen)
+
+
+async def _kinds_of(chosen: ChosenCluster) -> Catalog:
+    from gitkruise.kube.client.discovery import definitions, with_foreign  # noqa: PLC0415  as above
+    from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415  as above
+
+    catalog = load_catalog()
+    try:
+        return with_foreign(catalog, await definitions(chosen.transport, catalog))
+    except Forbidden:
+        return catalog

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, Final
 
 import pytest
+import yaml
 
 from gitkruise.planner.sync.annotations import UNIT, UNIT_REF, unit_label
 from gitkruise.planner.sync.prune import prune_hash
@@ -318,3 +320,24 @@ def test_a_rollout_that_needs_a_new_object_says_so(gk: Caller, checkout: Checkou
     assert ended.code == 3
     assert "error[GK2203]: spec of StatefulSet shop/db cannot change" in ended.err
     assert "gitkruise.io/replace: Enabled" in ended.err
+
+
+@pytest.mark.slow
+def test_a_plug_in_for_credentials_runs_twice(
+    gk: Caller, checkout: Checkout, cluster: Path, tmp_path: Path
+) -> None:
+    """Once for what git is read with, and once for the live objects."""
+    checkout.commit("one", {"c.yaml": config("plugged", "on")})
+    known = yaml.safe_load(cluster.read_text())
+    (user,) = known["users"]
+    runs, said = tmp_path / "runs", tmp_path / "said.json"
+    kind = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
+    said.write_text(json.dumps({**kind, "status": {"token": user["user"]["token"]}}))
+    words = f"echo once >> {runs}; cat {said}"
+    plugin = {"command": "sh", "args": ["-c", words], "interactiveMode": "Never"}
+    user["user"] = {"exec": {"apiVersion": kind["apiVersion"], **plugin}}
+    file = tmp_path / "config"
+    file.write_text(yaml.safe_dump(known))
+    file.chmod(0o600)
+    assert changes(gk, checkout, file)
+    assert runs.read_text() == "once\nonce\n"

@@ -18,8 +18,7 @@ from gitkruise.cli.context.cluster import (
     ClusterChoice,
     cluster_options,
     connected,
-    kinds_with,
-    units_of_cluster,
+    units_and_kinds,
 )
 from gitkruise.cli.context.next_commands import carrying, joined, lines_carrying
 from gitkruise.errors import DiagnosticError, Finding, Severity, SourceFailed, UsageProblem
@@ -257,8 +256,7 @@ def _given(
         return given, load_catalog()
     import asyncio  # noqa: PLC0415  slow to import, and not needed offline
 
-    given = given or asyncio.run(units_of_cluster(options.cluster, repository, commit))
-    return given, asyncio.run(kinds_with(options.cluster))
+    return asyncio.run(units_and_kinds(options.cluster, repository, commit, given))
 
 
 def _charts(config: Config, options: _PlanOptions) -> tuple[Finding, ...]:
