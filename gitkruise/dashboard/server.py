@@ -200,7 +200,7 @@ _ROUTES: Final[tuple[tuple[str, str, Answer], ...]] = (
 
 
 def _allowed(path: str) -> frozenset[str]:
-    """The methods of an address; none of an address of data that is not known."""
+    """Return the methods of an address: an empty set for unknown data."""
     if not path.startswith("/api/"):
         return _READS
     if path == f"{API}/session":

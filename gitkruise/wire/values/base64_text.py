@@ -15,7 +15,7 @@ _FIELDS: Final = {"Secret": "data", "ConfigMap": "binaryData"}  # of bytes
 
 
 def decoded(text: str) -> bytes:
-    """Return the bytes that a text stands for. Raises ValueError for other text."""
+    """Return the bytes in a base64 text. Raises ValueError for other text."""
     return base64.b64decode(text.translate(_BREAKS), validate=True)
 
 
