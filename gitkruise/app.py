@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 from gitkruise.driving import drive
 from gitkruise.errors import (
     ApiError,
-    Concern,
     DiagnosticError,
     Finding,
     GitkruiseError,
@@ -473,9 +472,9 @@ _NOTHING_TO_FOLLOW: Final = Finding(
 
 
 async def _mend(fleet: Supervisor, config: Config, clock: Clock) -> None:
-    """Try again, for ever, to start what crashed when it was started, or whose remote was away."""
+    """Try again, for ever, to start what could not be started."""
     while True:
-        fleet.errors.log_away()
+        fleet.errors.log_waiting()
         await clock.sleep(MEND_S)
-        if any(f.concern in {Concern.REMOTE, Concern.PROGRAM} for f in fleet.errors.values()):
+        if fleet.errors:
             await fleet.reconcile(config)

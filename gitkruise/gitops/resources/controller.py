@@ -76,8 +76,7 @@ class ResourceController:
             await self._clock.sleep(SETTLE_S)
             self._resources.changed.clear()
             began = self._clock.monotonic()
-            if self._resources.complete:
-                await self._guarded_take(fleet, farewell, engine)
+            await self._guarded_take(fleet, farewell, engine)
             took = self._clock.monotonic() - began
             await self._clock.sleep(min(took, SETTLE_MAX_S))
 
@@ -94,6 +93,11 @@ class ResourceController:
             self._resources.changed.set()
 
     async def _take(self, fleet: Supervisor, farewell: UnitFinalizer, engine: str) -> None:
+        if not self._resources.complete:  # what runs is of the file
+            if fleet.errors:
+                await fleet.reconcile(self._base)
+            fleet.errors.log_waiting()
+            return
         await self._hold(self._resources.objects())
         objects = self._resources.objects()
         declared = await self._reading.read(objects, engine)
@@ -103,7 +107,7 @@ class ResourceController:
             finding.concern is Concern.PROGRAM for finding in declared.broken.values()
         )
         await fleet.reconcile(declared.config, suspended=suspended)
-        fleet.errors.log_away(apart={name_of(obj) for obj in objects})
+        fleet.errors.log_waiting(apart={name_of(obj) for obj in objects})
         self._keeper.changed(declared, fleet)
         for obj, unit in declared.leaving:
             if not self._shard.owns(name_of(obj)[1]):

@@ -26,8 +26,9 @@ class ComponentErrors(Mapping[Name, Finding]):
     """The finding for each part that cannot be made, until `clear`."""
 
     def __init__(self, *, patient: bool = False) -> None:
-        """`patient`: the process tries again what a remote keeps from being made."""
+        """`patient`: the process tries again what cannot be made, and goes on with the rest."""
         self._patient = patient
+        self._put_off: DiagnosticError | ApiError | None = None  # the first that `rest_runs` raises
         self._found: dict[Name, Finding] = {}
         self._away: dict[Name, str] = {}  # as it was logged
 
@@ -42,7 +43,12 @@ class ComponentErrors(Mapping[Name, Finding]):
 
     def clear(self) -> None:
         """All is to be tried again."""
-        self._found = {}
+        self._found, self._put_off = {}, None
+
+    def rest_runs(self, rest: object) -> None:
+        """Raise what keeps a required source from being made where there is no `rest` to run."""
+        if self._put_off is not None and not rest:
+            raise self._put_off
 
     def blocked(self, name: Name, *needs: Name) -> bool:
         """Return whether a component that this one needs does not run; its error is this one's."""
@@ -56,24 +62,29 @@ class ComponentErrors(Mapping[Name, Finding]):
     def failed(self, name: Name, error: DiagnosticError | ApiError, *, raised: bool) -> None:
         """Something could not be made. When it is to be `raised`, raises `error`, or ClusterFailed
         that names the part; never a crash, or the silence of a remote that only records need: both
-        concern this part alone."""
+        concern this part alone. A patient process goes on without a source while other units run.
+        """
         found = error.findings[0] if isinstance(error, DiagnosticError) else _finding(error)
-        if raised and isinstance(error, ApiError):
-            raise ClusterFailed(replace(found, message=f"{' '.join(name)}: {found.message}"))
-        awaited = self._patient and name[0] == "Sink" and found.concern is Concern.REMOTE
-        if raised and not (awaited or isinstance(error, Crashed)):
-            raise error
+        awaited = name[0] == "Sink" and found.concern is Concern.REMOTE
+        if raised and not isinstance(error, Crashed) and not (self._patient and awaited):
+            if isinstance(error, ApiError):
+                named = replace(found, message=f"{' '.join(name)}: {found.message}")
+                error = ClusterFailed(named)
+            if not self._patient or name[0] != "GitSource":
+                raise error
+            self._put_off = self._put_off or error
         self._found[name] = found
 
-    def log_away(self, *, apart: Collection[Name] = ()) -> None:
-        """Log each component whose remote does not answer, once until it does; those `apart` are
-        reported elsewhere."""
-        found = {name: f for name, f in self._found.items() if f.concern is Concern.REMOTE}
+    def log_waiting(self, *, apart: Collection[Name] = ()) -> None:
+        """Log each component that waits for what it needs, once until it runs; those `apart` are
+        reported elsewhere, as crashes are."""
+        found = {n: f for n, f in self._found.items() if f.concern is not Concern.PROGRAM}
         told, self._away = self._away, {name: f.message for name, f in found.items()}
         for name, finding in found.items():
             if name not in apart and told.get(name) != finding.message:
-                kind, place = name
-                log.warning(log_line("not-started", kind=kind, name=place, error=finding))
+                (kind, place), following = name, dict(finding.notes).get("next", "")
+                more = {"next": following} if following else {}
+                log.warning(log_line("not-started", kind=kind, name=place, error=finding, **more))
 
 
 def _finding(error: ApiError) -> Finding:

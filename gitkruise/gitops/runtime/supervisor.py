@@ -192,11 +192,9 @@ class Supervisor:
     async def reconcile(
         self, config: Config, *, required: Config = NOTHING, suspended: Collection[str] = ()
     ) -> None:
-        """Run exactly the components of `config`; errors are in `errors` afterwards.
-
-        Units of other shards are left out. Units that are `suspended` exist but do not run: they
-        keep their objects. The errors of components in `required` are raised: UsageProblem,
-        SourceFailed or ApiError.
+        """Run exactly the components of `config`, without units of other shards; errors are in
+        `errors` afterwards. Units that are `suspended` exist but do not run: they keep their
+        objects. Raises the errors of `required` components that `failed` does not put off.
         """
         whole, self.config = config.units, self._deps.shard.part(config)
         config = self.config
@@ -221,6 +219,7 @@ class Supervisor:
         pairs = {n: (u, self.reporters[n]) for n, u in self.units.items()}
         await self._promotions.open(marks, pairs, writers, errors=self.errors, required=required)
         await self._open_outer(marks, required)
+        self.errors.rest_runs(self.units or not self._deps.shard.is_whole)
 
     async def rest(self) -> None:
         """Stop everything that runs; records not written yet stay in the outboxes."""

@@ -9,12 +9,17 @@ import pytest
 
 from gitkruise.app import controller
 from gitkruise.errors import SourceFailed, leaves
+from gitkruise.gitops.resources.declared import ResourceRules
+from gitkruise.kube.client.discovery import CRDS
+from gitkruise.wire.primitives.names import GroupKind, key_of
+from gitkruise.wire.primitives.requests import ApiRequest
 from tests.git.repos import Faults, make_origin, serve
 from tests.git.tls import context, issue
 from tests.gitops.programs import SOURCE, options, unit
 from tests.gitops.source.test_repositories import put_secret
-from tests.gitops.stage import MakeStage, config_map, documents
+from tests.gitops.stage import MakeStage, Stage, config_map, documents
 
+CRD: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 RECORDS: Final = """---
 apiVersion: gitkruise.io/v1alpha1
 kind: GitSource
@@ -65,3 +70,75 @@ def test_a_status_branch_that_is_away_stops_no_other_unit(
             (error,) = leaves(caught.value)
             assert isinstance(error, SourceFailed)
             assert error.findings[0].code == "GK3101"
+
+
+LOCKED: Final = """---
+apiVersion: gitkruise.io/v1alpha1
+kind: GitSource
+metadata: {{name: locked, namespace: shop}}
+spec: {{url: "REMOTE/origin.git", ref: {{branch: main}}, secretRef: {{name: late}}}}
+"""
+LOCKED_UNIT: Final = unit("one").replace("name: src", "name: locked")
+
+
+def without_our_kinds(stage: Stage) -> None:
+    """Let the cluster serve none of gitkruise's own kinds."""
+    for name in [key_of(one).name for one in stage.world.objects(CRD)]:
+        if name.endswith(".gitkruise.io"):
+            stage.world.handle(
+                ApiRequest(verb="delete", resource=CRDS, name=name), stage.clock.now()
+            )
+    stage.cluster.publish()
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_a_source_without_its_secret_stops_no_other_unit(
+    staged: MakeStage, tmp_path: Path, caplog: pytest.LogCaptureFixture, served: bool
+) -> None:
+    """Once the Secret is there its units run, also where the cluster serves none of our kinds."""
+    stage = staged()
+    stage.origin.commit({"two/b.yaml": documents(config_map("b", x="1"))})
+    folder = tmp_path / "elsewhere"
+    make_origin(folder).commit({"one/a.yaml": documents(config_map("a", x="1"))})
+    authority = issue("authority")
+    tls = context(tmp_path, issue("server", authority))
+    if not served:
+        without_our_kinds(stage)
+
+    async def script() -> None:
+        async with controller(chosen, stage.wire, stage.clock) as running:
+            assert (running.custom is not None) is served
+            await stage.rest(20)
+            there = [stage.get("ConfigMap", name) is not None for name in "ab"]
+            assert there == [False, True]
+            put_secret(stage, "late", ca__crt=authority.certificate)
+            await stage.rest(90)
+            assert stage.get("ConfigMap", "a") is not None
+
+    with serve(folder, tls=tls) as remote:
+        text = SOURCE + LOCKED.replace("REMOTE", remote) + LOCKED_UNIT + unit("two")
+        chosen = options(stage, tmp_path, text, custom=ResourceRules(local_sources=True))
+        stage.play(script)
+    told = [r.getMessage() for r in caplog.records if "not-started" in r.getMessage()]
+    assert [text.partition(" error=")[0] for text in told] == [
+        "event=not-started kind=GitSource name=shop/locked",
+        "event=not-started kind=Unit name=shop/one",
+    ]
+    assert all("secret" in text.lower() for text in told)
+
+
+def test_a_source_without_its_secret_is_raised_where_nothing_else_runs(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with controller(chosen, stage.wire, stage.clock):
+            raise AssertionError("nothing can run")
+
+    text = LOCKED.replace("REMOTE", "https://127.0.0.1:9") + LOCKED_UNIT
+    chosen = options(stage, tmp_path, text)
+    with pytest.raises(ExceptionGroup) as caught:
+        stage.play(script)
+    (error,) = leaves(caught.value)
+    assert "late" in str(error)
