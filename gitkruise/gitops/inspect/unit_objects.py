@@ -30,16 +30,24 @@ _WAITS: Final = "waits for "
 
 @dataclass(frozen=True, slots=True)
 class UnitObjects:
-    """The states of units that are objects; `unread` is why they are not known."""
+    """The states of units that are objects; `unread` is why they are not known.
+
+    Those `without_sink` write no record: what a repository has of them is from earlier.
+    """
 
     units: tuple[UnitNews, ...] = ()
     unread: str = ""
+    without_sink: frozenset[str] = frozenset()
 
     def beside(self, recorded: Iterable[UnitNews]) -> tuple[UnitNews, ...]:
         """Return the records of a repository, and these units where it has none, or not the newest
         one."""
         found = {news.unit: news for news in recorded}
-        found |= {n.unit: n for n in self.units if n.unit not in found or n.outdated}
+        found |= {
+            n.unit: n
+            for n in self.units
+            if n.unit not in found or n.outdated or n.unit in self.without_sink
+        }
         return tuple(found.values())
 
 
@@ -55,7 +63,12 @@ async def read_unit_objects(transport: Transport, cluster: str, namespace: str =
             break
         except Forbidden as error:
             unread = unread or error.message
-    return UnitObjects(tuple(news_of(obj, cluster) for obj in found), unread)
+    told = [(news_of(obj, cluster), get(obj, "spec", "sinkRef")) for obj in found]
+    return UnitObjects(
+        tuple(news for news, _ in told),
+        unread,
+        frozenset(news.unit for news, sink in told if sink is None),
+    )
 
 
 def unrecorded_in(units: Iterable[str], recorded: Sequence[UnitNews]) -> tuple[str, ...]:

@@ -128,6 +128,16 @@ def test_a_repository_has_the_last_word() -> None:
     assert unrecorded_in(["shop/web", "", "shop/x", "shop/x"], found.units) == ("shop/x",)
 
 
+@pytest.mark.parametrize("sink", [True, False])
+def test_an_earlier_record_of_a_unit_without_a_sink_is_not_the_newest(sink: bool) -> None:
+    older = replace(reader.news_of(RECORD), state=State.STUCK, message="as of yesterday")
+    unit = declared(RECORD)
+    unit["spec"] = {**unit["spec"], **({"sinkRef": {"name": "git"}} if sink else {})}
+    found = asyncio.run(read_unit_objects(Answering([unit]), "prod"))  # type: ignore[arg-type]  # it only sends
+    (told,) = found.beside([older])
+    assert told.message == ("as of yesterday" if sink else "all is live")
+
+
 class Answering:
     """An API server that answers each request alike."""
 
