@@ -85,6 +85,13 @@ class ObjectReadiness:
     finding: Finding | None
     state: State | None = None
 
+    @property
+    def ready(self) -> bool | None:
+        """Return its readiness; None for a source that runs again and has not been looked at."""
+        if self.finding is not None:
+            return False
+        return None if self.kind == "GitSource" else True
+
 
 class ProgressChanges:
     """The changes in the records and problems of a controller, each once."""
@@ -152,7 +159,8 @@ class ProgressLines:
         change = self._changes.of_object(name, finding)
         if change is None:
             return []
-        about = f"state={change.state}" if change.state else f"ready={finding is None}"
+        ready = "Unknown" if change.ready is None else change.ready
+        about = f"state={change.state}" if change.state else f"ready={ready}"
         head = f"{format_time(now)} {change.kind.lower()} {change.place} {about}"
         return [head, *(finding_text(finding, self._style).split("\n") if finding else ())]
 
@@ -183,7 +191,7 @@ class ProgressEvents:
             return
         namespace, _, short = change.place.rpartition("/")
         about: dict[str, object] = {"kind": change.kind, "namespace": namespace, "name": short}
-        said = {"state": change.state} if change.state else {"ready": finding is None}
+        said = {"state": change.state} if change.state else {"ready": change.ready}
         yield log_line("object", **about, **said), None
         if finding:
             yield finding_event(finding, **about)

@@ -26,13 +26,13 @@ def record(state: State, *findings: Finding) -> UnitRecord:
     )  # fmt: skip
 
 
-def test_a_source_is_named_with_its_problem_and_when_it_is_well() -> None:
+def test_a_source_is_named_with_its_problem_and_when_it_runs_again() -> None:
     lines = ProgressLines(PLAIN)
     first, *finding = lines.problem(("GitSource", "shop/src"), REFUSED, NOW)
     assert first.endswith(" gitsource shop/src ready=False")
     assert finding == ["error[GK7052]: http is not allowed", "   = next: https"]
     (line,) = lines.problem(("GitSource", "shop/src"), None, NOW)
-    assert line.endswith(" gitsource shop/src ready=True")
+    assert line.endswith(" gitsource shop/src ready=Unknown")
 
 
 def test_a_unit_has_the_state_of_its_status() -> None:
@@ -100,5 +100,5 @@ def test_a_finding_is_an_event_of_its_own() -> None:
         ("finding", Severity.ERROR, refused),
     ]
     assert told(events.problem(("GitSource", "shop/src"), None)) == [
-        ("object", None, {**source, "ready": True})
+        ("object", None, {**source, "ready": None})
     ]
