@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gitkruise.errors import ApiError, Forbidden, Unavailable
+from gitkruise.planner.sync.annotations import COMMIT, annotation
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.git.repos import Faults, run_git
@@ -223,8 +224,11 @@ class Player:
             past.away = False
 
     def started_over(self) -> None:
-        """A commit that changed nothing is not remembered, nor how the last one came."""
-        self.past.taken = self.past.causal
+        """A commit that no object carries is not remembered (one that asks for nothing new, or for
+        deletions alone, which may wait for an approval), nor how the last one came."""
+        carried = {annotation(obj, COMMIT) for obj in self.ours()}
+        known = [commit for commit in self.past.commits if commit in carried]
+        self.past.taken = known[-1] if known else self.past.causal
         self.past.vague = True
 
     async def look(self) -> None:

@@ -71,8 +71,20 @@ MEDDLED_WHILE_TORN: list[tuple[Any, ...]] = [
 ]  # fmt: skip
 
 
+PRUNED_AFTER_TORN: list[tuple[Any, ...]] = [
+    ("commit", {"b": "1"}), ("torn", {"a": "1"}), ("commit", {"a": "1"}),
+]  # fmt: skip
+
+REWRITTEN_WHILE_DELETIONS_WAIT: list[tuple[Any, ...]] = [
+    ("commit", dict.fromkeys("abcdef", "1")), ("commit", {"a": "1"}),
+    ("rewrite", dict.fromkeys("abcdef", "2")), ("commit", {"a": "1", "c": "3", "d": "2"}),
+]  # fmt: skip
+
+
 @settings(max_examples=one_in(6))
 @example(steps=KEPT_UNTIL_TOO_LATE, forced=False)
+@example(steps=REWRITTEN_WHILE_DELETIONS_WAIT, forced=False)
+@example(steps=PRUNED_AFTER_TORN, forced=False)
 @example(steps=MEDDLED_WHILE_TORN, forced=False)
 @given(steps=st.lists(STEPS, min_size=3, max_size=8), forced=st.booleans())
 def test_whatever_happens_to_the_source(steps: list[tuple[Any, ...]], forced: bool) -> None:

@@ -255,13 +255,17 @@ class UnitPruner:
         began.
 
         The live object does not have that annotation: nothing was applied since. So the commits
-        after the one that it carries are read, the newest first.
+        after the one that it carries are read, the newest first. One that git has only in part was
+        never taken, and says nothing.
         """
         left = [key for key in keys if key not in self._traced]
         if not left or self._repository.is_imported:
             return False
         for commit in await asyncio.to_thread(self._since, left, seen):
-            objects = {d.key: d.obj for d in await past(commit)}
+            try:
+                objects = {d.key: d.obj for d in await past(commit)}
+            except HistoryMissing:
+                continue
             said = [key for key in left if key in objects]
             self._alone |= {key: why for key in said if (why := untouched(objects[key]))}
             self._traced.update(said)
@@ -279,11 +283,13 @@ class UnitPruner:
         """
         found: list[str] = []
         for start in sorted({annotation(seen[key].obj, COMMIT) for key in keys} - {""}):
-            with suppress(HistoryMissing):
-                between = self._repository.commits_between(
-                    start, self._at, paths=[self._unit.spec.path], limit=_PAST
-                )
-                found = max(found, [commit.id for commit in between], key=len)
+            for paths in [self._unit.spec.path], []:  # to know the paths takes whole commits
+                with suppress(HistoryMissing):
+                    between = self._repository.commits_between(
+                        start, self._at, paths=paths, limit=_PAST
+                    )
+                    found = max(found, [commit.id for commit in between], key=len)
+                    break
         return [commit for commit in found if commit != self._at]
 
     def overdue(
