@@ -102,6 +102,7 @@ class PullRequestLoop:
         self._latest: dict[str, UnitRecord] = {}
         self._news: dict[str, UnitRecord] = {}  # of `_latest`, not looked at yet
         self._look, self._wake = True, asyncio.Event()
+        self._looked_at = clock.monotonic()  # when the last look began
         self._failures = 0
         self._containment = containment
         self._parked: dict[int, _ParkedPull] = {}  # pull requests that crashed, by number
@@ -119,12 +120,12 @@ class PullRequestLoop:
     async def run(self) -> None:
         """Follow until cancelled."""
         while True:
-            pause = LOOK_S
+            pause = 0.0
             try:
                 with self._containment.of(f"Sink {self._channel.name}", sqlite3.Error):
                     try:
                         if self._look:
-                            self._look = False
+                            self._look, self._looked_at = False, self._clock.monotonic()
                             await self.look()
                     finally:  # what the cluster says needs no look
                         await self.follow()
@@ -132,7 +133,10 @@ class PullRequestLoop:
                 self._report(self._unplanned())
             except (ApiError, DiagnosticError, sqlite3.Error) as error:
                 pause = self._failed(error)
-            await self._rest(pause)
+            if pause:
+                await self._clock.sleep(pause)  # news do not shorten it
+            else:
+                await self._rest()
 
     def _failed(self, error: Exception) -> float:
         now, refused = (
@@ -155,12 +159,10 @@ class PullRequestLoop:
             self.problem = problem
             self.on_problem(problem)
 
-    async def _rest(self, seconds: float) -> None:
-        """While something fails, news do not shorten the pause."""
-        if self._failures:
-            await self._clock.sleep(seconds)
-            return
-        if not await wait_for(self._wake, self._clock, timedelta(seconds=seconds)):
+    async def _rest(self) -> None:
+        """Wait for news, or for the next look, which news do not put off."""
+        left = self._looked_at + LOOK_S - self._clock.monotonic()
+        if left <= 0 or not await wait_for(self._wake, self._clock, timedelta(seconds=left)):
             self._look = True
         self._wake.clear()
 

@@ -77,6 +77,20 @@ def test_a_pull_request_that_git_lacks_keeps_no_other_waiting(
     play(staged, tmp_path, script)
 
 
+def test_news_of_units_put_off_no_look(staged: MakeStage, tmp_path: Path) -> None:
+    """With many units some record changes within every half minute."""
+
+    async def script(desk: Desk) -> None:
+        await desk.stage.rest(5)
+        desk.model.asked.clear()
+        for _ in range(12):
+            await desk.stage.rest(10)
+            desk.pulls.offer(desk.stage.record)
+        assert sum(asked.endswith("/pulls") for asked in desk.model.asked) == 4
+
+    play(staged, tmp_path, script)
+
+
 def test_a_deleted_pull_request_is_forgotten(staged: MakeStage, tmp_path: Path) -> None:
     async def script(desk: Desk) -> None:
         desk.branch(1, web("app:v2"))
