@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any, Final
 
 from gitkruise.model.planning.plan import Action, Create, Delete, Patch, Plan
@@ -24,14 +25,13 @@ from gitkruise.planner.builtin.pod_owner import (
     Controlled,
     claimants,
     claims_on,
-    create_pod,
     delete_pod,
+    new_pods,
     observe_controlled,
     pod_from,
     template_data,
 )
 from gitkruise.planner.builtin.replicasets import template_hash
-from gitkruise.planner.cloneset.create import instance_ids, waves
 from gitkruise.planner.revisions.registration import (
     RegisteredRevision,
     RevisionOwner,
@@ -160,13 +160,10 @@ def _generation(raw: Obj) -> str:
 
 def _create(s: DaemonFacts, revision: Revision, moves: Moves) -> list[Create]:
     places = moves.create[:_BURST]
-    name = s.raw["metadata"]["name"]
-    taken = {p.name.rpartition("-")[2] for pods in s.pods.values() for p in pods}
-    ids = instance_ids(s.seed, len(places), taken=taken)
-    made = []
-    for wave, suffix, node in zip(waves(len(places)), ids, places, strict=True):
-        made.append(create_pod(_pod(s, revision, f"{name}-{suffix}", node), wave))
-    return made
+    return new_pods(
+        s.raw, chain.from_iterable(s.pods.values()), s.seed, len(places),
+        lambda at, name: _pod(s, revision, name, places[at]),
+    )  # fmt: skip
 
 
 def _pod(s: DaemonFacts, revision: Revision, name: str, node: str) -> Obj:

@@ -17,12 +17,11 @@ from gitkruise.model.workloads.pod import POD
 from gitkruise.planner.builtin.pod_owner import (
     Controlled,
     claimants,
-    create_pod,
     delete_pod,
+    new_pods,
     observe_controlled,
     pod_from,
 )
-from gitkruise.planner.cloneset.create import instance_ids, waves
 from gitkruise.wire.primitives.backoff import backoff
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import put
@@ -141,13 +140,7 @@ def _create(s: Controlled, count: _JobPods) -> list[Create]:
     }
     has = (template.get("metadata") or {}).get("labels") or {}
     template = put(template, ("metadata", "labels"), {**has, **labels})
-    taken = {p.name.rpartition("-")[2] for p in s.pods}
-    made = []
-    for wave, suffix in zip(
-        waves(missing), instance_ids(s.seed, missing, taken=taken), strict=True
-    ):
-        made.append(create_pod(pod_from(s.raw, template, f"{name}-{suffix}"), wave))
-    return made
+    return new_pods(s.raw, s.pods, s.seed, missing, lambda _, name: pod_from(s.raw, template, name))
 
 
 def _status(s: Controlled, count: _JobPods, verdict: tuple[str, str, str] | None) -> Obj:

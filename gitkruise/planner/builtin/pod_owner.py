@@ -15,10 +15,12 @@ from hashlib import sha256
 from typing import Any
 
 from gitkruise.errors import BadRequest
-from gitkruise.model.planning.plan import Create, Delete, Event, Patch, PatchStep
+from gitkruise.model.planning.plan import Create, Delete, Event, Patch
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Find
 from gitkruise.model.workloads.pod import POD, PodFacts
+from gitkruise.planner.builtin.replicasets import patch
+from gitkruise.planner.cloneset.create import instance_ids, waves
 from gitkruise.planner.pods.pod_patch import metadata_patch
 from gitkruise.wire.kruise.revision_data import revision_data
 from gitkruise.wire.primitives.names import (
@@ -157,14 +159,7 @@ def _released(owner: Obj) -> Obj:
 
 
 def _owner_patch(raw: Obj, metadata: Obj) -> Patch:
-    meta = raw["metadata"]
-    return Patch(
-        key=key_of(raw),
-        version="v1",
-        uid=meta["uid"],
-        resource_version=meta["resourceVersion"],
-        steps=(PatchStep(body={"metadata": metadata}, content_type=STRATEGIC_PATCH),),
-    )
+    return patch(raw, {"metadata": metadata}, content_type=STRATEGIC_PATCH)
 
 
 def _seed(uid: str, now: datetime) -> int:
@@ -187,8 +182,19 @@ def pod_from(owner: Obj, template: Obj, name: str) -> Obj:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}
 
 
-def create_pod(pod: Obj, wave: int) -> Create:
-    """Return the creation of `pod`, in one of the growing waves of its controller."""
+def new_pods(
+    owner: Obj, pods: Iterable[PodFacts], seed: int, count: int, made: Callable[[int, str], Obj]
+) -> list[Create]:
+    """Return the creation of `count` pods beside `pods`; `made` is the pod by its place among them
+    and its name."""
+    prefix = owner["metadata"]["name"]
+    taken = {pod.name.rpartition("-")[2] for pod in pods}
+    ids = instance_ids(seed, count, taken=taken)
+    numbered = enumerate(zip(waves(count), ids, strict=True))
+    return [_created(made(at, f"{prefix}-{suffix}"), wave) for at, (wave, suffix) in numbered]
+
+
+def _created(pod: Obj, wave: int) -> Create:
     return Create(
         obj=pod,
         wave=wave,

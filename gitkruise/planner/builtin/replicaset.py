@@ -19,12 +19,11 @@ from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.planner.builtin.pod_owner import (
     Controlled,
     claimants,
-    create_pod,
     delete_pod,
+    new_pods,
     observe_controlled,
     pod_from,
 )
-from gitkruise.planner.cloneset.create import instance_ids, waves
 from gitkruise.wire.primitives.names import GroupKind, Obj
 
 BURST: Final = 500
@@ -48,16 +47,8 @@ def plan_replica_set(s: Controlled, gates: Gates) -> Plan:
 
 
 def _create(s: Controlled, missing: int) -> list[Create]:
-    count = min(max(0, missing), BURST)
-    if not count:
-        return []
-    name = s.raw["metadata"]["name"]
-    taken = {p.name.rpartition("-")[2] for p in s.pods}
-    made = []
-    for wave, suffix in zip(waves(count), instance_ids(s.seed, count, taken=taken), strict=True):
-        pod = pod_from(s.raw, s.raw["spec"]["template"], f"{name}-{suffix}")
-        made.append(create_pod(pod, wave))
-    return made
+    count, template = min(max(0, missing), BURST), s.raw["spec"]["template"]
+    return new_pods(s.raw, s.pods, s.seed, count, lambda _, name: pod_from(s.raw, template, name))
 
 
 def victims(active: Sequence[PodFacts], count: int, now: datetime) -> list[PodFacts]:

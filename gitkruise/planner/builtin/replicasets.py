@@ -14,6 +14,7 @@ from gitkruise.wire.primitives.gojson import compact
 from gitkruise.wire.primitives.integers import int_or_none
 from gitkruise.wire.primitives.names import Obj, controller_reference, key_of
 from gitkruise.wire.primitives.paths import get, put
+from gitkruise.wire.primitives.requests import MERGE_PATCH
 from gitkruise.wire.primitives.times import parse_time
 
 REVISION: Final = "deployment.kubernetes.io/revision"
@@ -167,16 +168,21 @@ def renumbered(one: SetFacts, revision: int, deployment: Obj) -> Mapping[str, st
 
 
 def patch(
-    raw: Obj, body: Mapping[str, Any], *, done: Event | None = None, subresource: str = ""
+    raw: Obj,
+    body: Mapping[str, Any],
+    *,
+    done: Event | None = None,
+    subresource: str = "",
+    content_type: str = MERGE_PATCH,
 ) -> Patch:
-    """A merge patch of one apps/v1 object as we saw it."""
+    """A patch of one apps/v1 object as we saw it."""
     meta = raw["metadata"]
     return Patch(
         key=key_of(raw),
         version="v1",
         uid=meta["uid"],
         resource_version=meta["resourceVersion"],
-        steps=(PatchStep(body=body, subresource=subresource),),
+        steps=(PatchStep(body=body, subresource=subresource, content_type=content_type),),
         done=done,
     )
 
