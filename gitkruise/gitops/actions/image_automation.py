@@ -114,7 +114,6 @@ class ImageUpdater:
         self._registries = [_Registry(i) for i in unit.spec.images if i.write != "none"]
         self._delivered = {"commit": _Delivered(), "pullRequest": _Delivered()}
         self._problem: _Note | None = None
-        self._remarked: Finding | None = None
         self._seen_commit = ""
         self._wake = asyncio.Event()
         reporter.listen(self._heard)
@@ -134,7 +133,7 @@ class ImageUpdater:
     async def _looked(self) -> timedelta | None:
         pause = await self.look()
         self._problem = None
-        self._remark()
+        self._reporter.remark(_CHANNEL, self._finding())
         return pause
 
     def _failed(self, error: RefMoved | DiagnosticError | ApiError) -> float:
@@ -144,7 +143,7 @@ class ImageUpdater:
         if isinstance(error, DiagnosticError):
             following = dict(error.findings[0].notes).get("next", "")
         self._problem = _Note(text, following or f"{self._by_hand} --print", told(error))
-        self._remark()
+        self._reporter.remark(_CHANNEL, self._finding())
         return _FAILED_S
 
     async def look(self) -> timedelta | None:
@@ -303,13 +302,6 @@ class ImageUpdater:
             text = f"unit {unit}: {proposal.subject}: {where}"
             subject = Subject(key=key, version=version, uid=uid)
             live.events.record(subject, Event("Normal", reason, text), COMPONENT)
-
-    def _remark(self) -> None:
-        """Report what is new: each remark offers a record."""
-        finding = self._finding()
-        if finding != self._remarked:
-            self._remarked = finding
-            self._reporter.remark(_CHANNEL, finding)
 
     def _finding(self) -> Finding | None:
         notes = list(self._notes())

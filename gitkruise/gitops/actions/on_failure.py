@@ -69,7 +69,6 @@ class FailureHandler:
         self._wake = asyncio.Event()
         self._containment = containment
         self._done = ""  # the commit that was seen to
-        self._said = ""
         self._proposed = ""  # the branch whose pull request proposes its rollback
         reporter.listen(lambda _: self._wake.set())
 
@@ -156,9 +155,7 @@ class FailureHandler:
         return await self._offers.make(branch, proposal, body)
 
     def _say(self, words: str) -> None:
-        if words == self._said:
-            return  # each remark offers a record
-        self._said, finding = words, None
+        finding = None
         if words:
             finding = Finding(code=CODE, message=f"onFailure: {words}", severity=Severity.WARNING)
         self._reporter.remark(_CHANNEL, finding)

@@ -87,7 +87,6 @@ class Promoter:
         self._offered = ""  # where the next step is proposed
         self._declined: Pull | None = None  # the pull request of the next step that people closed
         self._problem, self._containment = "", containment
-        self._remarked: Finding | None = None
         reporter.judged_by(self.stand)
         reporter.listen(lambda _: self._wake.set())
 
@@ -210,13 +209,7 @@ class Promoter:
         finally:
             if self._analyst.run != before:
                 self._reporter.look_again()
-            self._remark(self._verdict())
-
-    def _remark(self, finding: Finding | None) -> None:
-        """Report a finding when it is news: each remark moves to the end of the findings."""
-        if finding != self._remarked:
-            self._remarked = finding
-            self._reporter.remark(_ANALYSIS, finding)
+            self._reporter.remark(_ANALYSIS, self._verdict())
 
     def _verdict(self) -> Finding | None:
         """Return GK3506 when the measurements of this step have ended without success."""

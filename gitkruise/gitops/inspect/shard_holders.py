@@ -74,8 +74,10 @@ async def read_holders(
     try:
         joint = await lease_spec(transport, namespace, lease)
         count = shards_of(str(joint.get("holderIdentity", "")))
-        names = [shard_lease(lease, number) for number in range(count)] if count > 1 else [lease]
-        specs = {name: await lease_spec(transport, namespace, name) for name in names}
+        specs = {lease: joint}
+        if count > 1:
+            names = [shard_lease(lease, number) for number in range(count)]
+            specs = {name: await lease_spec(transport, namespace, name) for name in names}
         old = {name: spec for name, spec in specs.items() if is_overdue(spec, clock.now())}
         renewed = await renewed_meanwhile(old, partial(lease_spec, transport, namespace), clock)
     except ApiError as error:

@@ -139,10 +139,8 @@ class PullRequestLoop:
                 await self._rest()
 
     def _failed(self, error: Exception) -> float:
-        now, refused = (
-            self._clock.monotonic(),
-            isinstance(error, Unauthorized | Forbidden | NotFound),
-        )
+        now = self._clock.monotonic()
+        refused = isinstance(error, Unauthorized | Forbidden | NotFound)
         self._failures += 1
         self._since = now if self._since is None else self._since
         if refused or now - self._since >= PROBLEM_AFTER_S:

@@ -225,7 +225,9 @@ class Reporter:
 
     def remark(self, channel: str, finding: Finding | None) -> None:
         """Set a finding that does not concern objects, such as undeliverable messages; None clears
-        it."""
+        it. One that is set already is no news, and keeps its place."""
+        if self._remarks.get(channel) == finding:
+            return
         before = set(self._remarks.values())
         self._remarks.pop(channel, None)
         if finding is not None:
