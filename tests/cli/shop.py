@@ -59,6 +59,14 @@ def cloneset(
         """)
 
 
+HERE = """\
+apiVersion: gitkruise.io/v1alpha1
+kind: GitSource
+metadata: {name: here, namespace: shop}
+spec: {url: .}
+"""  # the source of units of the same repository
+
+
 CONFIG_MAP = dedent("""\
     apiVersion: v1
     kind: ConfigMap

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.dashboard.browser import Dashboard, enter
 from tests.dashboard.scenes import fleet, row
@@ -11,12 +11,15 @@ from tests.dashboard.scenes import fleet, row
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
-def test_back_and_reload_return_to_the_place_in_a_long_fleet(
-    page: Page, dashboard: Dashboard
-) -> None:
+@pytest.fixture
+def far(page: Page, dashboard: Dashboard) -> Locator:
+    """A row far down in a long fleet."""
     dashboard.write(fleet=fleet(*[row(f"app-{n:04}") for n in range(400)]))
     enter(page, dashboard)
-    far = page.get_by_role("link", name="cloneset/app-0300")
+    return page.get_by_role("link", name="cloneset/app-0300")
+
+
+def test_back_and_reload_return_to_the_place_in_a_long_fleet(page: Page, far: Locator) -> None:
     far.scroll_into_view_if_needed()
     top = page.evaluate("window.scrollY")
     assert top > 1000
@@ -34,12 +37,7 @@ def test_back_and_reload_return_to_the_place_in_a_long_fleet(
     expect(page.get_by_role("link", name="cloneset/app-0000")).to_be_in_viewport()
 
 
-def test_back_returns_the_keyboard_to_the_row_it_came_from(
-    page: Page, dashboard: Dashboard
-) -> None:
-    dashboard.write(fleet=fleet(*[row(f"app-{n:04}") for n in range(400)]))
-    enter(page, dashboard)
-    far = page.get_by_role("link", name="cloneset/app-0300")
+def test_back_returns_the_keyboard_to_the_row_it_came_from(page: Page, far: Locator) -> None:
     far.focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="app-0300")).to_be_visible()

@@ -16,24 +16,20 @@ from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.cli.calls import Caller, Ended
 from tests.cli.commands.test_why import ask
 from tests.cli.live import applied, send
-from tests.cli.shop import CHECKOUT, WEB, Checkout, cloneset, unit_record
+from tests.cli.shop import CHECKOUT, HERE, WEB, Checkout, cloneset, unit_record
 from tests.git.repos import make_origin, run_git
 
-TWO_UNITS = """\
+TWO_UNITS = f"""\
+{HERE}---
 apiVersion: gitkruise.io/v1alpha1
-kind: GitSource
-metadata: {name: here, namespace: shop}
-spec: {url: .}
+kind: Unit
+metadata: {{name: good, namespace: shop}}
+spec: {{sourceRef: {{name: here}}, path: good}}
 ---
 apiVersion: gitkruise.io/v1alpha1
 kind: Unit
-metadata: {name: good, namespace: shop}
-spec: {sourceRef: {name: here}, path: good}
----
-apiVersion: gitkruise.io/v1alpha1
-kind: Unit
-metadata: {name: broken, namespace: shop}
-spec: {sourceRef: {name: here}, path: broken}
+metadata: {{name: broken, namespace: shop}}
+spec: {{sourceRef: {{name: here}}, path: broken}}
 """
 
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.calls import Caller
-from tests.cli.shop import CONFIG_MAP, Checkout, cloneset
+from tests.cli.shop import CONFIG_MAP, HERE, Checkout, cloneset
 
-UNITS = """\
-apiVersion: gitkruise.io/v1alpha1
-kind: GitSource
-metadata: {name: here, namespace: shop}
-spec: {url: .}
----
+UNITS = f"""\
+{HERE}---
 apiVersion: gitkruise.io/v1alpha1
 kind: Unit
-metadata: {name: shop, namespace: shop}
-spec: {sourceRef: {name: here}, path: apps}
+metadata: {{name: shop, namespace: shop}}
+spec: {{sourceRef: {{name: here}}, path: apps}}
 """
 OUTSIDE = "infra/<b>`x.yaml"
 

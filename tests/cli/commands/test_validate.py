@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from tests.cli.calls import Caller
+from tests.cli.shop import HERE
 from tests.git.sops import ENCRYPTED
 
 LIST: Final = """\
@@ -104,19 +105,15 @@ def test_kinds_that_kubernetes_does_not_have(
         assert f"next: {step}" in ended.out
 
 
-UNIT: Final = """\
-apiVersion: gitkruise.io/v1alpha1
-kind: GitSource
-metadata: {name: here, namespace: shop}
-spec: {url: .}
----
+UNIT: Final = f"""\
+{HERE}---
 apiVersion: gitkruise.io/v1alpha1
 kind: Unit
-metadata: {name: shop, namespace: shop}
+metadata: {{name: shop, namespace: shop}}
 spec:
-  sourceRef: {name: here}
+  sourceRef: {{name: here}}
   path: ./apps/
-  render: {substitute: {vars: {replicas: "3"}}}
+  render: {{substitute: {{vars: {{replicas: "3"}}}}}}
 """
 VARIABLES: Final = """\
 apiVersion: apps/v1
