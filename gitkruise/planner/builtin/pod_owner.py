@@ -185,8 +185,8 @@ def pod_from(owner: Obj, template: Obj, name: str) -> Obj:
 def new_pods(
     owner: Obj, pods: Iterable[PodFacts], seed: int, count: int, made: Callable[[int, str], Obj]
 ) -> list[Create]:
-    """Return the creation of `count` pods beside `pods`; `made` is the pod by its place among them
-    and its name."""
+    """Return the creation of `count` pods in addition to `pods`; `made` is the one of a place among
+    the new ones and a name."""
     prefix = owner["metadata"]["name"]
     taken = {pod.name.rpartition("-")[2] for pod in pods}
     ids = instance_ids(seed, count, taken=taken)
