@@ -12,7 +12,7 @@ from gitkruise.gitops.build.object_checks import own_health
 from gitkruise.gitops.build.ordering_checks import no_hold
 from gitkruise.gitops.build.untrusted import CheckResult, Workers
 from gitkruise.gitops.config.dependency_checks import WORDS, bad_expression
-from gitkruise.gitops.status.observer import READY, Observation
+from gitkruise.gitops.status.observer import READY, Observation, observed_since
 from gitkruise.model.gitops.change import Desired, DesiredSet, Live
 from gitkruise.model.gitops.config import HealthExpr, Unit, duration
 from gitkruise.model.gitops.unit_state import State
@@ -57,6 +57,7 @@ class HealthChecks:
         self._hold_ends: datetime | None = None  # the first of them
         self._asked: DesiredSet | None = None
         self._unready_since: datetime | None = None
+        self._looked: datetime | None = None
 
     async def ask(self, seen: Observation, desired: DesiredSet) -> None:
         """Evaluate the expressions that were not evaluated on these objects yet."""
@@ -171,7 +172,9 @@ class HealthChecks:
             self._unready_since = None
         elif self._asked is not desired or self._unready_since is None:
             self._unready_since = now
-        self._asked = desired
+        elif self._looked is not None:
+            self._unready_since = observed_since(self._unready_since, self._looked, now)
+        self._asked, self._looked = desired, now
         since = self._unready_since
         return since is not None and now - since >= self._limit
 

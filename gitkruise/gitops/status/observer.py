@@ -49,6 +49,7 @@ STATE_OF: Final = {
 }
 PODS_TOLD: Final = 50  # of one rollout; longer lists of names are of no use
 READY: Final = frozenset({State.DONE, State.HELD})
+_LOOKS: Final = timedelta(minutes=1)  # what is not in order is looked at more often than this
 NOT_APPLIED: Final = "not applied yet"
 WITHHELD: Final = "not applied: another unit owns it, or contains it too"
 
@@ -63,12 +64,25 @@ class Observation:
     owners: frozenset[str] = frozenset()
 
 
+def observed_since(since: datetime, looked: datetime, now: datetime) -> datetime:
+    """Return `since`, moved by the time after `looked` that was not observed: the wall clock was
+    set, or the machine was suspended, and a deadline must not be over for that."""
+    passed = now - looked
+    return since + passed - min(max(passed, timedelta()), _LOOKS)
+
+
+class _Unmoved(NamedTuple):
+    mark: tuple[object, ...]
+    since: datetime
+    looked: datetime
+
+
 class Patience:
     """The time each rollout has made no progress; any change of a pod restarts it."""
 
     def __init__(self, limit: timedelta) -> None:
         self._limit = limit
-        self._seen: dict[ObjectKey, tuple[tuple[object, ...], datetime]] = {}
+        self._seen: dict[ObjectKey, _Unmoved] = {}
 
     def judge(self, rollout: Rollout, evidence: _Evidence, now: datetime) -> Rollout:
         """Return the rollout, Stuck when it has not changed for longer than the limit."""
@@ -81,13 +95,13 @@ class Patience:
             rollout.asked,
             rollout.generation_seen,
         )
-        if rollout.key not in self._seen:
-            self._seen[rollout.key] = (mark, _unmoved_since(rollout, evidence, now))
-        before, since = self._seen[rollout.key]
-        if mark != before or rollout.state is not State.ROLLING:
-            self._seen[rollout.key] = (mark, now)
-            return rollout
-        if now - since < self._limit:
+        known = self._seen.get(rollout.key)
+        if known is None:
+            known = _Unmoved(mark, _unmoved_since(rollout, evidence, now), now)
+        is_unmoved = mark == known.mark and rollout.state is State.ROLLING
+        since = observed_since(known.since, known.looked, now) if is_unmoved else now
+        self._seen[rollout.key] = _Unmoved(mark, since, now)
+        if not is_unmoved or now - since < self._limit:
             return rollout
         text = f"no pod has moved since {format_time(since)}: {rollout.message}"
         waiting = ((pod.name, unready(pod)) for pod in evidence.pods if pod.active)
@@ -98,7 +112,7 @@ class Patience:
     def wake_at(self, rollouts: Sequence[Rollout]) -> datetime | None:
         """Return when the first rolling one exceeds the limit."""
         due = [
-            self._seen[r.key][1] + self._limit
+            self._seen[r.key].since + self._limit
             for r in rollouts
             if r.state is State.ROLLING and r.key in self._seen
         ]

@@ -231,3 +231,25 @@ def test_a_rollout_that_outlasts_the_timeout_is_stuck_though_it_moves(staged: Ma
             assert stage.state == "Done"
 
     stage.play(script)
+
+
+@pytest.mark.parametrize("step", [6 * 3600, -6 * 3600])
+@pytest.mark.parametrize("limit", ["timeout", "noProgressTimeout"])
+def test_a_clock_that_is_set_ends_no_deadline_and_puts_off_none(
+    staged: MakeStage, limit: str, step: int
+) -> None:
+    stage = staged(health={limit: "5m"})
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web())
+            await stage.rest()
+            await stage.push(web("app:unready"))
+            await stage.rest(2 * 60)
+            stage.clock.step(step)
+            await stage.rest(2 * 60)
+            assert stage.state == "Rolling"
+            await stage.rest(3 * 60)
+            assert stage.state == "Stuck"
+
+    stage.play(script)
