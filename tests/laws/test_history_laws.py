@@ -75,6 +75,10 @@ PRUNED_AFTER_TORN: list[tuple[Any, ...]] = [
     ("commit", {"b": "1"}), ("torn", {"a": "1"}), ("commit", {"a": "1"}),
 ]  # fmt: skip
 
+MEDDLED_AFTER_A_TORN_START: list[tuple[Any, ...]] = [
+    ("commit", {"a": "1"}), ("commit", {"a": "2"}), ("restart",), ("torn", {"a": "3"}),
+    ("restart",), ("meddle",),
+]  # fmt: skip
 REWRITTEN_WHILE_DELETIONS_WAIT: list[tuple[Any, ...]] = [
     ("commit", dict.fromkeys("abcdef", "1")), ("commit", {"a": "1"}),
     ("rewrite", dict.fromkeys("abcdef", "2")), ("commit", {"a": "1", "c": "3", "d": "2"}),
@@ -86,6 +90,7 @@ REWRITTEN_WHILE_DELETIONS_WAIT: list[tuple[Any, ...]] = [
 @example(steps=REWRITTEN_WHILE_DELETIONS_WAIT, forced=False)
 @example(steps=PRUNED_AFTER_TORN, forced=False)
 @example(steps=MEDDLED_WHILE_TORN, forced=False)
+@example(steps=MEDDLED_AFTER_A_TORN_START, forced=False)
 @given(steps=st.lists(STEPS, min_size=3, max_size=8), forced=st.booleans())
 def test_whatever_happens_to_the_source(steps: list[tuple[Any, ...]], forced: bool) -> None:
     with tempfile.TemporaryDirectory() as folder, closing(Stage(Path(folder))) as stage:

@@ -420,6 +420,8 @@ class UnitReconciler:
             if self.built is None:
                 await self._go_back(commit)
         except (DiagnosticError, ApiError) as error:
+            if self.built is None:
+                await self._go_back(commit)  # before the report, which it would begin again
             self._times.append(self._setbacks.failed(error).until)
             self._unasked = self._pending
 
