@@ -55,8 +55,9 @@ from gitkruise.gitops.resources.expression_checks import ExpressionChecks
 from gitkruise.gitops.resources.informers import CustomResources
 from gitkruise.gitops.resources.status_writer import ProblemListener, StatusWriter
 from gitkruise.gitops.runtime.components import ProcessDeps
+from gitkruise.gitops.runtime.finalizer import UnitFinalizer
 from gitkruise.gitops.runtime.removals import UNITS, Removals
-from gitkruise.gitops.runtime.removed_units import farewell_of
+from gitkruise.gitops.runtime.removed_units import end_removed
 from gitkruise.gitops.runtime.supervisor import Supervisor
 from gitkruise.gitops.source.accepted_rewrites import REWRITES, AcceptedRewrites
 from gitkruise.gitops.source.follower import SourceFollower
@@ -374,10 +375,15 @@ class _Program:
             )  # fmt: skip
             self._run(("the workload controllers", driving))
         removals = Removals(self._remembered(UNITS), options.config.origin, shard=options.shard)
-        finalizer = await farewell_of(
-            options.config.units, fleet, context, options.listeners, removals
+        finalizer = UnitFinalizer(
+            lambda: [unit.pruning for unit in fleet.units.values()],
+            context, options.listeners, fleet.foreign.known,
+        )  # fmt: skip
+        recall = partial(end_removed, options.config.units, fleet, context, removals, finalizer)
+        self._run(
+            ("units that left", finalizer.run),
+            ("removed units, which keep their objects until then", recall),
         )
-        self._run(("units that left", finalizer.run))
         if resource_controller is not None:
             follow = partial(resource_controller.run, fleet, finalizer, engine)
             self._run(("statuses", status_writer.run), ("custom resources", follow))

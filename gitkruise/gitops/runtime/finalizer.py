@@ -93,7 +93,6 @@ class UnitFinalizer:
 
     def __init__(
         self,
-        left: Iterable[RemovedUnit],
         remaining: Callable[[], Iterable[UnitPruner]],
         around: UnitContext,
         listeners: Sequence[Callable[[UnitRecord], None]],
@@ -112,8 +111,6 @@ class UnitFinalizer:
         self._asked: dict[str, frozenset[str]] = {}  # uids whose deletion was asked for, by unit
         self._outliving: dict[str, _Outliving] = {}  # by unit that is forgotten
         self._left: list[RemovedUnit] = []
-        for unit in left:
-            self.add(unit)
 
     def add(self, unit: RemovedUnit) -> None:
         """One more unit to end, or one to end otherwise than was said before."""

@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from gitkruise.errors import ApiError
 from gitkruise.gitops.cluster.lease_annotation import LeaseAnnotation
 from gitkruise.gitops.shared_write import SharedWrite
 from gitkruise.gitops.status.unit_status import removal_of
@@ -117,16 +116,10 @@ async def recalled(
 ) -> dict[str, Removal]:
     """Return the policies of units that left, which are not in `there`; store those of `units`.
 
-    Without the right to that Lease nothing is deleted when a unit leaves.
+    Nothing is deleted before that Lease could be written. Raises ApiError.
     """
-    try:
-        await removals.read()
-        await removals.remember(units)
-    except ApiError as error:
-        log.warning(
-            log_line("removals-not-remembered", effect="objects are kept", error=error.message)
-        )
-        return {}
+    await removals.read()
+    await removals.remember(units)
     for file, names in removals.elsewhere(there).items():
         log.warning(
             log_line(

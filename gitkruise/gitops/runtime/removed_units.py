@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 from gitkruise.gitops.reconcile.unit_cluster import UnitContext
 from gitkruise.gitops.runtime.finalizer import RemovedUnit, UnitFinalizer
@@ -14,25 +14,19 @@ from gitkruise.model.gitops.record import Removal, UnitRecord
 from gitkruise.model.gitops.unit_state import State
 
 
-async def farewell_of(
+async def end_removed(
     units: Mapping[str, Unit],
     fleet: Supervisor,
     around: UnitContext,
-    listeners: Sequence[Callable[[UnitRecord], None]],
     removals: Removals,
-) -> UnitFinalizer:
-    """The end of units that the cluster knows and the configuration, whose `units` these are, does
-    not. Those without a Sink are not remembered, and leave their objects."""
+    finalizer: UnitFinalizer,
+) -> None:
+    """End the units that the cluster knows and the configuration, whose `units` these are, does
+    not. Those without a Sink are not remembered, and leave their objects. Raises ApiError."""
     told = {name: unit for name, unit in units.items() if unit.spec.sink_ref}
     ends = await recalled(removals, told, fleet.config.units)
-    left = [_departed(name, end, fleet, removals, around) for name, end in ends.items()]
-    return UnitFinalizer(
-        left,
-        lambda: [unit.pruning for unit in fleet.units.values()],
-        around,
-        listeners,
-        fleet.foreign.known,
-    )
+    for name, end in ends.items():
+        finalizer.add(_departed(name, end, fleet, removals, around))
 
 
 def _departed(

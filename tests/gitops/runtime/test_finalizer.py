@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from gitkruise.app import RunOptions, controller
-from gitkruise.errors import Forbidden, UsageProblem
+from gitkruise.errors import Forbidden, Unavailable, UsageProblem
 from gitkruise.gitops.config.loader import load_config
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.planner.sync.annotations import UNIT, unit_label
@@ -361,6 +361,26 @@ def test_without_the_right_to_remember_nothing_is_deleted(house: House) -> None:
         assert house.there() == 4
 
     house.stage.play(script)
+
+
+def test_units_left_while_the_cluster_remembered_nothing_end_once_it_does(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def script() -> None:
+        house.push(*LEFT)
+        await house.run("")
+        house.stage.wire.refuse = lambda r: (
+            Unavailable("busy") if r.name == "gitkruise-sync-units" else None
+        )
+        async with controller(house.program(None), house.stage.wire, house.stage.clock):
+            await house.stage.rest(60)
+            assert house.there() == 4
+            house.stage.wire.refuse = lambda _: None
+            await house.stage.rest(5 * 60)
+            assert house.there() == 0
+
+    house.stage.play(script)
+    assert any("keep their objects until then" in r.getMessage() for r in caplog.records)
 
 
 def test_a_policy_that_would_be_forgotten_is_refused(tmp_path: Path) -> None:
