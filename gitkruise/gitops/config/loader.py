@@ -33,6 +33,7 @@ from gitkruise.kube.system.private_files import read_regular
 from gitkruise.model.gitops.config import (
     API_VERSION,
     DURATIONS,
+    MAY_BE_ZERO,
     GROUP,
     LATER,
     SPECS,
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 
 _CLASSES: Final = {"GitSource": GitSource, "Unit": Unit, "Sink": Sink, "Receiver": Receiver}
 SUFFIXES: Final = (".yaml", ".yml", ".json")
-INTERVAL_MIN: Final = timedelta(milliseconds=100)  # of polls of a source and of rounds of a unit
+INTERVAL_MIN: Final = timedelta(milliseconds=100)  # of polls, rounds, pauses and deadlines
 
 
 def load_config(path: Path) -> Config:
@@ -274,7 +275,7 @@ def _bad_durations(document: Document, kind: str) -> Iterator[Finding]:
             found, why = parse_duration(str(text)), ""
         except ValueError as error:
             found, why = INTERVAL_MIN, str(error)
-        if path == ("interval",) and found < INTERVAL_MIN:
+        if path not in MAY_BE_ZERO and found < INTERVAL_MIN:
             why = f"{text} is less than 100ms"
         if why:
             yield Finding(

@@ -18,6 +18,7 @@ LENGTH_MAX: Final = timedelta(days=366)
 _AHEAD: Final = 366 * 9  # days that are looked through: 29 February may be eight years away
 _STEPS_MAX: Final = 20_000  # phases of windows on the way to the next open moment
 _DAY: Final = timedelta(days=1)
+_OF_MACHINE: Final = frozenset({"localtime", "posixrules"})  # files next to those of real zones
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 _Spans: TypeAlias = Sequence[tuple[timedelta, timedelta]]
 
@@ -46,6 +47,8 @@ class Times:
         length = parse_duration(window.duration)
         if not timedelta() < length <= LENGTH_MAX:
             raise ValueError(f"a window of {window.duration} is none, or none that ends in a year")
+        if window.time_zone in _OF_MACHINE:
+            raise ValueError(f"time zone {window.time_zone!r} differs between machines")
         try:
             zone = ZoneInfo(window.time_zone)
         except (OSError, KeyError, ValueError) as error:

@@ -439,6 +439,7 @@ DURATIONS: Final = {
     "Sink": (("git", "coalesce"),),
     "Receiver": (),
 }
+MAY_BE_ZERO: Final = frozenset({("prune", "timeout"), ("drift", "delay"), ("git", "coalesce")})
 
 # Understood by the schema and not acted on by this version: giving one another value than its
 # default is refused, because it would not protect anything.

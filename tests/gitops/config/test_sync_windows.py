@@ -167,6 +167,7 @@ def test_what_a_sync_by_hand_passes(rows: list[dict[str, Any]], *, passes: bool)
         ({"duration": "62"}, "62"),
         ({"timeZone": "Europe/Berlinn"}, "time zone 'Europe/Berlinn'"),
         ({"timeZone": "../passwd"}, "time zone"),
+        ({"timeZone": "localtime"}, "differs between machines"),
     ],
 )
 def test_a_window_that_says_no_time_is_refused(more: dict[str, Any], why: str) -> None:
