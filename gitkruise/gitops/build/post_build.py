@@ -168,12 +168,16 @@ async def chart_of(unit: Unit, transport: Transport | None, charts: Charts) -> C
         assert transport is not None, "a Secret is read in a cluster"
         name = helm.secret_ref.name
         data = await _required("Secret", unit.namespace, name, transport, "helm.secretRef")
-        if not _CREDENTIALS & data.keys():
-            from gitkruise.gitops.source.repositories import unfit_secret  # noqa: PLC0415  seldom
+        from gitkruise.gitops.source.repositories import (  # noqa: PLC0415  seldom needed
+            REGISTRY_KEYS,
+            login_of,
+            unfit_secret,
+        )
 
-            known = "username and password, or bearerToken, and ca.crt"
+        data = {**login_of(helm.repository, data), **data}
+        if not _CREDENTIALS & data.keys():
             where = f"{unit.namespace}/{name}"
-            raise unfit_secret(data, where, "no credentials for charts", known)
+            raise unfit_secret(data, where, "no credentials for charts", REGISTRY_KEYS)
     from gitkruise.gitops.http_get import Access  # noqa: PLC0415  imports aiohttp
 
     return await charts.fetched(unit, Access(data))

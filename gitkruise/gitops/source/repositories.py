@@ -36,7 +36,7 @@ _GIT_KEYS: Final = "username and password, bearerToken, identity and known_hosts
 _SSH_KEY: Final = "b3BlbnNzaC1rZXktdjEAAAAA"  # `openssh-key-v1`, base64; then the cipher's name
 _PLAIN_SSH_KEY: Final = f"{_SSH_KEY}BG5vbmU"  # `none`
 _DOCKER: Final = ".dockerconfigjson"  # in Secrets of type kubernetes.io/dockerconfigjson
-_REGISTRY_KEYS: Final = f"username and password, or {_DOCKER}, or bearerToken, and ca.crt"
+REGISTRY_KEYS: Final = f"username and password, or {_DOCKER}, or bearerToken, and ca.crt"
 _Place: TypeAlias = tuple[str, str, GitCredentials]  # URL, Secret, and what it held
 
 
@@ -228,14 +228,21 @@ async def _credentials(source: GitSource, transport: Transport) -> GitCredential
     data, where = await read_secret(source.spec.secret_ref, source.namespace, transport)
     if not source.spec.is_artifact:
         return git_credentials(data, where)
-    name = source.spec.url.removeprefix(OCI)
-    host, login = name.partition("/")[0], login_in(name, data.get(_DOCKER, "{}"))
-    held = {"username": login.username, "password": login.password} if login else {}
-    credentials = GitCredentials.from_secret({**held, **data})
+    host = source.spec.url.removeprefix(OCI).partition("/")[0]
+    credentials = GitCredentials.from_secret({**login_of(source.spec.url, data), **data})
     if not any((credentials.password, credentials.bearer_token, credentials.ca)):
         lacks = f"no credentials for the registry {host}"
-        raise unfit_secret(data, where, lacks, _REGISTRY_KEYS)
+        raise unfit_secret(data, where, lacks, REGISTRY_KEYS)
     return credentials
+
+
+def login_of(url: str, data: Mapping[str, str]) -> dict[str, str]:
+    """Return username and password for a registry, of the pull secret with this `data`; nothing
+    where it has no login for it."""
+    if not url.startswith(OCI):
+        return {}
+    login = login_in(url.removeprefix(OCI), data.get(_DOCKER, "{}"))
+    return {"username": login.username, "password": login.password} if login else {}
 
 
 def git_credentials(data: Mapping[str, str], where: str) -> GitCredentials:
