@@ -47,6 +47,7 @@ from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get, put
 
 UNTOLD: Final = "GK3503"
+_UNSEEN: Final = "not looked at yet"
 _INTERVENTIONS_MAX: Final = 50  # git keeps the older ones in the history of the branch
 # What gives way to the news that the newest commit waits for other units.
 _PATIENT: Final = frozenset({State.DONE, State.HELD, State.ROLLING, State.WAITING, State.PAUSED})
@@ -97,7 +98,7 @@ class Reporter:
             cluster=cluster,
             source=source,
             state=State.UNKNOWN,
-            message="not looked at yet",
+            message=_UNSEEN,
             since=clock.now(),
             path=unit.spec.path or ".",
             removal=None if unit.custom else removal_of(unit),
@@ -133,6 +134,13 @@ class Reporter:
         """The newest commit that an earlier run took, well or not, as far as it is recorded."""
         return self.record.causal or self.record.applied
 
+    @property
+    def known(self) -> UnitRecord:
+        """The record, without what nobody but an earlier process has observed."""
+        if self.looked:
+            return self.record
+        return replace(self.record, state=State.UNKNOWN, message=_UNSEEN, rollouts=(), drift=())
+
     def disclaim(self, commits: Collection[str]) -> None:
         """Drop recorded commits, and the state: live objects do not confirm them. The next
         observation is news."""
@@ -143,7 +151,7 @@ class Reporter:
             for commit in (self.record.applied, self.record.causal)
         )
         why = self._source_problem
-        message = f"{why.code}: {why.message}" if why is not None else "not looked at yet"
+        message = f"{why.code}: {why.message}" if why is not None else _UNSEEN
         self.record = replace(
             self.record, applied=applied, causal=causal, state=State.UNKNOWN, message=message,
             since=self._clock.now(),
@@ -217,7 +225,7 @@ class Reporter:
         if not self._rejected and (problem := next(iter(findings), None)):
             self._change(
                 replace(self.record, findings=self._findings()),
-                _after(problem, self.record.state),
+                _after(problem, self.known.state),
                 f"{problem.code}: {problem.message}",
             )
         else:
@@ -274,7 +282,7 @@ class Reporter:
         elif finding.concern is Concern.PROGRAM:
             self._change(record, State.STUCK, f"{finding.code}: {finding.message}")
         elif not self._rejected:
-            self._change(record, self.record.state, f"{finding.code}: {finding.message}")
+            self._change(record, self.known.state, f"{finding.code}: {finding.message}")
 
     def applied(
         self,

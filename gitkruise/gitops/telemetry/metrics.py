@@ -89,6 +89,7 @@ class Metrics:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._registry = CollectorRegistry(auto_describe=False)
+        self._standings: list[MetricsSource] = []
         self._lives: dict[str, _Life] = {}
         self._overtaken: dict[str, frozenset[str]] = {}
         self._requests = Counter(
@@ -122,6 +123,7 @@ class Metrics:
 
     def of(self, standing: MetricsSource) -> None:
         """Tell from now on how things stand there, too."""
+        self._standings.append(standing)
         self._leader.set_function(lambda: float(standing.leads))
         self._registry.register(_Gauges(standing, self._clock))
 
@@ -135,6 +137,9 @@ class Metrics:
 
     def text(self) -> bytes:
         """Everything, as Prometheus reads text (0.0.4)."""
+        there = {name for standing in self._standings for name in standing.reporters}
+        for unit in self._overtaken.keys() - there if self._standings else ():
+            self._forget(unit)
         return generate_latest(self._registry)
 
     def answered(self, request: ApiRequest, status: int) -> None:
@@ -159,6 +164,13 @@ class Metrics:
         if sent.id != life.ready and record.state in SETTLED:
             life.ready = sent.id
             self._observe(self._ready, record.unit, sent)
+
+    def _forget(self, unit: str) -> None:
+        """A unit that was removed has no metrics."""
+        self._overtaken.pop(unit)
+        self._lives.pop(unit, None)
+        for metric in (self._superseded, self._applied, self._ready):
+            metric.remove(unit)
 
     def _observe(self, histogram: Histogram, unit: str, commit: GitCommit) -> None:
         if commit.time is not None:
@@ -243,14 +255,14 @@ def _unit_states(reporters: Iterable[Reporter]) -> Metric:
         "gitkruise_unit_state",
         "1 for the state that a unit has.",
         ("unit", "state"),
-        (((r.unit.id, r.record.state), 1) for r in reporters),
+        (((r.unit.id, r.known.state), 1) for r in reporters),
     )
 
 
 def _rollouts(reporters: Iterable[Reporter]) -> Iterator[tuple[str, str, Rollout]]:
     """Yield unit, workload and rollout."""
     for reporter in reporters:
-        for rollout in reporter.record.rollouts:
+        for rollout in reporter.known.rollouts:
             key = rollout.key
             workload = "/".join(filter(None, (key.kind, key.namespace, key.name)))
             yield reporter.unit.id, workload, rollout
@@ -273,7 +285,7 @@ def _conditions(reporters: Iterable[Reporter], now: datetime) -> Metric:
         (
             ((r.unit.id, one.type, one.status), 1)
             for r in reporters
-            for one in unit_conditions(r.record, suspended=r.unit.spec.suspended(now) is not None)
+            for one in unit_conditions(r.known, suspended=r.unit.spec.suspended(now) is not None)
         ),
     )
 
@@ -299,6 +311,6 @@ def _drift(reporters: Iterable[Reporter]) -> Metric:
         (
             ((r.unit.id, manager), count)
             for r in reporters
-            for manager, count in collections.Counter(d.manager for d in r.record.drift).items()
+            for manager, count in collections.Counter(d.manager for d in r.known.drift).items()
         ),
     )

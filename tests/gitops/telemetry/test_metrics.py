@@ -136,7 +136,24 @@ def test_how_things_stand(golden: Callable[[str, str], None]) -> None:
 
     metrics = Metrics(clock)
     metrics.of(Shop())
+    restored = samples(metrics.text())
+    assert restored['gitkruise_unit_state{state="Unknown",unit="shop/web"}'] == 1
+    assert not any("rollout" in name for name in restored)
+    reporter.looked = True
     golden("gitops/metrics.txt", metrics.text().decode())
+
+
+def test_a_removed_unit_has_no_metrics() -> None:
+    metrics, house = Metrics(ManualClock(START)), Nothing()
+    record = UnitRecord(
+        unit="shop/web", cluster="test", source="main", state=State.DONE, message="",
+        since=START, sent=OLD, causal=OLD, superseded=((NEW, FIX.id),),
+    )  # fmt: skip
+    metrics.hear(record)
+    metrics.hear(replace(record, sent=FIX, causal=FIX))
+    assert any('unit="shop/web"' in name for name in samples(metrics.text()))
+    metrics.of(house)
+    assert not any('unit="shop/web"' in name for name in samples(metrics.text()))
 
 
 def test_the_leader_is_the_process_that_has_the_lease() -> None:
