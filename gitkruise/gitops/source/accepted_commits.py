@@ -34,7 +34,7 @@ class Memory:
         parts = (cluster, source.namespace, source.name, source.spec.url, ref_of(source))
         name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
         self._file = state_dir / "stood-on" / f"{name}.txt"
-        self._kept: frozenset[str] | None = None
+        self._kept = self._failed = frozenset[str]()
 
     def recall(self) -> frozenset[str]:
         """Return the commits that an earlier run kept. Blocking."""
@@ -48,7 +48,7 @@ class Memory:
         return frozenset(filter(is_object_id, lines[:_COMMITS_MAX]))
 
     def keep(self, commits: Iterable[str]) -> None:
-        """Write the live commits if they changed. Blocking."""
+        """Write the live commits if they changed; a full disk is tried again. Blocking."""
         live = frozenset(commits)
         if not live or live == self._kept:
             return
@@ -58,5 +58,8 @@ class Memory:
             beside.write_text("\n".join(sorted(live)) + "\n", "ascii")
             beside.replace(self._file)
         except OSError as error:
-            log.warning(log_line("live-commits-not-stored", error=error))
-        self._kept = live
+            if live != self._failed:
+                log.warning(log_line("live-commits-not-stored", error=error))
+            self._failed = live
+            return
+        self._kept, self._failed = live, frozenset()
