@@ -12,22 +12,26 @@ _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def stop_event(also: Callable[[], None] = lambda: None) -> asyncio.Event:
-    """Return an event that SIGINT or SIGTERM sets, after which `also` is called.
+    """Return an event that SIGINT, SIGTERM or SIGHUP sets, after which `also` is called.
 
-    A second signal ends the process, unless it comes together with the first.
+    A second signal ends the process, unless it comes together with the first. SIGHUP of
+    a closed terminal stays ignored after `nohup`.
     """
     stop = asyncio.Event()
+    ending = list(_ENDING)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        ending.append(signal.SIGHUP)
     loop = asyncio.get_running_loop()
 
     def once() -> None:
         if stop.is_set():
             return
-        for number in _ENDING:
+        for number in ending:
             loop.call_later(TOGETHER_S, loop.remove_signal_handler, number)
         stop.set()
         also()
 
-    for number in _ENDING:
+    for number in ending:
         loop.add_signal_handler(number, once)
     return stop
 

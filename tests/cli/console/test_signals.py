@@ -30,3 +30,22 @@ def test_two_signals_together_are_one(monkeypatch: pytest.MonkeyPatch, second: i
 
     asyncio.run(main())
     assert calls == ["stop"]
+
+
+@pytest.mark.parametrize("ignored", [False, True], ids=["terminal closed", "nohup"])
+def test_a_closed_terminal_ends_a_command_in_order(*, ignored: bool) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+
+    async def main() -> bool:
+        stop = signals.stop_event()
+        if ignored:
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        else:
+            os.kill(os.getpid(), signal.SIGHUP)
+            await stop.wait()
+        return stop.is_set()
+
+    try:
+        assert asyncio.run(main()) is not ignored
+    finally:
+        signal.signal(signal.SIGHUP, before)
