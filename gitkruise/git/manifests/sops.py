@@ -32,8 +32,7 @@ _RECIPIENTS_SHOWN: Final = 3
 _MEANINGS: Final[tuple[tuple[str, str, str], ...]] = (
     # part of what sops prints · what it means · next step
     ("data key", "no given key opens it",
-     "put the private key of one of its recipients into the Secret of render.decryption, which a"
-     " running controller reads again within 2 minutes"),
+     "put the private key of a recipient into the Secret of render.decryption, re-read within 2m"),
     ("mac mismatch", "it was changed after it was encrypted",
      "change encrypted files with sops alone, and encrypt this one again"),
     ("message authentication failed", "a value was changed after it was encrypted",

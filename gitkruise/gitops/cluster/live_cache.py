@@ -314,7 +314,10 @@ def _not_followed(informer: Informer) -> Finding:
     return Finding(
         code="GK4103",
         message=f"cannot watch {informer.feed}" + (f": {informer.error}" if informer.error else ""),
-        notes=(("unchanged", "all live objects; the watch is retried"),),
+        notes=(
+            ("unchanged", "all live objects; the watch is retried"),
+            ("next", "gitkruise doctor cluster"),
+        ),
     )
 
 

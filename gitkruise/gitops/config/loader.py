@@ -33,9 +33,9 @@ from gitkruise.kube.system.private_files import read_regular
 from gitkruise.model.gitops.config import (
     API_VERSION,
     DURATIONS,
-    MAY_BE_ZERO,
     GROUP,
     LATER,
+    MAY_BE_ZERO,
     SPECS,
     Config,
     GitSource,

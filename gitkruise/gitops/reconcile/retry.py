@@ -16,7 +16,10 @@ from gitkruise.wire.primitives.times import RetryPause
 log = logging.getLogger(__name__)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 _NOT_LEADING_S: Final = 2.0
-_UNCHANGED: Final = ("unchanged", "everything live stays as it is; it is retried")
+_SILENT: Final = (
+    ("unchanged", "everything live stays as it is; it is retried"),
+    ("next", "gitkruise doctor cluster"),
+)
 
 
 class Setbacks:
@@ -40,7 +43,7 @@ class Setbacks:
             self._reporter.problem(error.findings)
         else:
             text = f"the cluster did not answer: {error.message}"
-            self._reporter.problem((Finding(code="GK4102", message=text, notes=(_UNCHANGED,)),))
+            self._reporter.problem((Finding(code="GK4102", message=text, notes=_SILENT),))
         return self.back_off()
 
     def crashed(self, part: str, error: Crashed) -> RetryPause:

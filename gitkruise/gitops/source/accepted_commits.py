@@ -10,6 +10,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -61,5 +62,7 @@ class Memory:
             if live != self._failed:
                 log.warning(log_line("live-commits-not-stored", error=error))
             self._failed = live
+            with suppress(OSError):
+                beside.unlink()
             return
         self._kept, self._failed = live, frozenset()
