@@ -12,14 +12,8 @@ from gitkruise.errors import Finding, SourceFailed, UsageProblem
 from gitkruise.gitops.build.post_build import chart_of
 from gitkruise.gitops.charts.fetcher import ChartAnswer
 from gitkruise.gitops.http_get import Access
-from gitkruise.model.gitops.config import (
-    Helm,
-    Reference,
-    Render,
-    SecretReference,
-    Unit,
-    UnitSpec,
-)
+from gitkruise.model.gitops.analysis import SecretReference
+from gitkruise.model.gitops.config import Helm, Reference, Render, Unit, UnitSpec
 from tests.gitops.source.test_artifacts import Secrets
 
 LOGIN = {"Authorization": "Basic YW5uOmh1bnRlcjI="}  # ann:hunter2
