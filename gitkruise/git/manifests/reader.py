@@ -56,8 +56,8 @@ class Content:
 class Manifests:
     """Documents of a path at a commit. `tree`, `inputs` and `bases` are those of its Content.
 
-    `config` are documents of gitkruise's own group in a gitkruise.yaml; `skipped` are hidden and
-    backup files that look like manifests; `rendered` documents come from no single file.
+    `config` are documents of gitkruise's own group in a gitkruise.yaml; `rendered` documents come
+    from no single file.
     """
 
     commit: str
@@ -67,7 +67,6 @@ class Manifests:
     documents: tuple[Document, ...]
     config: tuple[Document, ...] = ()
     findings: tuple[Finding, ...] = ()
-    skipped: tuple[str, ...] = ()
     rendered: bool = False
     bases: tuple[BaseRecord, ...] = ()
 
@@ -140,7 +139,6 @@ def read_desired(
         documents=tuple(reading.documents),
         config=tuple(reading.config),
         findings=tuple(reading.findings),
-        skipped=tuple(reading.skipped),
         rendered=content.rendering,
         bases=content.bases,
     )
@@ -172,7 +170,6 @@ class _Reading:
         self.documents: list[Document] = []
         self.config: list[Document] = []
         self.findings: list[Finding] = []
-        self.skipped: list[str] = []
         self._repository, self._commit, self._path = repository, commit, path
         self.ignored = Ignored(repository, commit, path, ignore)
         self._how, search = rendering, rendering.search
@@ -269,11 +266,7 @@ class _Reading:
             self.findings.append(finding)
             return False
         name = entry.path.rpartition("/")[2]
-        if name in KUSTOMIZATION_NAMES:
-            return False
-        if _hidden_or_backup(name):
-            if any(suffix in name.lower() for suffix in _SUFFIXES):
-                self.skipped.append(entry.path)
+        if name in KUSTOMIZATION_NAMES or _hidden_or_backup(name):
             return False
         return name.lower().endswith(_SUFFIXES)
 

@@ -32,7 +32,6 @@ def test_manifests_are_found_by_their_names(origin: Origin, repository: Reposito
     files |= {f"app/{name}": "not: [yaml" for name in skipped + other}
     manifests = read_desired(repository, origin.commit(files), "app").checked()
     assert sorted(names(manifests)) == ["a", "b", "c", "z"]
-    assert sorted(manifests.skipped) == sorted(f"app/{name}" for name in skipped)
     assert manifests.documents[0].file == "app/a.yaml"
 
 
@@ -64,6 +63,12 @@ def test_lists_are_expanded_once(origin: Origin, repository: Repository) -> None
     assert names(manifests) == ["a", "b"]
     assert [str(document) for document in manifests.documents] == ["l.yaml:4", "l.yaml:5"]
     assert codes(manifests) == ["GK2010", "GK2002"]
+
+
+def test_a_list_of_a_template_may_be_empty(origin: Origin, repository: Repository) -> None:
+    files = {"a.yaml": "apiVersion: v1\nkind: List\nitems:\n", "b.yaml": config_map("b")}
+    manifests = read_desired(repository, origin.commit(files)).checked()
+    assert names(manifests) == ["b"]
 
 
 SHAPES = [
