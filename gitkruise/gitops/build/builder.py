@@ -38,7 +38,8 @@ _SERVER: Final = (
 _PLAIN: Final = "commit plain files in its place, or list {file} in .gitkruiseignore"
 # What validates a file helps with none of these.
 _NEXT: Final = {
-    "GK2102": _SERVER, "GK3011": _PLAIN, "GK3012": _PLAIN, "GK3404": _RENDER, "GK3406": _RENDER,
+    "GK2102": _SERVER, "GK3011": _PLAIN, "GK3012": _PLAIN, "GK3013": _PLAIN,
+    "GK3015": "give the file a name in UTF-8, with git mv", "GK3404": _RENDER, "GK3406": _RENDER,
 }  # fmt: skip
 _Read = TypeVar("_Read")
 _NUMBERS = itertools.count(1)  # of readers in this process

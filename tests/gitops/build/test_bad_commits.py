@@ -191,6 +191,12 @@ STEPS = {
     "no manifest": (
         "GK3012", "b.yaml", "commit plain files in its place, or list a/b.yaml in .gitkruiseignore"
     ),
+    "a pointer of LFS, which stays one": (
+        "GK3013", "b.yaml", "commit plain files in its place, or list a/b.yaml in .gitkruiseignore"
+    ),
+    "a name that no command line takes": (
+        "GK3015", "b\udcff.yaml", "give the file a name in UTF-8, with git mv"
+    ),
     "a kustomization": (
         "GK3404", "kustomization.yaml",
         "correct a/kustomization.yaml, and try: gitkruise plan --include-dirty",
