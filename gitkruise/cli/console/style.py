@@ -99,8 +99,8 @@ def cell_width(text: str) -> int:
 
 
 def _char_width(char: str) -> int:
-    if unicodedata.combining(char):
-        return 0
+    if unicodedata.category(char) in {"Mn", "Me"} or "\u1160" <= char <= "\u11ff":
+        return 0  # drawn into the cell before; the range are vowels and finals of Hangul
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 

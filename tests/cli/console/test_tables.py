@@ -49,6 +49,22 @@ def test_columns_nobody_fills_are_left_out() -> None:
     ]  # fmt: skip
 
 
+WIDTHS = {
+    "ascii": ("cart", 4),
+    "wide": ("日本", 4),
+    "an accent": ("e\u0301", 1),
+    "a vowel sign of Devanagari": ("\u0915\u0941", 1),
+    "a presentation of a sign": ("\u2764\ufe0f", 1),
+    "a sign around a digit": ("1\u20e3", 1),
+    "a syllable of Hangul in parts": ("\u1112\u1161\u11ab", 2),
+}
+
+
+@pytest.mark.parametrize(("text", "width"), WIDTHS.values(), ids=WIDTHS)
+def test_marks_take_no_cell_of_their_own(text: str, width: int) -> None:
+    assert cell_width(text) == width
+
+
 @given(st.text(max_size=60), st.integers(1, 40))
 def test_shortened_text_fits_and_keeps_both_ends(text: str, width: int) -> None:
     short = shorten(text, width)
