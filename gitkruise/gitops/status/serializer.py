@@ -28,7 +28,7 @@ from gitkruise.model.gitops.record import (
     UnitRecord,
 )
 from gitkruise.model.gitops.unit_state import SETTLED, State
-from gitkruise.printable import row, visible, visible_lines
+from gitkruise.printable import many, row, visible, visible_lines
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import format_duration, format_time
 
@@ -173,12 +173,12 @@ def removal_subject(records: Sequence[UnitRecord], why: str) -> str:
 
 
 def _subject(records: Sequence[UnitRecord], news: str) -> str:
-    more = f" (+{len(records) - 1} units)" if len(records) > 1 else ""
+    more = f" (+{many(len(records) - 1, 'unit')})" if len(records) > 1 else ""
     return visible(f"{records[0].unit}: {news}{more} {SKIP_CI}")
 
 
 def _intervention_news(told: Sequence[Intervention]) -> str:
-    more = f" (+{len(told) - 1} objects)" if len(told) > 1 else ""
+    more = f" (+{many(len(told) - 1, 'object')})" if len(told) > 1 else ""
     return f"{told[-1].reason} {told[-1].key}{more}"
 
 

@@ -88,6 +88,12 @@ def test_files_and_message(golden: Callable[[str, str], None]) -> None:
     )
 
 
+def test_a_subject_counts_the_other_units() -> None:
+    others = [replace(RECORD, unit=f"shop/{name}") for name in "ab"]
+    assert commit_subject([RECORD, *others]).endswith(" (+2 units) [skip ci]")
+    assert commit_subject([RECORD, *others[:1]]).endswith(" (+1 unit) [skip ci]")
+
+
 def test_what_was_written_is_read_back() -> None:
     record, steps, had = restored(record_files(RECORD), "shop/web", "prod-eu")
     assert record
