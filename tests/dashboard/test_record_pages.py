@@ -426,3 +426,21 @@ def test_these_pages_fit_every_width(
         page.wait_for_function(
             "() => document.documentElement.scrollWidth <= document.documentElement.clientWidth"
         )
+
+
+@pytest.mark.parametrize("media", ["screen", "print"])
+@pytest.mark.parametrize("path", ["/commits", ONE, "/drift"])
+def test_a_long_word_pushes_no_column_out_of_the_page(
+    page: Page, dashboard: Dashboard, path: str, media: Any
+) -> None:
+    """The digest of an image, or a value without blanks."""
+    write(dashboard, "L" * 300)
+    page.set_viewport_size({"width": 1280 if media == "screen" else 800, "height": 800})
+    enter(page, dashboard, path)
+    expect(page.locator("tbody tr").first).to_be_visible()
+    page.emulate_media(media=media)
+    page.wait_for_function(
+        """() => [...document.querySelectorAll(".wide")].every(
+          (wide) => wide.scrollWidth <= wide.clientWidth
+        )"""
+    )

@@ -42,6 +42,7 @@ export class EventList {
       const place = event.namespace === "" ? event.object : `${event.object} -n ${event.namespace}`;
       const texts = [clock(event.last), event.type, event.reason, place, event.message, String(event.count)];
       texts.forEach((text, n) => say(row.children[n], text));
+      row.children[4].className = "message";
       row.dataset.type = event.type;
     });
     return found.length;
