@@ -115,21 +115,25 @@ def with_live(
     ignore: Mapping[ObjectKey, Sequence[IgnoreRule]] = MappingProxyType({}),
     *,
     uncertain: Collection[ObjectKey] = (),
+    uncorrected: Collection[ObjectKey] = (),
 ) -> tuple[ObjectChange, ...]:
     """`changes` with what the cluster has of them already, and what a sync would correct as well.
 
     What git adds and the cluster has is a change of what is there; what git takes out and the
     cluster lost is none, and neither is what the cluster took from git already. `ignore` holds the
     rules of each object's unit. Of live objects that are `uncertain`, git does not say all: they
-    change as git does.
+    change as git does. Once applied, those that are `uncorrected` keep their drift.
     """
     wanted = {d.key: d for d in target}
     return tuple(
         _as_git_changes(change, live[change.key])
         if change.key in uncertain and change.key in live
-        else _held_against(change, wanted.get(change.key), live.get(change.key), catalog, ignore)
+        else _held_against(
+            change, wanted.get(change.key), live.get(change.key), catalog, ignore,
+            keeps_drift=change.key in uncorrected,
+        )
         for change in changes
-    )
+    )  # fmt: skip
 
 
 def _as_git_changes(change: ObjectChange, there: Obj) -> ObjectChange:
@@ -144,17 +148,19 @@ def _held_against(
     there: Obj | None,
     catalog: Catalog,
     ignore: Mapping[ObjectKey, Sequence[IgnoreRule]],
+    *,
+    keeps_drift: bool,
 ) -> ObjectChange:
     if d is None:
         gone = replace(change, kind=ChangeKind.UNCHANGED)
         return gone if there is None else replace(change, before=there)
-    if d.hook and there is not None and annotation(there, DIGEST) == d.digest:
+    applied = there is not None and annotation(there, DIGEST) == d.digest
+    if applied and (d.hook or keeps_drift):
         return replace(change, kind=ChangeKind.UNCHANGED, before=there, fields=())
     if d.hook or (there is None and change.kind is ChangeKind.CREATE):
         return change
     if there is None:
         return replace(change, kind=ChangeKind.CREATE, before=None, fields=())
-    applied = annotation(there, DIGEST) == d.digest
     there = convert(there, d.version)
     seen = _seen(there)
     found = differences(d, seen, catalog, {})

@@ -194,9 +194,11 @@ def live_changes(
 
     served = served_by(catalog, facts.definitions)
     changes = changes_between(base.objects if base else (), target.objects, catalog)
+    uncorrected = {k for k, unit in target.units.items() if unit.spec.drift.mode != "correct"}
     changes = with_live(
-        changes, target.objects, facts.objects, served, target.ignore, uncertain=target.uncertain
-    )
+        changes, target.objects, facts.objects, served, target.ignore,
+        uncertain=target.uncertain, uncorrected=uncorrected,
+    )  # fmt: skip
     left = _deletions_left(facts)
     changes = tuple(sorted((*changes, *left), key=lambda change: change.key))
     taken = [(d, facts.objects[d.key]) for d in target.objects if _is_taken_over(d, facts)]

@@ -146,7 +146,7 @@ def same_meaning(want: Any, live: Any, path: Path) -> bool:
     """Return whether two leaves mean the same to the API server."""
     if want == live and isinstance(want, bool) == isinstance(live, bool):
         return True
-    if live is MISSING:
+    if live is MISSING or live is None:  # an empty list comes back as null where Go keeps a null
         return want is None or want in ({}, [], "")
     if isinstance(want, int | float) and isinstance(live, int | float):
         return not isinstance(want, bool) and not isinstance(live, bool) and want == live

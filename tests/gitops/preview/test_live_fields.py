@@ -154,6 +154,33 @@ def test_fields_that_are_left_to_others_are_no_change(staged: MakeStage, tmp_pat
     stage.play(script)
 
 
+@pytest.mark.parametrize("mode", ["detect", "off"])
+def test_drift_that_the_unit_leaves_is_no_change_until_git_changes_the_object(
+    staged: MakeStage, tmp_path: Path, mode: str
+) -> None:
+    stage = staged()
+    program = options(stage, tmp_path, SOURCE + unit("one", f", drift: {{{{mode: '{mode}'}}}}"))
+
+    async def script() -> None:
+        base = pushed(stage, web("app:v1"), config_map("a", mode="slow", size="1"))
+        await follow(stage, program)
+        stage.meddle(config_map("a", mode="fast"))
+        target = pushed(stage, web("app:v2"), config_map("a", mode="slow", size="1"))
+        preview = await planned(stage, program, base, target)
+        assert [c.key.kind for c in preview.changes if c.kind is not ChangeKind.UNCHANGED] == [
+            "CloneSet"
+        ]
+        await follow(stage, program)
+        assert stage.get("ConfigMap", "a")["data"]["mode"] == "fast"
+        newer = pushed(stage, web("app:v2"), config_map("a", mode="slow", size="2"))
+        (change,) = (c for c in (await planned(stage, program, target, newer)).changes if c.fields)
+        assert told(change) == {"data.mode": ("fast", "slow"), "data.size": ("1", "2")}
+        await follow(stage, program)
+        assert stage.get("ConfigMap", "a")["data"] == {"mode": "slow", "size": "2"}
+
+    stage.play(script)
+
+
 def test_a_pause_by_git_is_a_change_where_a_canary_pauses_already(
     staged: MakeStage, tmp_path: Path
 ) -> None:

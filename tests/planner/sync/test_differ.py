@@ -41,6 +41,7 @@ ROWS: list[tuple[str, Any, Any, str, list[str]]] = [
     ("null names nothing", {"a": None}, {"a": 1}, "", []),
     ("null for absent", {"a": None}, {}, "", []),
     ("empty for absent", {"a": {}, "b": [], "c": ""}, {}, "", []),
+    ("an empty list that Go shows as null", {"rules": []}, {"rules": None}, "", []),
     ("false is not absent", {"a": False}, {}, "", ["a"]),
     ("0 is not absent", {"a": 0}, {}, "", ["a"]),
     ("false that Go omits", pod(tty=False, volumeMounts=[]), pod(), "Pod", []),
