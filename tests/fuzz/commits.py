@@ -50,7 +50,7 @@ class Documents(_Reading):
     """What is read of a commit's files, without a repository."""
 
     def __init__(self) -> None:
-        self.documents, self.config, self.findings, self.skipped = [], [], [], []
+        self.documents, self.config, self.findings = [], [], []
 
 
 @dataclass(frozen=True, slots=True)
