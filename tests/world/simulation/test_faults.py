@@ -11,7 +11,7 @@ import pytest
 
 from gitkruise.errors import ApiError
 from gitkruise.wire.primitives.names import Obj
-from gitkruise.world.simulation.faults import Fault, Faults
+from tests.world.simulation.faults import Fault, Faults
 from tests.worlds import SPACE, Lab, cloneset, container, create, deployment, pod
 
 pytestmark = pytest.mark.slow
