@@ -12,14 +12,13 @@ import msgspec
 HELD: Final = "held"
 IN_PLACE: Final = "in-place"
 SIDECAR: Final = "sidecar"
-_WHAT_WIDTH, _OBJECT_WIDTH = 26, 24
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One thing that happened, or one pod that was left alone.
 
-    `what` is an action with its kind (`CreatePod`, `PatchPod`, `DeletePod`), `held`, `fault`, or a
-    change of a pod seen in the cluster: `in-place` (it moved to the revision in `why`), `sidecar`
+    `what` is an action with its kind (`CreatePod`, `PatchPod`, `DeletePod`), `held`, or a change
+    of a pod seen in the cluster: `in-place` (it moved to the revision in `why`), `sidecar`
     (a SidecarSet gave it the images in `why`), `ready`, `unready`, `gone`. `workload` is the
     `Kind namespace/name` that decided it or owns the pod.
     """
@@ -43,22 +42,3 @@ class Trace:
     def only(self, *whats: str) -> Iterator[Line]:
         """The lines whose `what` is one of `whats`."""
         return (line for line in self.lines if line.what in whats)
-
-
-def render_text(trace: Trace) -> str:
-    """One line of text a Line, seconds from the start first, ending in how the run ended."""
-    rows = [
-        _row(_since(trace.start, line.at), line.what, line.object, line.why) for line in trace.lines
-    ]
-    ending = "quiet" if trace.quiet else "stopped"
-    return "".join(f"{row}\n" for row in [*rows, _row(_since(trace.start, trace.end), ending)])
-
-
-def _since(start: datetime, at: datetime) -> str:
-    seconds = (at - start).total_seconds()
-    text = f"{seconds:.3f}".rstrip("0").rstrip(".")
-    return f"t+{text + 's':>9}"
-
-
-def _row(when: str, what: str, name: str = "", why: str = "") -> str:
-    return f"{when}  {what:<{_WHAT_WIDTH}}{name:<{_OBJECT_WIDTH}}{why}".rstrip()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from gitkruise.model.planning.trace import Line, Trace, render_text
+from gitkruise.model.planning.trace import Line, Trace
+from tests.traces import render_text
 
 START = datetime(2026, 11, 21, 10, tzinfo=UTC)
 LINES = (

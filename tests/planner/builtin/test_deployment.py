@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from gitkruise.model.planning.trace import render_text
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.builtin.deployment import observe_deployment, plan_deployment
 from gitkruise.wire.primitives.names import GroupKind, Obj, key_of
 from gitkruise.wire.primitives.paths import get, put
+from tests.traces import render_text
 from tests.worlds import SPACE, Lab, container, deployment
 
 SETS = GroupKind("apps", "ReplicaSet")

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.model.planning.trace import render_text
 from gitkruise.wire.primitives.names import ObjectKey
+from tests.traces import render_text
 from tests.worlds import Lab, cloneset
 from tests.worlds import pod as stranger
 

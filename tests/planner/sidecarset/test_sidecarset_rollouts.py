@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.model.planning.trace import render_text
 from gitkruise.model.workloads.revision import REVISION
 from gitkruise.wire.primitives.names import Obj
+from tests.traces import render_text
 from tests.worlds import Lab, cloneset, container, sidecarset
 
 Story = tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]

@@ -15,7 +15,6 @@ import pytest
 
 from gitkruise.errors import Conflict, InvalidObject
 from gitkruise.model.planning.plan import Action, Create, Delete, Patch, PatchStep
-from gitkruise.model.planning.trace import render_text
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.workloads import EMBEDDED
 from gitkruise.wire.primitives.names import Obj, key_of
@@ -37,6 +36,7 @@ from gitkruise.world.kubelet.kubelet import Kubelet
 from gitkruise.world.kubelet.profiles import FAST
 from gitkruise.world.kubelet.runtime import container_id
 from gitkruise.world.simulation.simulation import SimulatedComponent, Simulation
+from tests.traces import render_text
 from tests.worlds import PODS, SPACE, START, Lab, cloneset, container, create, pod, template
 
 CLONESETS: Final = ResourceRef("apps.kruise.io", "v1beta1", "clonesets")

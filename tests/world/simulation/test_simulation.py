@@ -11,7 +11,6 @@ import pytest
 
 from gitkruise.errors import Forbidden
 from gitkruise.model.planning.plan import Create, Plan
-from gitkruise.model.planning.trace import render_text
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.builtin.deployment import DEPLOYMENT
 from gitkruise.wire.primitives.names import Obj
@@ -19,6 +18,7 @@ from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, ResourceRef
 from gitkruise.world.api.cluster import World
 from gitkruise.world.kubelet.profiles import GENERAL
 from gitkruise.world.simulation.simulation import NeverQuietError, Simulation, run_until
+from tests.traces import render_text
 from tests.worlds import SPACE, START, Lab, cloneset, container, deployment, parts_of, pod
 
 
