@@ -35,36 +35,22 @@ class AgentOptions:
     max_pulls: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RunningAgent:
-    """An agent that acts; `runtime` is what it found at the socket."""
-
-    runtime: Runtime
-    informers: tuple[Informer, ...]
-
-    @property
-    def problem(self) -> str:
-        """Return why a kind cannot be watched, or ""; the others are acted on."""
-        found = (f"{i.feed}: {i.error}" for i in self.informers if i.error is not None)
-        return "; ".join(found)
-
-
 @asynccontextmanager
 async def agent(
     options: AgentOptions, transport: Transport, clock: Clock
-) -> AsyncIterator[RunningAgent]:
-    """Act while the body runs. Raises ClusterFailed GK5120, GK5121, GK5122 before it begins."""
+) -> AsyncIterator[Runtime]:
+    """Act while the body runs, on the runtime at the socket. Raises ClusterFailed GK5120, GK5121, GK5122 before it begins."""
     async with (
         connected_runtime(options.socket) as runtime,
-        acting(options, runtime, transport, clock) as running,
+        acting(options, runtime, transport, clock),
     ):
-        yield running
+        yield runtime
 
 
 @asynccontextmanager
 async def acting(
     options: AgentOptions, runtime: Runtime, transport: Transport, clock: Clock
-) -> AsyncIterator[RunningAgent]:
+) -> AsyncIterator[None]:
     """Act on the containers of `runtime` while the body runs."""
     store, recorder = InformerCache(), Recorder(transport, clock)
     node = options.node
@@ -81,7 +67,7 @@ async def acting(
         parts = (*(informer.run() for informer in informers), *acting)
         running = [tasks.create_task(part) for part in parts]
         try:
-            yield RunningAgent(runtime, informers)
+            yield
         finally:
             for task in running:
                 task.cancel()

@@ -34,8 +34,5 @@ class FailureBackoff(Generic[K]):
         pause = pause_s(count, first_s=FIRST_S[retry], cap_s=CAP_S, seed=seed)
         return now + timedelta(seconds=pause)
 
-    def failures(self, key: K) -> int:
-        return self._failures.get(key, 0)
-
     def forget(self, key: K) -> None:
         self._failures.pop(key, None)

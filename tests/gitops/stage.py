@@ -68,6 +68,7 @@ from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
 from gitkruise.world.api.cluster import World
 from gitkruise.world.kubelet.profiles import FAST
+from tests.git.push.history import history
 from tests.git.repos import Origin, make_origin, run_git
 from tests.gitops.analysis.endpoint import fetch_now
 from tests.worlds import SPACE, START, cloneset, empty_world, parts_of
@@ -337,7 +338,7 @@ class Stage:
 
     def diary(self) -> list[str]:
         """Subjects of the status branch, oldest first."""
-        return [entry.subject for entry in reversed(self.branch.history())]
+        return [entry.subject for entry in reversed(history(self.branch))]
 
     def told(self, path: str) -> str:
         """A file of the status branch."""

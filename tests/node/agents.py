@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-from gitkruise.agent.service import AgentOptions, RunningAgent, agent
+from gitkruise.agent.cri.runtime import Runtime
+from gitkruise.agent.service import AgentOptions, agent
 from gitkruise.kube.system.clock import SystemClock
 from gitkruise.kube.system.package_data import data_dir
 from tests.agent.scenes import CRDS
@@ -24,7 +25,7 @@ RIGHTS = data_dir("deploy") / "agent" / "rbac.yaml"
 
 
 @asynccontextmanager
-async def acting(node: Cluster, worker: Worker | None = None) -> AsyncIterator[RunningAgent]:
+async def acting(node: Cluster, worker: Worker | None = None) -> AsyncIterator[Runtime]:
     """The agent of a node, the first one unless said, with the rights that deploy/agent gives it
     and no others."""
     mine = worker or node.workers[0]

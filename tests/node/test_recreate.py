@@ -93,7 +93,7 @@ def test_a_container_is_recreated_with_its_hook(served: Cluster, tmp_path: Path)
 
     async def play() -> dict[str, Any]:
         async with acting(served) as running:
-            assert running.runtime.name == "containerd"
+            assert running.name == "containerd"
             target = {"name": "app", "preStop": touch}
             await asyncio.to_thread(requests.create, "one", target)
             return await asyncio.to_thread(requests.finish, "one")

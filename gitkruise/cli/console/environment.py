@@ -51,10 +51,6 @@ class Environment:
         return self.state_dir / "controllers" / lease if own else self.state_dir
 
     @property
-    def kubeconfig(self) -> str:
-        return self.variables.get("KUBECONFIG", "")
-
-    @property
     def interactive(self) -> bool:
         """Return whether progress may redraw lines: on a terminal that can, but not in CI."""
         return self.stderr_tty and self.redraws and not self.variables.get("CI")

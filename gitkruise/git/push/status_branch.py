@@ -13,7 +13,6 @@ from gitkruise.git.plumbing.commits import (
     CommitAuthor,
     format_commit,
     format_message,
-    parse_trailers,
 )
 from gitkruise.git.plumbing.refs import check_status_branch, full_ref
 from gitkruise.git.plumbing.trees import FILE, TREE, TreeEntry, clean_path, format_tree
@@ -21,22 +20,12 @@ from gitkruise.git.repository.repository import RefMoved, Repository
 from gitkruise.printable import shown
 from gitkruise.wire.primitives.backoff import backoff
 
-__all__ = ["BranchEntry", "CommitAuthor", "Notes", "StatusBranch", "Update"]
+__all__ = ["CommitAuthor", "Notes", "StatusBranch", "Update"]
 
 RETRY_FIRST_S: Final = 0.2
 RETRY_CAP_S: Final = 10.0
 ATTEMPTS_MAX: Final = 10
 _FLAT_NOTES_MAX: Final = 256  # as git does, many notes are spread over folders
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BranchEntry:
-    """One commit of the branch, for telling its history."""
-
-    commit: str
-    time: datetime | None
-    subject: str
-    trailers: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,19 +181,6 @@ class StatusBranch:
         if tip is None or self._repository.find(tip, path) is None:
             return []
         return [e for e in self._repository.list_tree(tip, path) if e.is_file]
-
-    def history(self, limit: int = 100) -> list[BranchEntry]:
-        """The newest commits, newest first."""
-        entries: list[BranchEntry] = []
-        commit = self._line.tip()
-        while commit is not None and len(entries) < limit:
-            told = self._repository.commit(commit)
-            trailers = parse_trailers(self._repository.message(commit))
-            entries.append(
-                BranchEntry(commit=commit, time=told.time, subject=told.subject, trailers=trailers)
-            )
-            commit = told.parents[0] if told.parents else None
-        return entries
 
 
 class Notes:

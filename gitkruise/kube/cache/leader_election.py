@@ -126,11 +126,6 @@ class Lease:
         """Return whether this replica holds it, or another one did when it was last seen."""
         return self.valid or (self.others and not self._expired())
 
-    @property
-    def since(self) -> float:
-        """Monotonic time of the last change of its record that was seen."""
-        return self._changed_at
-
     def check(self) -> None:
         """To be called before every write. Raises ClusterFailed GK4105 when we may not lead."""
         if not self.valid:

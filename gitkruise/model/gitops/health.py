@@ -26,8 +26,3 @@ class Health:
     phase: Phase
     reason: str = ""
     message: str = ""
-
-    @property
-    def ready(self) -> bool:
-        """Nothing to wait for: current, or held as asked."""
-        return self.phase in {Phase.CURRENT, Phase.HELD}

@@ -41,8 +41,3 @@ class WireMeta(NodeWire, frozen=True):
     owner_references: tuple[OwnerRef, ...] = ()
     created: datetime | None = msgspec.field(name="creationTimestamp", default=None)
     deleting: datetime | None = msgspec.field(name="deletionTimestamp", default=None)
-
-    @property
-    def controller_uid(self) -> str:
-        """The uid of the controller owner, "" without one."""
-        return next((o.uid for o in self.owner_references if o.controller), "")

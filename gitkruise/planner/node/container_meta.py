@@ -22,7 +22,6 @@ from gitkruise.planner.pods.container_hashes import (
     PLAIN,
     environment_hash,
     expected_environment,
-    metadata_variables,
     plain_hash,
 )
 from gitkruise.planner.pods.inplace_state import BrokenStateError, read_state
@@ -47,11 +46,6 @@ class StartedContainer:
 def is_reported(pod: PodFacts) -> bool:
     """Return whether OpenKruise's agent reports on the containers of a pod (META-1)."""
     return wire.INPLACE_READY in pod.gates or SIDECARSET_HASH in pod.annotations
-
-
-def reads_metadata(pod: PodFacts) -> bool:
-    """Return whether a container's environment reads a label or an annotation."""
-    return any(metadata_variables(container) for container in pod.containers)
 
 
 def report_text(started: Iterable[StartedContainer]) -> str:

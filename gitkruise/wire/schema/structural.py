@@ -17,8 +17,8 @@ from gitkruise.wire.schema.nodes import MISSING, Components, Node, resolve
 from gitkruise.wire.schema.validation import validate
 
 __all__ = [
-    "MISSING", "Components", "Node", "prune", "resolve", "strict_decoding_error",
-    "unknown_fields", "validate", "with_defaults",
+    "MISSING", "Components", "Node", "prune", "resolve", "unknown_fields", "validate",
+    "with_defaults",
 ]  # fmt: skip
 
 MAX_DEPTH: Final = 200  # levels of nesting; deeper objects are refused before Python's own limit
@@ -106,13 +106,6 @@ def nearest(word: str, known: Mapping[str, Any]) -> str:
     folded = {name.lower(): name for name in known}
     close = difflib.get_close_matches(str(word).lower(), folded, n=1, cutoff=0.7)
     return folded[close[0]] if close else ""
-
-
-def strict_decoding_error(problems: list[Problem]) -> BadRequest:
-    """The 400 of a request with `fieldValidation=Strict` and unknown fields."""
-    if not problems:
-        raise ValueError("no field is unknown")
-    return BadRequest("strict decoding error: " + ", ".join(p.message for p in problems))
 
 
 def with_defaults(node: Node, value: Any) -> Any:

@@ -76,10 +76,6 @@ class JsonPath:
                 raise BadRequest(f"the path leads to more than {MAX_RESULTS} values")
         return found
 
-    def first(self, obj: Any) -> Any:
-        """The first thing the path leads to, or None."""
-        return next(iter(self.find_all(obj)), None)
-
 
 def _follow(step: Step, value: Any) -> Iterator[Any]:
     match step:

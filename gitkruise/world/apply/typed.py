@@ -93,10 +93,6 @@ class Comparison:
     modified: dict[str, Any] = field(default_factory=dict)
     removed: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def same(self) -> bool:
-        return not (self.added or self.modified or self.removed)
-
 
 def compare(before: Any, after: Any, node: Node | None) -> Comparison:
     """Compare `before` with `after`; parts that are the same Python object are skipped."""

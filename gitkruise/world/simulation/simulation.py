@@ -267,18 +267,6 @@ class Simulation:
         return {pod: _why(*reason) for reason, pods in holds.items() for pod in pods}
 
 
-def run_until(
-    world: World,
-    parts: Sequence[SimulatedComponent],
-    workloads: Sequence[Workload[Any]],
-    gates: Gates,
-    start: datetime,
-    until: datetime,
-) -> Trace:
-    """One run of a fresh Simulation."""
-    return Simulation(world, parts, workloads, gates, start).run_until(until)
-
-
 def _only_counts(record: CommittedChange) -> bool:
     """Return whether only status counts changed, which the controller writes but never reads."""
     before, after = record.before, record.after

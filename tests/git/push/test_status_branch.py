@@ -12,6 +12,7 @@ import pytest
 from gitkruise.errors import SourceFailed, UsageProblem
 from gitkruise.git.push.status_branch import CommitAuthor, Notes, StatusBranch, Update
 from gitkruise.git.repository.repository import Repository
+from tests.git.push.history import history
 from tests.git.repos import Origin, run_git, serve
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -79,10 +80,10 @@ def test_files_are_deleted_with_their_empty_folders(origin: Origin, repository: 
 def test_history_reads_subjects_and_trailers_back(origin: Origin, repository: Repository) -> None:
     origin.commit({"a": "1"})
     branch = branch_of(repository)
-    assert branch.history() == []
+    assert history(branch) == []
     for number in range(3):
         branch.publish(update(f"{number}", subject=f"news {number}\nand more"), NOW)
-    told = branch.history(limit=2)
+    told = history(branch, limit=2)
     assert [entry.subject for entry in told] == ["news 2 and more", "news 1 and more"]
     assert told[0].time == NOW
     assert dict(told[0].trailers) == {

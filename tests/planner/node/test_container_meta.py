@@ -12,7 +12,6 @@ from gitkruise.model.workloads.pod import PodFacts, pod_facts
 from gitkruise.planner.node.container_meta import (
     StartedContainer,
     is_reported,
-    reads_metadata,
     report_text,
     stale_containers,
 )
@@ -111,4 +110,3 @@ def test_meta_1_pods_of_update_in_place_are_reported() -> None:
     assert is_reported(pod())
     assert is_reported(pod(gate=False, annotations={"kruise.io/sidecarset-hash": "{}"}))
     assert not is_reported(pod(gate=False))
-    assert reads_metadata(pod())

@@ -17,7 +17,7 @@ from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, ResourceRef
 from gitkruise.world.api.cluster import World
 from gitkruise.world.kubelet.profiles import GENERAL
-from gitkruise.world.simulation.simulation import NeverQuietError, Simulation, run_until
+from gitkruise.world.simulation.simulation import NeverQuietError, Simulation
 from tests.traces import render_text
 from tests.worlds import SPACE, START, Lab, cloneset, container, deployment, parts_of, pod
 
@@ -61,7 +61,7 @@ def test_a_fresh_run_finds_what_is_there() -> None:
     lab = Lab()
     lab.apply(deployment())
     later = START + timedelta(hours=1)
-    trace = run_until(lab.world, parts_of(GENERAL), [DEPLOYMENT], Gates(), START, later)
+    trace = Simulation(lab.world, parts_of(GENERAL), [DEPLOYMENT], Gates(), START).run_until(later)
     assert [line.what for line in trace.lines] == ["CreateReplicaSet", "PatchDeployment"]
 
 

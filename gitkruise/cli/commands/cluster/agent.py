@@ -70,9 +70,8 @@ async def _serve(options: AgentOptions, choice: ClusterChoice) -> None:
     async with (
         Startup() as startup,
         connected(choice, read_environment()) as chosen,
-        running_agent(options, chosen.transport, chosen.clock) as running,
+        running_agent(options, chosen.transport, chosen.clock) as runtime,
     ):
-        runtime = running.runtime
         announce(
             f"agent of node {options.node} in cluster {chosen.name}:"
             f" {runtime.name} {runtime.version} at {options.socket}",
