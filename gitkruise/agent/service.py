@@ -39,7 +39,10 @@ class AgentOptions:
 async def agent(
     options: AgentOptions, transport: Transport, clock: Clock
 ) -> AsyncIterator[Runtime]:
-    """Act while the body runs, on the runtime at the socket. Raises ClusterFailed GK5120, GK5121, GK5122 before it begins."""
+    """Act while the body runs, on the runtime at the socket.
+
+    Raises ClusterFailed GK5120, GK5121, GK5122 before it begins.
+    """
     async with (
         connected_runtime(options.socket) as runtime,
         acting(options, runtime, transport, clock),

@@ -97,17 +97,13 @@ class Containment:
         quote a value of a Secret."""
         cause = next(leaves(error))
         message = f"{subject}: unexpected {type(cause).__name__}{place(cause)}"
-        told = self._reported(subject, error)
+        told = self._reports.kept(error, subject) if self._reports else "none is kept"
         self._log(message, told)
         return Finding(
             code=CRASHED,
             message=f"{message}; report: {told}",
             notes=(("unchanged", _UNCHANGED), ("report", told), ("next", _SENT_ON)),
         )
-
-    def _reported(self, subject: str, error: Exception) -> str:
-        """Return the path of the report, or why there is no report."""
-        return self._reports.kept(error, subject) if self._reports else "none is kept"
 
     def _log(self, message: str, report: str) -> None:
         """Log the first occurrence, then only occurrences 2, 4, 8, …: the job fails until it is

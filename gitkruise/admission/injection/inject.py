@@ -60,7 +60,7 @@ def inject(
     chosen = chosen_sets(sets, new_pod, find)
     if not chosen:
         return Injection(pod, pod)
-    notes = _annotations(pod)
+    notes = dict(pod["metadata"].get("annotations") or {})
     for facts in chosen:
         notes = patched_annotations(notes, facts.pod_metadata)
     spec: Obj = pod.get("spec") or {}
@@ -77,10 +77,6 @@ def is_active(pod: Obj) -> bool:
     """Neither finished nor going."""
     phase = (pod.get("status") or {}).get("phase")
     return phase not in FINISHED and not pod["metadata"].get("deletionTimestamp")
-
-
-def _annotations(pod: Obj) -> dict[str, str]:
-    return dict(pod["metadata"].get("annotations") or {})
 
 
 def _with(pod: Obj, spec: Obj, notes: dict[str, str]) -> Obj:

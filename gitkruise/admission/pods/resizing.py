@@ -39,16 +39,12 @@ def resize_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Proble
     for field in ("initContainers", "containers"):
         pairs = zip(before.get(field) or (), after.get(field) or (), strict=True)
         for index, (was, now) in enumerate(pairs):
-            first, second = (_resources(one) for one in (was, now))
+            first, second = (one.get("resources") or {} for one in (was, now))
             if field == "initContainers" and was.get("restartPolicy") != "Always":
                 if first != second:
                     yield forbidden(_AT, _ONCE)
                 continue
             yield from _changes(first, second, (*_AT, field, index, "resources"))
-
-
-def _resources(container: Obj) -> Mapping[str, Any]:
-    return container.get("resources") or {}
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any], at: Path) -> Iterator[Problem]:

@@ -156,7 +156,7 @@ async def connected(
     from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415
 
     clock = SystemClock()
-    flags = _flags(choice, connection.context)
+    flags = (choice if choice.given else replace(choice, context=connection.context)).flags
     name = choice.name or _safe(connection.context) or "in-cluster"
     try:
         async with HttpTransport(connection, clock, unsent_s=unsent_s) as transport:
@@ -174,11 +174,6 @@ async def connected(
         if lost is None:
             raise
         raise cluster_failed(connection, lost, if_forbidden, flags=flags) from None
-
-
-def _flags(choice: ClusterChoice, context: str) -> str:
-    """Return the flags that choose the cluster again; `context` is the one without flags."""
-    return (choice if choice.given else replace(choice, context=context)).flags
 
 
 def _safe(context: str) -> str:

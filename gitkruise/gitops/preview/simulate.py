@@ -320,7 +320,7 @@ def play(
         writes.append(write)
     if not writes:
         return Played(findings=tuple(unplayed), unknown=unknown)
-    profile = GENERAL if live and _simulated(world) else _REAL
+    profile = GENERAL if live and any(map(is_simulated, world.objects(_NODE))) else _REAL
     forecast = predict(world, writes, now, gates=gates, profile=profile, any_node=not live)
     return Played(forecast=forecast, findings=tuple(unplayed), unknown=unknown)
 
@@ -330,11 +330,6 @@ def _hides_nodes(world: World) -> bool:
     if world.objects(_NODE):
         return False
     return any(pod["spec"].get("nodeName") for pod in world.objects(POD))
-
-
-def _simulated(world: World) -> bool:
-    """Return whether the nodes of a cluster are those of the embedded one."""
-    return any(map(is_simulated, world.objects(_NODE)))
 
 
 def _heeded(changes: Sequence[ObjectChange]) -> frozenset[ObjectKey]:

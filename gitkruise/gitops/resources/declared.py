@@ -86,7 +86,7 @@ class ResourceReader:
             elif obj["kind"] != "Unit" or FINALIZER in obj["metadata"].get("finalizers", ()):
                 good[name_of(obj)] = value
         self._known = kept
-        for name in [n for n in good if _in(self.base, n)]:
+        for name in [n for n in good if n[1] in getattr(self.base, FIELDS[n[0]])]:
             broken[name] = _twice(name)
             del good[name]
         units = [value for value in good.values() if isinstance(value, Unit)]
@@ -203,10 +203,6 @@ def references(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str, s
     elif isinstance(value, list):
         for number, child in enumerate(value):
             yield from references(child, (*path, number))
-
-
-def _in(config: Config, name: Name) -> bool:
-    return name[1] in getattr(config, FIELDS[name[0]])
 
 
 def _joined(

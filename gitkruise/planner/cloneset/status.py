@@ -136,7 +136,7 @@ def progressing(
         return rule.put(conditions, made, now), None
     old = rule.find(conditions, PROGRESSING)
     moved = old is None or _moved(owner.status, status, old)
-    since = now if moved or old is None else _since(old, now)
+    since = now if moved or old is None else parse_time(old.get("lastUpdateTime")) or now
     deadline = since + timedelta(seconds=owner.progress_deadline_s)
     exceeded = not moved and old is not None and old.get("reason") == _EXCEEDED
     if exceeded or deadline < now:
@@ -163,10 +163,6 @@ def _settled_reason(owner: CloneSetFacts, status: Mapping[str, Any]) -> tuple[st
     if expected < replicas and expected <= available:
         return "ProgressPartitionAvailable", "CloneSet has been paused due to partition ready"
     return None
-
-
-def _since(condition: Obj, now: datetime) -> datetime:
-    return parse_time(condition.get("lastUpdateTime")) or now
 
 
 def _moved(before: Obj, after: Mapping[str, Any], condition: Obj) -> bool:

@@ -125,15 +125,11 @@ def _is_due(raw: Obj, ended: Mapping[str, int | None]) -> bool:
         return False
     if get(raw, "status", "phase") == "Pending":
         return False
-    codes = _main_codes(raw, ended)
+    codes = [ended[c["name"]] for c in raw["spec"]["containers"] if not _is_sidecar(c)]
     sidecars = [c for c in raw["spec"]["containers"] if _is_sidecar(c)]
     if not codes or not any(_goes_on(c, ended) for c in sidecars):
         return False
     return all(c == 0 for c in codes) if policy == "OnFailure" else None not in codes
-
-
-def _main_codes(raw: Obj, ended: Mapping[str, int | None]) -> list[int | None]:
-    return [ended[c["name"]] for c in raw["spec"]["containers"] if not _is_sidecar(c)]
 
 
 def _goes_on(container: Obj, ended: Mapping[str, int | None]) -> bool:

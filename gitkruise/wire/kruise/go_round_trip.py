@@ -97,16 +97,12 @@ def _fields(type_name: str, mode: _Mode) -> list[_GoField]:
     return [
         _GoField(
             name,
-            (always and (mode.write_no_time or kind != "Time")) or _is_struct(kind),
+            (always and (mode.write_no_time or kind != "Time")) or kind in TYPES,
             _codec(kind, mode),
             kind.startswith("*"),
         )
         for name, always, kind in TYPES[type_name]
     ]
-
-
-def _is_struct(kind: str) -> bool:
-    return kind in TYPES
 
 
 def _codec(kind: str, mode: _Mode) -> Codec:

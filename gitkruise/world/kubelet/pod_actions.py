@@ -69,7 +69,7 @@ def _regular_actions(
             start.append(spec["name"])
         kept = kept or (message is None and not again and _up(runtime, spec["name"]))
     if not kept and not start:
-        return PodActions(kill_pod=True) if _anything(runtime) else PodActions()
+        return PodActions(kill_pod=True) if runtime.sandbox is not None else PodActions()
     if not (kill or start or init_starts):
         return _NOTHING
     return PodActions(kill=kill, start_init=init_starts, start=tuple(start))
@@ -225,7 +225,3 @@ def _finished_well(seen: RuntimeContainer | None) -> bool:
 
 def _up(runtime: PodRuntime, name: str) -> bool:
     return name in runtime.containers and runtime.containers[name].up
-
-
-def _anything(runtime: PodRuntime) -> bool:
-    return runtime.sandbox is not None
