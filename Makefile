@@ -107,12 +107,14 @@ CLIENT_ASSETS := tests/clients/operator/bin
 CRI_API = $(shell cd tests/kube/real && go list -m -f '{{.Dir}}' k8s.io/cri-api)/pkg/apis/runtime/v1/api.proto
 
 .PHONY: cri-messages
-cri-messages: ## Generate the messages of CRI again, from the version that kubelet is built with
+cri-messages: $(VENV)/dev ## Generate the messages of CRI again, from the version that kubelet is built with
 	$(PYTHON) -m venv build/protoc
 	build/protoc/bin/pip install -q --only-binary :all: grpcio-tools
 	install -m 644 -D $(CRI_API) build/proto/cri.proto
-	build/protoc/bin/python -m grpc_tools.protoc -Ibuild/proto --python_out=gitkruise/agent/cri \
-		--pyi_out=gitkruise/agent/cri cri.proto
+	build/protoc/bin/python -m grpc_tools.protoc -Ibuild/proto --descriptor_set_out=build/proto/all cri.proto
+	PYTHONPATH=. $(BIN)/python schemas/cri_messages.py < build/proto/all > build/proto/used
+	build/protoc/bin/python -m grpc_tools.protoc --descriptor_set_in=build/proto/used \
+		--python_out=gitkruise/agent/cri --pyi_out=gitkruise/agent/cri cri.proto
 
 .PHONY: client-assets
 client-assets: $(CLIENT_ASSETS)/greetings ## Build the controller-runtime program that `make e2e` runs (needs Go, 1 minute)

@@ -19,7 +19,7 @@ OPTIONS: Final = (
     ("grpc.max_reconnect_backoff_ms", 2000),  # a restarted runtime is found within seconds
 )
 RUNTIME, IMAGES = "runtime.v1.RuntimeService", "runtime.v1.ImageService"
-_REPLIES: Final = {
+REPLIES: Final = {
     (RUNTIME, "Version"): cri_pb2.VersionResponse,
     (RUNTIME, "ListContainers"): cri_pb2.ListContainersResponse,
     (RUNTIME, "ContainerStatus"): cri_pb2.ContainerStatusResponse,
@@ -64,7 +64,7 @@ class Calls:
 
     async def call(self, service: str, method: str, request: Any, *, within_s: float) -> Any:
         """Return the reply. Raises RuntimeCallFailed."""
-        reply = _REPLIES[service, method]
+        reply = REPLIES[service, method]
         return await self._send(service, method, request.SerializeToString, reply, within_s)
 
     async def answers(self, service: str, *, within_s: float) -> None:
