@@ -1,9 +1,13 @@
-"""The NodeImage of this node: a task per tag to pull, and one writer of the status."""
+"""The NodeImage of this node: a task per tag to pull, and one writer of the status.
+
+An image that is pulled for a while is noted before the pull, and removed when its time is over.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -12,7 +16,6 @@ import msgspec
 
 from gitkruise.agent.cri.calls import RuntimeCallFailed
 from gitkruise.agent.cri.runtime import Runtime
-from gitkruise.agent.removal import NODE_IMAGES, ImageRemoval
 from gitkruise.agent.rounds import Rounds
 from gitkruise.errors import ApiError
 from gitkruise.kube.cache.list_watch import Feed
@@ -23,7 +26,16 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.node.node_image import NODE_IMAGE, NodeImage, SecretRef, node_image
 from gitkruise.model.node.wire_shapes import VERSION, OwnerRef
-from gitkruise.planner.node.image_removal import removal_event
+from gitkruise.planner.node.image_removal import (
+    PULLED_IMAGES,
+    Fate,
+    fate,
+    names,
+    pulled_images,
+    removal_event,
+    removed_later,
+    unwanted,
+)
 from gitkruise.planner.node.pull_agent import (
     Attempt,
     GiveUp,
@@ -49,8 +61,11 @@ from gitkruise.planner.node.pull_credentials import (
 )
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj, ObjectKey, split_api_version
-from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
 
+NODE_IMAGES: Final = ResourceRef(NODE_IMAGE.group, VERSION, "nodeimages")
+AGAIN: Final = timedelta(minutes=1)  # while a container uses the image
+log: Final = logging.getLogger(__name__)
 SECRETS: Final = ResourceRef("", "v1", "secrets")
 COMPONENT: Final = "kruise-daemon-imagepuller"
 WRITE_EVERY: Final = timedelta(milliseconds=500)  # tags that end together share a write
@@ -254,3 +269,76 @@ def _subject(owner: OwnerRef) -> Subject:
     group, version = split_api_version(owner.api_version)
     key = ObjectKey(group, owner.kind, owner.namespace, owner.name)
     return Subject(key=key, version=version, uid=owner.uid)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRemoval:
+    """Keeps the annotation of the images that the agent may remove, and removes them."""
+
+    store: InformerCache
+    transport: Transport
+    runtime: Runtime
+    clock: Clock
+
+    async def note(self, raw: Obj, wanted: NodeImage, tasks: Iterable[PullTask]) -> Obj:
+        """Note which of `tasks`, about to begin, pull an image that goes later.
+
+        One that the runtime holds already is not the agent's to remove. Returns the NodeImage as
+        it is then. Raises ApiError and RuntimeCallFailed.
+        """
+        before = pulled_images(raw)
+        asked = [t for t in removed_later(wanted, tasks) if t.image not in before]
+        if not asked:
+            return raw
+        store = await self.runtime.images()
+        fresh = [task.image for task in asked if held(task, store) is None]
+        return await self._write(raw, (*before, *fresh)) if fresh else raw
+
+    async def clear(self, raw: Obj, wanted: NodeImage) -> tuple[list[str], datetime | None]:
+        """Remove what no tag names any more.
+
+        Returns the images that went, and when to look again at those that something uses. Raises
+        ApiError and RuntimeCallFailed.
+        """
+        pulled = pulled_images(raw)
+        going = unwanted(wanted, pulled)
+        if not going:
+            return [], None
+        store, used = await self.runtime.images(), await self.runtime.images_in_use()
+        kept, gone = list[str](), list[str]()
+        for image in going:
+            match fate(image, store, used, going):
+                case Fate.KEEP:
+                    kept.append(image)
+                case Fate.REMOVE:
+                    if not await self._remove(image):
+                        kept.append(image)
+                        continue
+                    gone.append(image)
+                    store = [one for one in store if not names(image, one)]
+                case Fate.FORGET:
+                    pass  # it went with another tag, or kubelet collected it
+        left = tuple(i for i in pulled if i in kept or i not in going)
+        if left != pulled:
+            await self._write(raw, left)
+        return gone, self.clock.now() + AGAIN if kept else None
+
+    async def _remove(self, image: str) -> bool:
+        try:
+            await self.runtime.remove_image(image)
+        except RuntimeCallFailed as failed:
+            log.warning(log_line("image-not-removed", image=image, error=failed))
+            return False
+        return True
+
+    async def _write(self, raw: Obj, images: Iterable[str]) -> Obj:
+        meta = raw["metadata"]
+        held_: dict[str, Any] = {key: meta[key] for key in ("uid", "resourceVersion")}
+        notes = {PULLED_IMAGES: " ".join(images) or None}
+        patch = ApiRequest(
+            verb="patch", resource=NODE_IMAGES, name=meta["name"],
+            body={"metadata": {**held_, "annotations": notes}}, content_type=MERGE_PATCH,
+        )  # fmt: skip
+        written: Obj = thaw((await self.transport.send(patch)).body)
+        self.store.note_write(written)
+        return written

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Generic, TypeVar
 
-from gitkruise.controller.backoff import CAP_S, FailureBackoff
 from gitkruise.controller.breaker import Breaker, event_of, pausing, resuming
 from gitkruise.controller.executor import Executor
 from gitkruise.controller.workqueue import WorkQueue
 from gitkruise.errors import GitkruiseError, Retry, Unavailable
 from gitkruise.kube.cache.store import CachedObject, InformerCache, StoreChange
 from gitkruise.kube.client.events import Recorder, Subject
+from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.model.planning.plan import Event, Outcome, Plan, Refused, Skipped, Stale
 from gitkruise.model.planning.workload import Shows, Workload, never
@@ -23,6 +23,10 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey
 
+K = TypeVar("K", bound=Hashable)
+CAP_S: Final = 300.0
+# By what the error says about trying again: seconds before the first retry.
+FIRST_S: Final = {Retry.REPLAN: 0.01, Retry.RELIST: 0.1, Retry.BACKOFF: 0.2, Retry.NEVER: 5.0}
 S = TypeVar("S")
 WORKERS: Final = 8
 # Changes of owned objects are planned together: a node agent that reports one pod after the other
@@ -278,3 +282,26 @@ def _owners(change: StoreChange) -> frozenset[str]:
     before = change.before.owners if change.before else ()
     after = change.after.owners if change.after else ()
     return frozenset((*before, *after))
+
+
+class FailureBackoff(Generic[K]):
+    """Failures in a row by key; `next` counts one more, `forget` ends the row.
+
+    Even permanent errors (Retry.NEVER: a refused pod, a full quota) are tried again, slowly: no
+    event reports that a quota has room. Pauses double up to five minutes, with jitter derived from
+    seed, key and count.
+    """
+
+    def __init__(self, *, seed: int) -> None:
+        self._seed = seed
+        self._failures: dict[K, int] = {}
+
+    def next(self, key: K, now: datetime, retry: Retry) -> datetime:
+        """Return when to try `key` again after one more failure of this sort."""
+        count = self._failures[key] = self._failures.get(key, 0) + 1
+        seed = f"{self._seed}/{key}"
+        pause = pause_s(count, first_s=FIRST_S[retry], cap_s=CAP_S, seed=seed)
+        return now + timedelta(seconds=pause)
+
+    def forget(self, key: K) -> None:
+        self._failures.pop(key, None)

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from gitkruise.agent.pull import SECRETS
-from gitkruise.agent.removal import NODE_IMAGES
+from gitkruise.agent.pull import NODE_IMAGES, SECRETS
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.system.clock import SystemClock
 from gitkruise.wire.primitives.names import Obj

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gitkruise.controller.backoff import FailureBackoff
+from gitkruise.controller.runner import FailureBackoff
 from gitkruise.errors import Retry
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

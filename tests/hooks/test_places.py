@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gitkruise.sandbox.backend.webhook_endpoints import EndpointAddress, Nowhere, place_of
+from gitkruise.sandbox.backend.webhook_client import EndpointAddress, Nowhere, place_of
 from gitkruise.world.api.cluster import World
 from tests.worlds import START, create, empty_world
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gitkruise.agent.cri import cri_pb2 as cri
 from gitkruise.agent.cri.calls import RuntimeCallFailed
 from gitkruise.agent.cri.runtime import Runtime
-from gitkruise.agent.removal import NODE_IMAGES
+from gitkruise.agent.pull import NODE_IMAGES
 from gitkruise.agent.service import AgentOptions, acting
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.system.clock import ManualClock

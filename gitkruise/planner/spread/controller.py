@@ -5,7 +5,7 @@ Source: WS-50 to WS-68.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -17,6 +17,7 @@ from gitkruise.model.planning.workload_spread import (
     MATCHED,
     SPREAD,
     TARGETS,
+    UNLIMITED,
     UNVERSIONED,
     VERSION,
     SpreadFacts,
@@ -29,16 +30,17 @@ from gitkruise.model.planning.workload_spread import (
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import DELETION_COST, DEPLOYMENT, REPLICASET, TEMPLATE_HASH
 from gitkruise.model.workloads.pod import POD, PodFacts
+from gitkruise.planner.pods.order import base_order
 from gitkruise.planner.pods.pod_patch import metadata_patch
 from gitkruise.planner.pods.round_result import earliest
-from gitkruise.planner.spread.costs import deletion_costs
 from gitkruise.planner.spread.counts import Counting
-from gitkruise.planner.spread.grouping import PlacedPod, belongs, grouped
+from gitkruise.planner.spread.grouping import NO_SUBSET, PlacedPod, belongs, grouped
 from gitkruise.wire.patch.json_patch import merge_diff
 from gitkruise.wire.primitives.integers import int_or_none
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_of
 from gitkruise.wire.primitives.paths import get
 
+STEP: Final = 100
 NODE: Final = GroupKind("", "Node")
 _NUMBER: Final = "deployment.kubernetes.io/revision"
 
@@ -220,3 +222,29 @@ SPREADS: Final[Workload[SpreadSnapshot]] = Workload(
     decide=plan_spread,
     watches={POD: spreads_of_pod, **dict.fromkeys(TARGETS, spreads_of_workload)},
 )
+
+
+def deletion_costs(
+    spread: SpreadFacts, pods: Sequence[PlacedPod], newest: str, replicas: int
+) -> dict[str, int]:
+    """The costs of the active pods by name. `newest` is the version that a rollout goes to."""
+    costs: dict[str, int] = {}
+    count = len(spread.subsets)
+    for version in {pod.version for pod in pods}:
+        active = [p for p in pods if p.version == version and p.facts.active]
+        for at, subset in enumerate(spread.subsets):
+            mine = [p.facts for p in active if p.subset == subset.name]
+            index = at if version == newest else count - 1 - at
+            keep = STEP * (count - index)
+            costs |= dict.fromkeys((pod.name for pod in mine), keep)
+            extra = _beyond(mine, subset.pods(replicas))
+            costs |= dict.fromkeys((pod.name for pod in extra), -STEP * (index + 1))
+        lost = (p.facts.name for p in active if p.subset == NO_SUBSET)
+        costs |= dict.fromkeys(lost, -STEP * (count + 1))
+    return costs
+
+
+def _beyond(pods: Sequence[PodFacts], limit: int) -> list[PodFacts]:
+    """The pods beyond a limit: those whose loss hurts least."""
+    over = 0 if limit == UNLIMITED else len(pods) - limit
+    return base_order(pods)[:over] if over > 0 else []

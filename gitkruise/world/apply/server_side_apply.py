@@ -1,7 +1,11 @@
 """Server-side apply: merge of an applied configuration, and conflicts with other managers.
 
+The last-applied annotation migrates objects between kubectl's client-side and server-side apply,
+for the manager `kubectl` alone.
+
 Source: structured-merge-diff's updater (merge, prune what the manager no longer applies and no
-other manager owns, then compare) and the API server's field manager around it.
+other manager owns, then compare) and the API server's field manager around it, with its
+lastAppliedManager and lastAppliedUpdater.
 """
 
 from __future__ import annotations
@@ -11,11 +15,15 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gitkruise.errors import ApplyConflict, BadRequest, Cause, StatusDetails, Untyped
+from gitkruise.wire.primitives.gojson import compact
+from gitkruise.wire.primitives.json_text import read_json
 from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import drop, get, put
 from gitkruise.wire.primitives.times import format_time
 from gitkruise.wire.schema.nodes import Node
 from gitkruise.wire.schema.structural import unknown_fields
 from gitkruise.world.apply.fieldset import (
+    NOTHING,
     FieldSet,
     difference,
     intersection,
@@ -23,7 +31,6 @@ from gitkruise.world.apply.fieldset import (
     printed,
     union,
 )
-from gitkruise.world.apply.last_applied import kept_up, own_fields
 from gitkruise.world.apply.managed_fields import (
     APPLY,
     UNOWNED,
@@ -54,6 +61,8 @@ from gitkruise.world.apply.typed import (
 )
 from gitkruise.world.store.request_context import RequestContext
 
+ANNOTATION: Final = ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration")
+MANAGER: Final = "kubectl"
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 
 
@@ -206,3 +215,37 @@ def _printed(who: ManagerIdentity, entry: ManagedEntry) -> str:
     if who.subresource:
         text += f' with subresource "{who.subresource}"'
     return f"{text} using {entry.api_version}" if who.operation == UPDATE else text
+
+
+def own_fields(call: RequestContext, live: Obj | None) -> FieldSet:
+    """Fields that client-side apply set and that are still as it set them: kubectl's own."""
+    last = _decoded(_annotation(call, live))
+    if live is None or last.get("apiVersion") != call.kind.api_version:
+        return NOTHING
+    found = compare(last, live, call.kind.schema)
+    fields = field_set(last, call.kind.schema)
+    for other in (found.modified, found.added, found.removed):
+        fields = difference(fields, other)
+    return fields
+
+
+def kept_up(call: RequestContext, live: Obj | None, merged: Obj) -> Obj:
+    """`merged` with the annotation telling what is applied now."""
+    if not _annotation(call, live):
+        return merged
+    bare = drop(drop(call.request.body, ("metadata", "managedFields")), ANNOTATION)
+    told: Obj = put(merged, ANNOTATION, compact(bare).decode() + "\n")
+    return told
+
+
+def _annotation(call: RequestContext, live: Obj | None) -> str:
+    """Return the last-applied annotation; "" when it does not concern this field manager."""
+    return str(get(live, *ANNOTATION, default="")) if call.options.manager == MANAGER else ""
+
+
+def _decoded(text: str) -> Mapping[str, Any]:
+    try:
+        found = read_json(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, Mapping) else {}

@@ -20,7 +20,7 @@ from gitkruise.model.planning.workload_spread import (
     subset_match,
 )
 from gitkruise.model.workloads.pod import PodFacts, pod_facts
-from gitkruise.planner.spread.costs import deletion_costs
+from gitkruise.planner.spread.controller import deletion_costs
 from gitkruise.planner.spread.counts import Counting
 from gitkruise.planner.spread.grouping import grouped
 from gitkruise.wire.primitives.names import Obj

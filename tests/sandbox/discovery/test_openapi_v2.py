@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from gitkruise.sandbox.discovery.openapi_v2 import downgrade
-from gitkruise.sandbox.discovery.protobuf_writer import double, integer, text, varint
+from gitkruise.sandbox.discovery.openapi_v2 import double, downgrade, integer, text, varint
 from tests.sandbox.served import Client
 
 PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"

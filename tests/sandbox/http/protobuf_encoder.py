@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from gitkruise.kube.system.package_data import read_json
-from gitkruise.sandbox.discovery.protobuf_writer import double, message, text, varint
+from gitkruise.sandbox.discovery.openapi_v2 import double, message, text, varint
 from gitkruise.sandbox.http.protobuf_decoder import MAGIC
 from gitkruise.wire.primitives.names import split_api_version
 from gitkruise.wire.primitives.times import parse_time

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitkruise.kube.system.package_data import read_json
-from gitkruise.sandbox.discovery.protobuf_writer import integer, message, text
+from gitkruise.sandbox.discovery.openapi_v2 import integer, message, text
 from gitkruise.sandbox.http.protobuf_decoder import MAGIC, read
 from tests.sandbox.served import Client
 
