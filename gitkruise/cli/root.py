@@ -37,75 +37,49 @@ YOUNG_OBJECTS: Final = (
 )
 DEBUG_KEY: Final = "gitkruise.debug"
 
-# name → (module below cli.commands, attribute, one line for --help); imported when used.
-COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
-    "demo": (".cluster.demo", "demo", "Play a GitOps canary on this machine."),
-    "sandbox": (".cluster.sandbox", "sandbox", "Start, stop and examine the embedded cluster."),
-    "init": (".change.init", "init", "Write a gitkruise.yaml for a repository."),
-    "validate": (".change.validate", "validate", "Validate manifests offline."),
-    "plan": (".change.plan", "plan", "Preview a commit, pod by pod."),
-    "status": (".inspect.status", "status", "Show managed objects and their states."),
-    "get": (".inspect.get", "get", "List or watch rollouts, pods, revisions, events, units."),
-    "dashboard": (".inspect.dashboard", "dashboard", "Show rollouts and pods in a browser."),
-    "history": (".inspect.history", "history", "Show the commits of an object and their outcomes."),
-    "why": (".inspect.why", "why", "Explain why an object is not rolled out."),
-    "trace": (".inspect.trace", "trace", "Trace a pod to its commit."),
-    "drift": (
-        ".inspect.drift",
-        "drift",
-        "Show live changes that did not come through git.",
-    ),
-    "promote": (".change.actions", "promote", "Update more pods, by a commit."),
-    "hold": (".change.actions", "hold", "Update no more pods, by a commit."),
-    "pause": (".change.actions", "pause", "Pause a rollout, by a commit."),
-    "resume": (".change.actions", "resume", "Continue a paused rollout, or a suspended unit."),
-    "rollback": (
-        ".change.actions",
-        "rollback",
-        "Return every pod to an earlier template, by a commit.",
-    ),
-    "images": (".change.images", "images", "Show newer tags of images, or commit them."),
-    "recreate": (".change.recreate", "recreate", "Restart containers of a pod in place."),
-    "prepull": (".change.prepull", "prepull", "Pull images on nodes before pods need them."),
-    "suspend": (".change.units", "suspend", "Suspend a unit of the cluster."),
-    "reconcile": (".change.units", "reconcile", "Reconcile a unit or source now, and wait."),
-    "sync": (".change.sync", "sync", "Reconcile the cluster with git once."),
-    "wait": (".change.wait", "wait", "Wait until a commit is rolled out."),
-    "run": (".cluster.run", "run", "Run the controller."),
-    "doctor": (".inspect.doctor", "doctor", "Check git, configuration, cluster and access rights."),
-    "webhook": (
-        ".cluster.webhook",
-        "webhook",
-        "Serve admission webhooks for a cluster without OpenKruise.",
-    ),
-    "agent": (
-        ".cluster.agent",
-        "agent",
-        "Recreate containers and pull images on a node.",
-    ),
-    "install": (".cluster.install", "install", "Install CRDs and the controller on a cluster."),
+# name → (module below cli.commands that has it, one line for --help); imported when used.
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "demo": (".cluster.demo", "Play a GitOps canary on this machine."),
+    "sandbox": (".cluster.sandbox", "Start, stop and examine the embedded cluster."),
+    "init": (".change.init", "Write a gitkruise.yaml for a repository."),
+    "validate": (".change.validate", "Validate manifests offline."),
+    "plan": (".change.plan", "Preview a commit, pod by pod."),
+    "status": (".inspect.status", "Show managed objects and their states."),
+    "get": (".inspect.get", "List or watch rollouts, pods, revisions, events, units."),
+    "dashboard": (".inspect.dashboard", "Show rollouts and pods in a browser."),
+    "history": (".inspect.history", "Show the commits of an object and their outcomes."),
+    "why": (".inspect.why", "Explain why an object is not rolled out."),
+    "trace": (".inspect.trace", "Trace a pod to its commit."),
+    "drift": (".inspect.drift", "Show live changes that did not come through git."),
+    "promote": (".change.actions", "Update more pods, by a commit."),
+    "hold": (".change.actions", "Update no more pods, by a commit."),
+    "pause": (".change.actions", "Pause a rollout, by a commit."),
+    "resume": (".change.actions", "Continue a paused rollout, or a suspended unit."),
+    "rollback": (".change.actions", "Return every pod to an earlier template, by a commit."),
+    "images": (".change.images", "Show newer tags of images, or commit them."),
+    "recreate": (".change.recreate", "Restart containers of a pod in place."),
+    "prepull": (".change.prepull", "Pull images on nodes before pods need them."),
+    "suspend": (".change.units", "Suspend a unit of the cluster."),
+    "reconcile": (".change.units", "Reconcile a unit or source now, and wait."),
+    "sync": (".change.sync", "Reconcile the cluster with git once."),
+    "wait": (".change.wait", "Wait until a commit is rolled out."),
+    "run": (".cluster.run", "Run the controller."),
+    "doctor": (".inspect.doctor", "Check git, configuration, cluster and access rights."),
+    "webhook": (".cluster.webhook", "Serve admission webhooks for a cluster without OpenKruise."),
+    "agent": (".cluster.agent", "Recreate containers and pull images on a node."),
+    "install": (".cluster.install", "Install CRDs and the controller on a cluster."),
     "upgrade": (
         ".cluster.upgrade",
-        "upgrade",
         "Upgrade gitkruise on a cluster and migrate its stored objects.",
     ),
-    "uninstall": (
-        ".cluster.uninstall",
-        "uninstall",
-        "Remove gitkruise from a cluster and keep the workloads.",
-    ),
+    "uninstall": (".cluster.uninstall", "Remove gitkruise from a cluster and keep the workloads."),
     "bootstrap": (
         ".cluster.bootstrap",
-        "bootstrap",
         "Install gitkruise from a repository that the cluster follows.",
     ),
-    "explain": (
-        ".inspect.explain",
-        "explain",
-        "Explain an error code or a field of the configuration.",
-    ),
-    "completion": (".cluster.completion", "completion", "Print a shell completion script."),
-    "version": (".cluster.version", "version", "Print the versions of gitkruise and the cluster."),
+    "explain": (".inspect.explain", "Explain an error code or a field of the configuration."),
+    "completion": (".cluster.completion", "Print a shell completion script."),
+    "version": (".cluster.version", "Print the versions of gitkruise and the cluster."),
 }
 ALIASES: Final = {"lint": "validate", "diff": "plan"}
 
@@ -119,10 +93,12 @@ class Cli(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
-        entry = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
-        if entry is None:
+        name = ALIASES.get(cmd_name, cmd_name)
+        if name not in COMMANDS:
             return None
-        command = getattr(importlib.import_module(entry[0], "gitkruise.cli.commands"), entry[1])
+        command = getattr(
+            importlib.import_module(COMMANDS[name][0], "gitkruise.cli.commands"), name
+        )
         assert isinstance(command, click.Command)
         return command
 
@@ -132,7 +108,7 @@ class Cli(click.Group):
 
         found = [
             CompletionItem(name, help=help_)
-            for name, (_, _, help_) in COMMANDS.items()
+            for name, (_, help_) in COMMANDS.items()
             if name.startswith(incomplete)
         ]
         return found + click.Command.shell_complete(self, ctx, incomplete)
@@ -154,7 +130,7 @@ class Cli(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
         with formatter.section("Commands"):
-            formatter.write_dl([(name, help_) for name, (_, _, help_) in COMMANDS.items()])
+            formatter.write_dl([(name, help_) for name, (_, help_) in COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
