@@ -104,7 +104,6 @@ class Stage:
     OpenKruise's webhook whose refusals a server puts into its own words.
     """
 
-    name: str
     kinds: frozenset[GroupKind] = frozenset()
     operations: frozenset[str] = WRITES
     subresources: frozenset[str] = field(default_factory=lambda: frozenset({""}))
@@ -138,9 +137,8 @@ def _kinds(group: str, *kinds: str) -> frozenset[GroupKind]:
 
 # What a kube-apiserver itself does to the kinds it serves.
 SERVER_STAGES: Final = (
-    Stage(name="pods", kinds=_kinds("", "Pod"), mutate=default_pod, examine=pod_problems),
+    Stage(kinds=_kinds("", "Pod"), mutate=default_pod, examine=pod_problems),
     Stage(
-        name="ephemeral containers",
         kinds=_kinds("", "Pod"),
         operations=frozenset({UPDATE}),
         subresources=frozenset({"ephemeralcontainers"}),
@@ -148,199 +146,116 @@ SERVER_STAGES: Final = (
         examine=debugging_problems,
     ),
     Stage(
-        name="resized pods",
         kinds=_kinds("", "Pod"),
         operations=frozenset({UPDATE}),
         subresources=frozenset({"resize"}),
         mutate=default_pod,
         examine=resize_problems,
     ),
+    Stage(kinds=WORKLOADS, mutate=default_workload, examine=workload_problems),
+    Stage(kinds=_kinds("", "Service"), mutate=default_service, examine=service_problems),
+    Stage(kinds=_kinds("", "Service"), asks_cluster=True, examine=allocation_problems),
+    Stage(kinds=ENDPOINTS, mutate=default_endpoints, examine=endpoints_problems),
+    Stage(kinds=_kinds("", "Secret"), mutate=default_secret, examine=secret_problems),
+    Stage(kinds=_kinds("", "ConfigMap"), mutate=default_config_map, examine=config_map_problems),
     Stage(
-        name="workloads",
-        kinds=WORKLOADS,
-        mutate=default_workload,
-        examine=workload_problems,
-    ),
-    Stage(
-        name="services",
-        kinds=_kinds("", "Service"),
-        mutate=default_service,
-        examine=service_problems,
-    ),
-    Stage(
-        name="service allocations",
-        kinds=_kinds("", "Service"),
-        asks_cluster=True,
-        examine=allocation_problems,
-    ),
-    Stage(
-        name="endpoints",
-        kinds=ENDPOINTS,
-        mutate=default_endpoints,
-        examine=endpoints_problems,
-    ),
-    Stage(
-        name="secrets", kinds=_kinds("", "Secret"), mutate=default_secret, examine=secret_problems
-    ),
-    Stage(
-        name="configmaps",
-        kinds=_kinds("", "ConfigMap"),
-        mutate=default_config_map,
-        examine=config_map_problems,
-    ),
-    Stage(
-        name="claims",
         kinds=_kinds("", "PersistentVolumeClaim"),
         mutate=default_claim_object,
         examine=claim_problems,
     ),
+    Stage(kinds=AUTOSCALERS, mutate=default_autoscaler, examine=autoscaler_problems),
+    Stage(kinds=NETWORKING, mutate=default_networking, examine=networking_problems),
+    Stage(kinds=STORAGE, mutate=default_storage, examine=storage_problems),
+    Stage(kinds=QUOTAS, mutate=default_quota, examine=quota_problems),
+    Stage(kinds=ROLES, mutate=default_role, examine=role_problems),
+    Stage(kinds=PRIORITIES, mutate=default_priority),
+    Stage(kinds=POLICIES, examine=policy_problems),
     Stage(
-        name="autoscalers",
-        kinds=AUTOSCALERS,
-        mutate=default_autoscaler,
-        examine=autoscaler_problems,
-    ),
-    Stage(
-        name="networking",
-        kinds=NETWORKING,
-        mutate=default_networking,
-        examine=networking_problems,
-    ),
-    Stage(name="storage", kinds=STORAGE, mutate=default_storage, examine=storage_problems),
-    Stage(name="quotas", kinds=QUOTAS, mutate=default_quota, examine=quota_problems),
-    Stage(name="roles", kinds=ROLES, mutate=default_role, examine=role_problems),
-    Stage(name="priorities", kinds=PRIORITIES, mutate=default_priority),
-    Stage(name="policies", kinds=POLICIES, examine=policy_problems),
-    Stage(
-        name="statuses",
         kinds=COUNTED,
         operations=frozenset({UPDATE}),
         subresources=frozenset({"status"}),
         examine=status_problems,
     ),
+    Stage(kinds=CONFIGURATIONS, mutate=default_configuration, examine=configuration_problems),
+    Stage(kinds=_kinds("", "Node"), mutate=default_node, examine=node_problems),
+    Stage(kinds=EVENT_KINDS, examine=event_problems),
     Stage(
-        name="webhook configurations",
-        kinds=CONFIGURATIONS,
-        mutate=default_configuration,
-        examine=configuration_problems,
-    ),
-    Stage(name="nodes", kinds=_kinds("", "Node"), mutate=default_node, examine=node_problems),
-    Stage(name="events", kinds=EVENT_KINDS, examine=event_problems),
-    Stage(
-        name="definitions",
         kinds=_kinds("apiextensions.k8s.io", "CustomResourceDefinition"),
         examine=definition_problems,
     ),
 )
 # What OpenKruise's webhooks do, once the server is done; and our check of canaries.
 KRUISE_STAGES: Final = (
+    Stage(kinds=_kinds("", "Pod"), operations=frozenset({CREATE}), mutate=add_readiness_gate),
     Stage(
-        name="readiness gate",
-        kinds=_kinds("", "Pod"),
-        operations=frozenset({CREATE}),
-        mutate=add_readiness_gate,
-    ),
-    Stage(
-        name="subset of a pod",
         kinds=_kinds("", "Pod"),
         operations=frozenset({CREATE}),
         asks_cluster=True,
         mutate=inject_subset,
     ),
     Stage(
-        name="sidecar injection",
         kinds=_kinds("", "Pod"),
         operations=frozenset({CREATE}),
         asks_cluster=True,
         mutate=inject_sidecars,
     ),
+    Stage(kinds=_kinds("", "Pod"), operations=frozenset({CREATE}), mutate=order_launch),
     Stage(
-        name="launch priority",
-        kinds=_kinds("", "Pod"),
-        operations=frozenset({CREATE}),
-        mutate=order_launch,
-    ),
-    Stage(
-        name="clonesets",
         kinds=_kinds("apps.kruise.io", "CloneSet"),
         mutate=default_cloneset,
         examine=cloneset_problems,
     ),
     Stage(
-        name="advanced statefulsets",
         kinds=_kinds("apps.kruise.io", "StatefulSet"),
         mutate=default_stateful_set,
         examine=stateful_set_problems,
     ),
     Stage(
-        name="sidecarsets",
         kinds=_kinds("apps.kruise.io", "SidecarSet"),
         mutate=default_sidecarset,
         examine=sidecarset_problems,
     ),
     Stage(
-        name="sidecarset neighbours",
-        kinds=_kinds("apps.kruise.io", "SidecarSet"),
-        asks_cluster=True,
-        examine=neighbour_problems,
+        kinds=_kinds("apps.kruise.io", "SidecarSet"), asks_cluster=True, examine=neighbour_problems
     ),
     Stage(
-        name="budget of a pod",
         kinds=_kinds("", "Pod"),
         operations=frozenset({CREATE}),
         asks_cluster=True,
         mutate=name_budget,
     ),
+    Stage(kinds=_kinds("policy.kruise.io", "PodUnavailableBudget"), examine=budget_problems),
     Stage(
-        name="budgets",
-        kinds=_kinds("policy.kruise.io", "PodUnavailableBudget"),
-        examine=budget_problems,
-    ),
-    Stage(
-        name="budget neighbours",
         kinds=_kinds("policy.kruise.io", "PodUnavailableBudget"),
         asks_cluster=True,  # whether the gates are on there, and other budgets
         examine=budget_conflicts,
     ),
+    Stage(kinds=_kinds("apps.kruise.io", "WorkloadSpread"), examine=spread_problems),
     Stage(
-        name="spreads",
-        kinds=_kinds("apps.kruise.io", "WorkloadSpread"),
-        examine=spread_problems,
-    ),
-    Stage(
-        name="spread neighbours",
         kinds=_kinds("apps.kruise.io", "WorkloadSpread"),
         asks_cluster=True,  # whether the gate is on there, and others
         examine=spread_conflicts,
     ),
-    Stage(name="canaries", kinds=WITH_CANARY, examine=canary_problems),
+    Stage(kinds=WITH_CANARY, examine=canary_problems),
     Stage(
-        name="recreate requests",
         kinds=_kinds("apps.kruise.io", "ContainerRecreateRequest"),
         asks_cluster=True,
         mutate=fill_in_recreate_request,
         webhook="mcontainerrecreaterequest.kb.io",
     ),
     Stage(
-        name="pull jobs",
         kinds=_kinds("apps.kruise.io", "ImagePullJob", "ImageListPullJob"),
         asks_cluster=True,  # whether the gates are on there
         mutate=fill_in_pull_job,
         webhook="mimagepulljob.kb.io",
     ),
     Stage(
-        name="node images",
         kinds=_kinds("apps.kruise.io", "NodeImage"),
         asks_cluster=True,  # as above
         mutate=fill_in_node_image,
         webhook="mnodeimage.kb.io",
     ),
-    Stage(
-        name="deletion protection",
-        kinds=PROTECTED,
-        operations=frozenset({DELETE}),
-        examine=protect,
-    ),
+    Stage(kinds=PROTECTED, operations=frozenset({DELETE}), examine=protect),
 )
 STAGES: Final = (*SERVER_STAGES, *KRUISE_STAGES)
 _BY_WEBHOOK: Final[dict[Mutate | None, Mutate]] = {
