@@ -65,7 +65,6 @@ from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, Resource
 
 NODE_IMAGES: Final = ResourceRef(NODE_IMAGE.group, VERSION, "nodeimages")
 AGAIN: Final = timedelta(minutes=1)  # while a container uses the image
-log: Final = logging.getLogger(__name__)
 SECRETS: Final = ResourceRef("", "v1", "secrets")
 COMPONENT: Final = "kruise-daemon-imagepuller"
 WRITE_EVERY: Final = timedelta(milliseconds=500)  # tags that end together share a write
