@@ -26,6 +26,16 @@ MEANINGS: Final = {
     7: "partly applied; the list is in the output",
     INTERRUPTED: "interrupted",
 }
+output_option: Final = click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
+)
+wide_output_option: Final = click.option(
+    "-o", "--output", type=click.Choice(["text", "wide", "json"]), default="text",
+    help="Output format.",
+)  # fmt: skip
+gates_option: Final = click.option(
+    "--feature-gates", default="", metavar="Name=true,…", help="OpenKruise feature gates."
+)
 # Options of commands that ask a cluster.
 _NAMING_CLUSTERS: Final = frozenset({"--sandbox", "--context", "--kubeconfig"})
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.command import ExitCodesCommand, gates_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import say, say_json
 from gitkruise.cli.console.style import Style
@@ -20,6 +20,7 @@ from gitkruise.cli.context.cluster import (
     connected,
     units_and_kinds,
 )
+from gitkruise.cli.context.local_repository import config_instead
 from gitkruise.cli.context.next_commands import carrying, joined, lines_carrying
 from gitkruise.errors import DiagnosticError, Finding, Severity, SourceFailed, UsageProblem
 
@@ -44,12 +45,7 @@ _NO_SERVER: Final = Finding(
 )
 @click.argument("commits", metavar="[COMMIT|INTO..BRANCH]", default="")
 @click.option("--repo", default=".", show_default=True, help="Repository to read.")
-@click.option(
-    "--config",
-    "config_path",
-    type=click.Path(path_type=Path),
-    help="Configuration file [default: gitkruise.yaml of the repository].",
-)
+@config_instead
 @click.option(
     "--from",
     "base",
@@ -66,9 +62,7 @@ _NO_SERVER: Final = Finding(
 )
 @click.option("--server", is_flag=True, help="Send each change to the API server as a dry run.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if the commit changes something.")
-@click.option(
-    "--feature-gates", default="", metavar="Name=true,…", help="OpenKruise feature gates."
-)
+@gates_option
 @click.option(
     "-o",
     "--output",

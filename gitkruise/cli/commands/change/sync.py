@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gitkruise.cli.console.command import ExitCodesCommand, duration_type, lease_name
+from gitkruise.cli.console.command import ExitCodesCommand, duration_type, lease_name, output_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import list_of, say, say_json, tell
 from gitkruise.cli.console.style import Style
@@ -58,9 +58,7 @@ def _object_id(context: click.Context, parameter: click.Parameter, value: str) -
               help="Time limit.")  # fmt: skip
 @click.option("--lease", default=SYNC_LEASE, callback=lease_name, show_default=True, metavar="NAME",
               help="Lease as for gitkruise run; a running controller yields.")  # fmt: skip
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
+@output_option
 @cluster_options
 @click.pass_context
 def sync(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gitkruise.cli.console.command import ExitCodesCommand, duration_type
+from gitkruise.cli.console.command import ExitCodesCommand, duration_type, output_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
 from gitkruise.cli.console.style import Style, wrapped
@@ -44,9 +44,6 @@ _KINDS: Final[Mapping[str, str]] = {
 _namespace: Final = click.option(
     "-n", "--namespace", default="", help="Namespace [default: that of the context]."
 )
-_output: Final = click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
 
 
 @click.command(cls=ExitCodesCommand, exits=(5,))
@@ -55,7 +52,7 @@ _output: Final = click.option(
 @click.option("--reason", default="", metavar="TEXT", help="Reason, shown wherever the unit is.")
 @click.option("--until", default="", metavar="TIME|DURATION",
               help="Resume automatically at this time (RFC 3339), or after 2h, 30m.")  # fmt: skip
-@_output
+@output_option
 @cluster_options
 @click.pass_context
 def suspend(ctx: click.Context, /, unit: str, cluster: ClusterChoice, **flags: Any) -> None:
@@ -84,7 +81,7 @@ def suspend(ctx: click.Context, /, unit: str, cluster: ClusterChoice, **flags: A
 @_namespace
 @click.option("--timeout", default="5m", show_default=True, callback=duration_type,
               help="Time limit.")  # fmt: skip
-@_output
+@output_option
 @cluster_options
 @click.pass_context
 def reconcile(

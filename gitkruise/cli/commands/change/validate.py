@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gitkruise import __version__
-from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.command import ExitCodesCommand, gates_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.findings import findings_list, findings_text, github_annotations, sarif
 from gitkruise.cli.console.output import say, say_json, tell
@@ -40,9 +40,7 @@ _NOT_RESOURCES = (
 @click.option(
     "--fix", is_flag=True, help="Rename misspelt fields if the correction is unambiguous."
 )
-@click.option(
-    "--feature-gates", default="", metavar="Name=true,…", help="OpenKruise feature gates."
-)
+@gates_option
 @click.option(
     "-o",
     "--output",

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gitkruise.cli.console.command import ExitCodesCommand, duration_type
+from gitkruise.cli.console.command import ExitCodesCommand, duration_type, output_option
 from gitkruise.cli.context.local_repository import config_instead
 from gitkruise.cli.context.resource_args import unit_ids
 
@@ -36,9 +36,7 @@ from gitkruise.cli.context.resource_args import unit_ids
     default="",
     help="Cluster whose status branch is read; required if there are several.",
 )
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
+@output_option
 @click.pass_context
 def wait(ctx: click.Context, /, **flags: Any) -> None:
     """Wait until a commit is rolled out. Reads the status branch; needs no cluster access.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gitkruise.cli.commands.cluster.install import SIMULATED, installed_obj, line_of
-from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.command import ExitCodesCommand, output_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
 from gitkruise.cli.console.style import Style
@@ -57,9 +57,7 @@ DEPLOY_KEY: Final = "deploy-key"
     help="Show the changes; commit and apply nothing.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Push without asking.")
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
+@output_option
 @cluster_options
 def bootstrap(path: str, cluster: ClusterChoice, **flags: Any) -> None:
     """Install gitkruise from a repository, which then also manages gitkruise itself.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.command import ExitCodesCommand, output_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import list_of, say, say_json, tell
 from gitkruise.cli.console.style import Style
@@ -42,9 +42,7 @@ SIMULATED: Final = (
               metavar="NUMBER", help="Spread the units over so many replicas.")  # fmt: skip
 @click.option("--take-over", is_flag=True,
               help="Overwrite OpenKruise's CRDs and fields that other managers own.")  # fmt: skip
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
+@output_option
 @cluster_options
 def install(
     cluster: ClusterChoice, export: bool, output: str, namespace: str, **flags: Any

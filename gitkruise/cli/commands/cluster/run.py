@@ -20,7 +20,13 @@ from gitkruise.cli.commands.inspect.dashboard import (
     tls_options,
 )
 from gitkruise.cli.commands.inspect.dashboard_records import HeardRecords
-from gitkruise.cli.console.command import ExitCodesCommand, lease_name, log_options, logs_json
+from gitkruise.cli.console.command import (
+    ExitCodesCommand,
+    gates_option,
+    lease_name,
+    log_options,
+    logs_json,
+)
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.log_format import announce, log_to_stderr, print_events
 from gitkruise.cli.console.output import tell
@@ -56,9 +62,7 @@ LAST_S: Final = 5.0  # from the signal to the end of what talks to a remote
     "such objects of the cluster [default: gitkruise.yaml of the directory or its checkout, if it "
     "exists].",
 )
-@click.option(
-    "--feature-gates", default="", metavar="Name=true,…", help="OpenKruise feature gates."
-)
+@gates_option
 @click.option(
     "--hooks",
     default="127.0.0.1:9292",

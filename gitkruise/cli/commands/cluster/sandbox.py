@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.command import ExitCodesCommand, gates_option, output_option
 from gitkruise.cli.console.environment import Environment, read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
 from gitkruise.cli.console.style import Style
@@ -66,9 +66,7 @@ def sandbox() -> None:
     help="Run no scheduler, no kubelets and no Kubernetes controllers.",
 )
 @click.option("--no-controllers", is_flag=True, help="Run no workload controllers.")
-@click.option(
-    "--feature-gates", default="", metavar="Name=true,…", help="OpenKruise feature gates."
-)
+@gates_option
 @click.option(
     "--kubeconfig", type=click.Path(path_type=Path), help="Also write the kubeconfig to this file."
 )
@@ -208,9 +206,7 @@ def down() -> None:
 
 @sandbox.command(cls=ExitCodesCommand, exits=(5,))
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
+@output_option
 def backup(file: Path, output: str) -> None:
     """Write the objects of the embedded cluster to a file, also while it runs.
 
@@ -238,9 +234,7 @@ def backup(file: Path, output: str) -> None:
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Check the backup; replace nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Replace without asking.")
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
+@output_option
 def restore(file: Path, output: str, *, dry_run: bool, yes: bool) -> None:
     """Replace the objects of the stopped embedded cluster by those of a backup.
 
@@ -277,9 +271,7 @@ def restore(file: Path, output: str, *, dry_run: bool, yes: bool) -> None:
 
 @sandbox.command(cls=ExitCodesCommand, exits=(5,))
 @click.option("-y", "--yes", is_flag=True, help="Remove without asking.")
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
+@output_option
 def reset(output: str, *, yes: bool) -> None:
     """Remove every object of the stopped embedded cluster.
 
@@ -333,9 +325,7 @@ def _say_state(kind: str, fields: dict[str, object]) -> None:
 
 
 @sandbox.command(cls=ExitCodesCommand, exits=(1,), says="no sandbox is running")
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
+@output_option
 @click.pass_context
 def status(ctx: click.Context, output: str) -> None:
     """Show whether the embedded cluster is running.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.command import ExitCodesCommand, output_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import list_of, say, say_json, tell
 from gitkruise.cli.console.style import Style
@@ -41,9 +41,7 @@ RIGHTS_SHOWN: Final = 6
 @click.option("-y", "--yes", is_flag=True, help="Remove without asking.")
 @click.option("--namespace", "-n", default="gitkruise-system", show_default=True,
               help="Namespace of the controller.")  # fmt: skip
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
+@output_option
 @cluster_options
 def uninstall(
     cluster: ClusterChoice, namespace: str, output: str, *, crds: bool, dry_run: bool, yes: bool

@@ -12,7 +12,7 @@ import click
 from gitkruise import __version__
 from gitkruise.cli.commands.cluster.install import installed_obj, line_of
 from gitkruise.cli.commands.cluster.uninstall import require_rights
-from gitkruise.cli.console.command import ExitCodesCommand, duration_type
+from gitkruise.cli.console.command import ExitCodesCommand, duration_type, output_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
 from gitkruise.cli.console.style import Style
@@ -52,9 +52,7 @@ _PLANNED: Final = {
 @click.option("--timeout", default="5m", show_default=True, callback=duration_type,
               metavar="DURATION",
               help="How long to wait until the new pods are available.")  # fmt: skip
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
+@output_option
 @cluster_options
 def upgrade(
     cluster: ClusterChoice, output: str, timeout: str, *, dry_run: bool, yes: bool, **options: Any

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gitkruise import __version__
-from gitkruise.cli.console.command import OUTPUT_KEY, ExitCodesCommand
+from gitkruise.cli.console.command import OUTPUT_KEY, ExitCodesCommand, output_option
 from gitkruise.cli.console.environment import Environment, read_environment
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.errors import GitkruiseError
@@ -22,9 +22,7 @@ _COMMIT = 12  # shown digits of an id
 
 @click.command(cls=ExitCodesCommand, exits=(5,))
 @click.option("--client", is_flag=True, help="Ask no cluster.")
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
+@output_option
 @cluster_options
 def version(*, client: bool, output: str, cluster: ClusterChoice) -> None:
     """Print the versions of gitkruise, Python and the cluster's API server.

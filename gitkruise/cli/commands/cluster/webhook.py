@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gitkruise.cli.console.command import ExitCodesCommand, log_options
+from gitkruise.cli.console.command import ExitCodesCommand, gates_option, log_options
 from gitkruise.cli.console.environment import Environment, read_environment
 from gitkruise.cli.console.log_format import announce, log_to_stderr
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
@@ -30,9 +30,7 @@ SERVICE: Final = "gitkruise-webhook"
               help="Service that API servers call.")  # fmt: skip
 @click.option("--url", default="", metavar="https://…",
               help="URL that API servers call instead of the Service.")  # fmt: skip
-@click.option(
-    "--feature-gates", default="", metavar="Name=true,…", help="OpenKruise feature gates."
-)
+@gates_option
 @click.option("--withdraw", is_flag=True, help="Remove the webhook configurations and exit.")
 @log_options
 @cluster_options

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.command import ExitCodesCommand, output_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import list_of, say, say_yaml
 from gitkruise.cli.console.output import say_json as say_document
@@ -39,9 +39,7 @@ _LOOKS: Final = {"good": ("✓", "[ok]", "green"), "warning": ("!", "[!]", "yell
     is_flag=True,
     help="Print the access rights that gitkruise run needs and you lack, as manifests.",
 )
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
+@output_option
 @cluster_options
 @click.pass_context
 def doctor(

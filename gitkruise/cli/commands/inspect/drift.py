@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gitkruise.cli.console.ages import ago
-from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.command import ExitCodesCommand, output_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.findings import tell_findings
 from gitkruise.cli.console.output import list_of, say, say_json
@@ -59,9 +59,7 @@ _HEADS: Final = (
     metavar="REV",
     help="Commit to compare with [default: the applied one].",
 )
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
+@output_option
 @cluster_options
 @click.pass_context
 def drift(

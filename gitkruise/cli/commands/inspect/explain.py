@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.command import ExitCodesCommand, output_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json
 from gitkruise.cli.console.style import Style
@@ -20,9 +20,7 @@ _KINDS: Final = ("GitSource", "Unit", "Sink", "Receiver")
 
 @click.command(cls=ExitCodesCommand)
 @click.argument("subject", metavar="CODE|FIELD")
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
+@output_option
 def explain(subject: str, output: str) -> None:
     """Explain an error code, or a field of GitSource, Unit, Sink and Receiver.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gitkruise.cli.console.ages import ago
-from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.command import ExitCodesCommand, output_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.findings import finding_obj, tell_findings
 from gitkruise.cli.console.output import list_of, say, say_json
@@ -62,9 +62,7 @@ _HEADS: Final = (
     show_default=True,
     help="Maximum number of steps.",
 )
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
+@output_option
 def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: Any) -> None:
     """Show the request and the outcome of each commit. Needs no cluster access.
 

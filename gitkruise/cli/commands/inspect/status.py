@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.command import ExitCodesCommand, wide_output_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import say, say_json, tell
 from gitkruise.cli.console.style import Style
@@ -50,13 +50,7 @@ if TYPE_CHECKING:
     help="Show the units of every cluster, as the status branches have them; asks no cluster.",
 )  # fmt: skip
 @record_options
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "wide", "json"]),
-    default="text",
-    help="Output format.",
-)
+@wide_output_option
 @cluster_options
 @click.pass_context
 def status(ctx: click.Context, /, cluster: ClusterChoice, **flags: Any) -> None:

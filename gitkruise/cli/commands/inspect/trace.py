@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gitkruise.cli.console.ages import ago
-from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.command import ExitCodesCommand, output_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json
 from gitkruise.cli.console.style import Style
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 @click.argument("pod_name", metavar="POD")
 @click.option("-n", "--namespace", default="", help="Namespace [default: that of the context].")
 @record_options
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
+@output_option
 @cluster_options
 def trace(pod_name: str, namespace: str, cluster: ClusterChoice, **flags: Any) -> None:
     """Trace a pod to git: its revision, and the commit, author and file of that revision.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gitkruise.cli.console.ages import ago
-from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.command import ExitCodesCommand, wide_output_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json
 from gitkruise.cli.console.style import Style
@@ -45,13 +45,7 @@ _UNITS_SHOWN: Final = 3
 @object_argument()
 @click.option("-n", "--namespace", default="", help="Namespace [default: that of the context].")
 @record_options
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "wide", "json"]),
-    default="text",
-    help="Output format.",
-)
+@wide_output_option
 @cluster_options
 def why(object_name: str, namespace: str, cluster: ClusterChoice, **flags: Any) -> None:
     """Explain the state of an object: its budget, what holds each pod, what would move it.
