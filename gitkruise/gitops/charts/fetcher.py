@@ -26,7 +26,7 @@ from gitkruise.git.helm.release import FetchedChart
 from gitkruise.gitops.charts import registry, repository
 from gitkruise.gitops.charts.cache import CHARTS, ChartCache, WantedChart, wanted_of
 from gitkruise.gitops.charts.repository import ChartIndex
-from gitkruise.gitops.charts.versions import ChartVersion, chosen, exact
+from gitkruise.gitops.charts.versions import ChartVersion, chosen
 from gitkruise.gitops.config.registry_checks import address_of
 from gitkruise.gitops.http_get import Access, Fetch, fetch
 from gitkruise.gitops.registry.requests import ContentHost
@@ -37,6 +37,7 @@ from gitkruise.model.gitops.record import ChartRecord
 from gitkruise.printable import shown
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.times import format_time
+from gitkruise.wire.values.semver_range import version_of
 
 log = logging.getLogger(__name__)
 _SILENT_S: Final = 20.0  # in which a repository that failed is not asked again
@@ -117,7 +118,7 @@ class LiveCharts:
 
 def _may_be(wanted: WantedChart, live: ChartRecord) -> bool:
     same = (wanted.repository, wanted.name) == (live.repository, live.name)
-    return same and (exact(wanted.version) is None or wanted.version == live.version)
+    return same and (version_of(wanted.version) is None or wanted.version == live.version)
 
 
 def _at_version(unit: Unit, version: str) -> Unit:
@@ -162,7 +163,7 @@ class ChartFetcher:
         wanted = wanted_of(unit)
         assert wanted is not None, "of a unit with a chart of a repository"
         kept = await asyncio.to_thread(self._cache.find, wanted)
-        if kept is not None and exact(wanted.version) is not None:
+        if kept is not None and version_of(wanted.version) is not None:
             return ChartAnswer(kept)
         known, scope = self._known[wanted.scope], _scopes(wanted)[-1]
         async with known.turn:

@@ -11,7 +11,7 @@ from semver import Version
 from gitkruise.errors import Finding, InvalidManifests
 from gitkruise.gitops.charts.cache import WantedChart
 from gitkruise.printable import shown
-from gitkruise.wire.values.semver_range import Range
+from gitkruise.wire.values.semver_range import Range, version_of
 
 _LISTED: Final = 5  # versions, of those there are
 
@@ -25,21 +25,15 @@ class ChartVersion:
     urls: tuple[str, ...] = ()
 
 
-def exact(text: str) -> Version | None:
-    """Return the one version that a text means; None for a range."""
-    try:
-        return Version.parse(text.removeprefix("v"))
-    except ValueError:
-        return None
-
-
 def chosen(wanted: WantedChart, versions: Iterable[ChartVersion]) -> ChartVersion:
     """Return the version that a unit means, for a range the highest one.
 
     Raises InvalidManifests GK3414 where there is none.
     """
-    known = {one.version: one for one in reversed([*versions]) if exact(one.version) is not None}
-    only = exact(wanted.version)
+    known = {
+        one.version: one for one in reversed([*versions]) if version_of(one.version) is not None
+    }
+    only = version_of(wanted.version)
     if only is None:
         best = Range(wanted.version).best(known)
     else:
@@ -63,7 +57,7 @@ def no_chart(wanted: WantedChart, near: Sequence[str]) -> InvalidManifests:
 
 
 def _no_version(wanted: WantedChart, known: Iterable[str]) -> InvalidManifests:
-    newest = sorted(known, key=lambda text: exact(text) or Version(0), reverse=True)[:_LISTED]
+    newest = sorted(known, key=lambda text: version_of(text) or Version(0), reverse=True)[:_LISTED]
     named = ", ".join(shown(text, 80) for text in newest)
     return _wrong(
         f"chart {shown(wanted.name)} of {shown(wanted.repository)} has no version"

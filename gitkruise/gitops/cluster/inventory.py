@@ -16,10 +16,10 @@ from gitkruise.kube.system.clock import Clock
 from gitkruise.model.workloads.pod import POD
 from gitkruise.model.workloads.revision import REVISION
 from gitkruise.planner.sync.annotations import UNIT, UNIT_REF, annotation
+from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
-from gitkruise.wire.primitives.paths import get
 
 log = logging.getLogger(__name__)
 FRESH_S: Final = 30.0  # what was found so long ago is looked for again
@@ -77,14 +77,14 @@ class Inventory:
                 found.setdefault(label, []).append(key)
         for group_kind in [gk for gk in kinds if gk in followed]:
             for seen in self._store.all_seen(group_kind):
-                found.setdefault(_label(seen.obj), []).append(seen.key)
+                found.setdefault(mark_of(seen.obj), []).append(seen.key)
         self._found, self._found_at = found, self._clock.monotonic()
 
     async def _labelled(self, kind: Kind) -> list[tuple[str, ObjectKey]]:
         """Return the label and the key of each labelled object of a kind."""
         try:
             objects = await labelled_objects(self._transport, kind)
-            return [(_label(obj), key) for key, obj in objects.items()]
+            return [(mark_of(obj), key) for key, obj in objects.items()]
         except Forbidden as error:
             log.info(log_line("inventory-incomplete", kind=kind.ref.plural, error=error))
             return []
@@ -110,10 +110,6 @@ async def labelled_objects(transport: Transport, kind: Kind) -> Mapping[ObjectKe
         return {_key(kind, obj): obj async for obj in objects if annotation(obj, UNIT_REF)}
     except (NotFound, MethodNotAllowed):
         return {}  # known to us, and not to this cluster
-
-
-def _label(obj: Obj) -> str:
-    return str(get(obj, "metadata", "labels", UNIT, default=""))
 
 
 def _key(kind: Kind, obj: Obj) -> ObjectKey:

@@ -13,6 +13,7 @@ from gitkruise.errors import Finding, Severity, UsageProblem
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.cluster.live_cache import LiveView
+from gitkruise.gitops.config.fingerprints import sink_of, source_of
 from gitkruise.gitops.config.forge_checks import sendable
 from gitkruise.gitops.containment import Containment
 from gitkruise.gitops.forges.factory import carrier_for, open_forge
@@ -37,7 +38,6 @@ from gitkruise.gitops.source.secret_ref import Rotating
 from gitkruise.gitops.status.unit_status import UNTOLD, Reporter
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import Config, ForgeSink, Notify, Sink, Unit
-from gitkruise.model.gitops.config import resolve_reference as resolve
 from gitkruise.model.gitops.notifications import OutboxItem
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.shards import WHOLE, Shard
@@ -117,7 +117,7 @@ async def open_notifications(
     notifications = await _sinks(deps, stack)
     by_sink: dict[str, list[Reporter]] = {}
     for unit, reporter in units.values():
-        by_sink.setdefault(_sink_of(unit.unit), []).append(reporter)
+        by_sink.setdefault(sink_of(unit.unit), []).append(reporter)
     for channel, sender in notifications.senders.items():
         sink = "/".join(channel.split("/")[:2])
         sender.on_problem = partial(_report_problem, channel, by_sink.get(sink, []))
@@ -200,7 +200,7 @@ async def _sinks(deps: NotifierDeps, stack: AsyncExitStack) -> Notifications:
     stack.callback(outbox.close)
     assembly = _Assembly(deps, outbox, stack, notifications)
     for sink in sinks:
-        units = [u for u in deps.config.units.values() if _sink_of(u) == _name(sink)]
+        units = [u for u in deps.config.units.values() if sink_of(u) == _name(sink)]
         if sink.spec.forge is not None:
             await _add_forge(assembly, sink, sink.spec.forge, units)
         for number, rule in enumerate(sink.spec.notify):
@@ -213,14 +213,6 @@ def _name(sink: Sink) -> str:
     return f"{sink.namespace}/{sink.name}"
 
 
-def _sink_of(unit: Unit) -> str:
-    return resolve(unit.spec.sink_ref, unit.namespace) if unit.spec.sink_ref else ""
-
-
-def _source_of(unit: Unit) -> str:
-    return resolve(unit.spec.source_ref, unit.namespace)
-
-
 async def _add_forge(
     assembly: _Assembly, sink: Sink, spec: ForgeSink, units: Sequence[Unit]
 ) -> None:
@@ -231,8 +223,8 @@ async def _add_forge(
     part = f"-{deps.part}" * bool(deps.part)
     channel = assembly.channel(f"{_name(sink)}/forge{part}", send)
     mine = of_the_repository(spec, units, deps.config)
-    merges = {_source_of(u): MergeCommits(deps.repositories[_source_of(u)]) for u in mine}
-    branches = {u.id: UnitBranch(merges[_source_of(u)], deps.tips[u.id]) for u in mine}
+    merges = {source_of(u): MergeCommits(deps.repositories[source_of(u)]) for u in mine}
+    branches = {u.id: UnitBranch(merges[source_of(u)], deps.tips[u.id]) for u in mine}
     scope = StatusScope(cluster=deps.cluster, part=deps.part, units=deps.config.units)
     assembly.add(
         CommitStatusWriter(
@@ -266,7 +258,7 @@ async def _add_forge(
     )
     result.listeners.append(lambda record: pulls.offer(record) if record.unit in branches else None)
     result.jobs.append(pulls.run)
-    for source in {_source_of(u) for u in mine}:
+    for source in {source_of(u) for u in mine}:
         result.pulls.setdefault(source, []).append(pulls)
 
 
@@ -287,7 +279,7 @@ def _planners(units: Sequence[Unit], deps: NotifierDeps) -> dict[str, PullReques
             continue
         here = {u.id: u for u in units if deps.config.source_of(u).spec.ref.branch == branch}
         found[branch] = PullRequestPlanner(
-            repository=deps.repositories[_source_of(unit)],
+            repository=deps.repositories[source_of(unit)],
             branch=branch,
             config=Config(deps.config.sources, here, {}),
             live=deps.live,

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from gitkruise.errors import CRASHED, Concern, Finding
-from gitkruise.gitops.status.serializer import chart_obj
+from gitkruise.gitops.status.serializer import chart_obj, cut, object_id
 from gitkruise.model.gitops.analysis import AnalysisPhase
 from gitkruise.model.gitops.config import Suspend, Unit
 from gitkruise.model.gitops.document import GitCommit
@@ -19,11 +19,10 @@ from gitkruise.model.planning.plan import Event
 from gitkruise.model.workloads.conditions import find
 from gitkruise.planner.analysis.schedule import blocks, progress_of
 from gitkruise.printable import many, shown, visible
-from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import format_time
 
-MESSAGE_MAX: Final = 1024
 INVENTORY_MAX: Final = 2_000  # objects listed; the count is always whole
 HISTORY_MAX: Final = 5
 
@@ -251,7 +250,7 @@ def revision_of(ref: str, commit: str, artifact: str = "") -> str:
 
 def unit_conditions(record: UnitRecord, *, suspended: bool) -> Iterable[StatusCondition]:
     """Yield the conditions that follow from a unit's record."""
-    message = _cut(record.message)
+    message = cut(record.message)
     errors = [f for f in record.findings if f.is_error]
     status, reason = _READY[record.state]
     if errors and status != "True":
@@ -294,7 +293,7 @@ def _held(record: UnitRecord) -> Iterable[StatusCondition]:
         those = [r for r in record.rollouts if r.state is state]
         if those:
             message = "; ".join(f"{r.key.kind} {r.key.name}: {r.message}" for r in those)
-            yield StatusCondition("RolloutHeld", "True", reason, _cut(message))
+            yield StatusCondition("RolloutHeld", "True", reason, cut(message))
             return
 
 
@@ -309,13 +308,13 @@ def _measured(record: UnitRecord) -> Iterable[StatusCondition]:
         }
         message = f"step {run.step}, revision {run.revision}: {blocks(run) or progress_of(run)}"
         yield StatusCondition(
-            "AnalysisSuccessful", status.get(run.phase, "Unknown"), str(run.phase), _cut(message)
+            "AnalysisSuccessful", status.get(run.phase, "Unknown"), str(run.phase), cut(message)
         )
 
 
 def _published(why: str) -> StatusCondition:
     if why:
-        return StatusCondition("StatusPublished", "False", "PushRejected", _cut(why))
+        return StatusCondition("StatusPublished", "False", "PushRejected", cut(why))
     return StatusCondition("StatusPublished", "True", "Published", "")
 
 
@@ -341,19 +340,14 @@ def _rollout(r: Rollout) -> Obj:
     }
 
 
-def _id(key: ObjectKey) -> str:
-    """As Flux and cli-utils write them: `namespace_name_group_kind`."""
-    return f"{key.namespace}_{key.name}_{key.group}_{key.kind}"
-
-
 def _digest(record: UnitRecord) -> str:
     """Of lines with the id and the digest of each object, in their order."""
-    lines = sorted(f"{_id(o.key)} {o.digest}\n" for o in record.objects)
+    lines = sorted(f"{object_id(o.key)} {o.digest}\n" for o in record.objects)
     return f"sha256:{sha256(''.join(lines).encode()).hexdigest()}"
 
 
 def _inventory(record: UnitRecord) -> Obj:
-    ids = sorted(_id(o.key) for o in record.objects)
+    ids = sorted(object_id(o.key) for o in record.objects)
     return {"count": len(ids), "entries": [{"id": one} for one in ids[:INVENTORY_MAX]]}
 
 
@@ -423,8 +417,4 @@ def _condition(
 
 def _text(finding: Finding) -> str:
     nexts = [text for label, text in finding.notes if label == "next"]
-    return _cut("; next: ".join([f"{finding.code}: {finding.message}", *nexts[:1]]))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 1] + "…"
+    return cut("; next: ".join([f"{finding.code}: {finding.message}", *nexts[:1]]))

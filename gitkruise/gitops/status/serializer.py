@@ -102,9 +102,9 @@ def intervention_obj(one: Intervention) -> dict[str, Any]:
     """Return an intervention as it is in the file; `read_interventions` reads it back."""
     return {
         "time": format_time(one.at),
-        "object": _id(one.key),
+        "object": object_id(one.key),
         "reason": one.reason,
-        "message": _cut(one.text),
+        "message": cut(one.text),
     }
 
 
@@ -114,7 +114,7 @@ def intervention_lines(told: Iterable[Intervention]) -> str:
 
 
 def _intervention_line(one: Intervention) -> str:
-    return f"{one.reason} {one.key}: {_cut(one.text)}"
+    return f"{one.reason} {one.key}: {cut(one.text)}"
 
 
 def files_by_unit(paths: Iterable[str]) -> dict[str, frozenset[str]]:
@@ -193,11 +193,11 @@ def commit_body(records: Sequence[UnitRecord]) -> str:
     """Return one line for each finding, chart, base, rollout, intervention and overtaken commit."""
     lines = []
     for record in records:
-        lines += [f"{f.code}: {_cut(f.message)}" for f in record.findings[:3]]
+        lines += [f"{f.code}: {cut(f.message)}" for f in record.findings[:3]]
         lines += [f"{record.chart} of {record.chart.repository}"] if record.chart else []
         lines += map(str, record.bases)
         lines += [
-            f"{r.key.kind} {r.key.name}: {r.state.lower()}, {_cut(r.message)}"
+            f"{r.key.kind} {r.key.name}: {r.state.lower()}, {cut(r.message)}"
             for r in record.rollouts
             if r.state is not State.DONE
         ]
@@ -226,7 +226,7 @@ def note_text(record: UnitRecord, version: str) -> dict[str, Any]:
     return _lean(
         {
             "phase": str(record.state),
-            "message": _cut(record.message),
+            "message": cut(record.message),
             "at": format_time(record.since) if done else "",
             "pods": {"updated": record.updated, "total": record.total} if record.rollouts else None,
             "by": f"gitkruise/{version}",
@@ -242,9 +242,9 @@ def _status(record: UnitRecord) -> dict[str, Any]:
             "source": record.source,
             "path": record.path,
             "state": str(record.state),
-            "message": _cut(record.message),
+            "message": cut(record.message),
             "since": format_time(record.since),
-            "waits": _cut(record.waits),
+            "waits": cut(record.waits),
             "attempted": _commit(record.attempted),
             "applied": _commit(record.applied),
             "sent": _commit(record.sent),
@@ -271,16 +271,16 @@ def chart_obj(chart: ChartRecord) -> dict[str, Any]:
 def promotion_obj(promotion: PromotionRecord) -> dict[str, Any]:
     """Return a promotion as it is in the file; `read_promotion` reads it back."""
     return {
-        "object": _id(promotion.key),
+        "object": object_id(promotion.key),
         "step": promotion.step,
         "steps": promotion.steps,
         **_lean(
             {
                 "next": promotion.next,
                 "due": _time(promotion.due),
-                "why": _cut(promotion.why),
+                "why": cut(promotion.why),
                 "offered": promotion.offered,
-                "note": _cut(promotion.note),
+                "note": cut(promotion.note),
                 "analysis": analysis_obj(promotion.analysis) if promotion.analysis else None,
             }
         ),
@@ -296,10 +296,10 @@ def analysis_obj(run: AnalysisRun) -> dict[str, Any]:
         "pods": run.pods,
         **_lean(
             {
-                "message": _cut(run.message),
+                "message": cut(run.message),
                 "started": format_time(run.started),
                 "finished": _time(run.finished),
-                "note": _cut(run.note),
+                "note": cut(run.note),
                 "metrics": [_metric(result) for result in run.metrics],
             }
         ),
@@ -317,14 +317,14 @@ def _metric(result: MetricResult) -> dict[str, Any]:
         "consecutiveError": result.consecutive_error,
         **_lean(
             {
-                "message": _cut(result.message),
+                "message": cut(result.message),
                 "measurements": [
                     _lean(
                         {
                             "time": format_time(one.at),
                             "phase": str(one.phase),
-                            "value": _cut(one.value),
-                            "message": _cut(one.message),
+                            "value": cut(one.value),
+                            "message": cut(one.message),
                         }
                     )
                     for one in result.measurements
@@ -349,9 +349,9 @@ def _finding(finding: Finding) -> dict[str, Any]:
         {
             "code": finding.code,
             "severity": str(finding.severity),
-            "message": _cut(finding.message),
+            "message": cut(finding.message),
             "places": [str(p) for p in finding.places],
-            "notes": {label: _cut(text) for label, text in finding.notes},
+            "notes": {label: cut(text) for label, text in finding.notes},
         }
     )
 
@@ -359,7 +359,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 def _objects(record: UnitRecord) -> bytes:
     rows = ["object\tstate\tcommit\tdigest\tmessage"]
     rows += [
-        row((_id(o.key), o.state, o.commit[:7] or "-", o.digest or "-", _line(o.message)))
+        row((object_id(o.key), o.state, o.commit[:7] or "-", o.digest or "-", _line(o.message)))
         for o in sorted(record.objects, key=lambda o: o.key)
     ]
     return ("\n".join(line.rstrip("\t") for line in rows) + "\n").encode()
@@ -370,9 +370,9 @@ def _rollout(
 ) -> dict[str, Any]:
     return _lean(
         {
-            "object": _id(rollout.key),
+            "object": object_id(rollout.key),
             "state": str(rollout.state),
-            "message": _cut(rollout.message),
+            "message": cut(rollout.message),
             "engine": rollout.engine,
             "desired": {
                 "replicas": rollout.replicas,
@@ -394,7 +394,7 @@ def _rollout(
                 for r in rollout.revisions
                 if r.pods or r.role == "update"
             ],
-            "failing": [{"pod": pod, "why": _cut(why)} for pod, why in rollout.failing[:5]],
+            "failing": [{"pod": pod, "why": cut(why)} for pod, why in rollout.failing[:5]],
             "pods": [
                 {"name": pod.name, "revision": pod.revision, "state": pod.state} for pod in pods
             ],
@@ -420,7 +420,7 @@ def step_obj(step: RolloutStep) -> dict[str, Any]:
             "state": str(step.state),
             "started": format_time(step.started),
             "done": _time(step.done),
-            "message": _cut(step.message),
+            "message": cut(step.message),
         }
     )
 
@@ -439,7 +439,7 @@ def _commit(commit: GitCommit | None) -> dict[str, Any] | None:
     )
 
 
-def _id(key: ObjectKey) -> str:
+def object_id(key: ObjectKey) -> str:
     """Return `<namespace>_<name>_<group>_<kind>`, the inventory id that other tools can parse."""
     return f"{key.namespace}_{key.name}_{key.group}_{key.kind}"
 
@@ -452,12 +452,13 @@ def _time(instant: datetime | None) -> str:
     return format_time(instant) if instant else ""
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """Return a text within the length of a message."""
     return text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 1] + "…"
 
 
 def _line(text: str) -> str:
-    return " ".join(_cut(text).split())
+    return " ".join(cut(text).split())
 
 
 def _lean(pairs: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from gitkruise.errors import BadRequest
 from gitkruise.wire.primitives.integers import int_or_none
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of, split_api_version
-from gitkruise.wire.primitives.times import parse_time
+from gitkruise.wire.primitives.times import parse_times
 from gitkruise.wire.values.intstr import IntOrString
 from gitkruise.wire.values.selectors import NOTHING, Selector, label_selector
 
@@ -26,7 +26,6 @@ PROTECT_OPERATIONS: Final = "kruise.io/pub-protect-operations"
 TOTAL_REPLICAS: Final = "pub.kruise.io/protect-total-replicas"
 NO_PROTECTION: Final = "pub.kruise.io/no-protect"
 UNAVAILABLE_PREFIX: Final = "unavailable-pod.fluid.io/"  # of labels
-_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
@@ -119,8 +118,8 @@ def budget_facts(raw: Obj) -> BudgetFacts:
         status=status,
         allowed=status.get("unavailableAllowed") or 0,
         desired=status.get("desiredAvailable") or 0,
-        disrupted=_records(status.get("disruptedPods")),
-        unavailable=_records(status.get("unavailablePods")),
+        disrupted=parse_times(status.get("disruptedPods")),
+        unavailable=parse_times(status.get("unavailablePods")),
     )
 
 
@@ -166,14 +165,3 @@ def _selector(raw: Obj | None) -> Selector:
         return label_selector(raw) or NOTHING
     except BadRequest:
         return NOTHING
-
-
-def _records(raw: Any) -> dict[str, datetime]:
-    """Recorded pods. A time that cannot be read is the oldest: its record is dropped."""
-    found = {}
-    for pod, at in (raw or {}).items():
-        try:
-            found[str(pod)] = parse_time(at) or _LONG_AGO
-        except ValueError:
-            found[str(pod)] = _LONG_AGO
-    return found

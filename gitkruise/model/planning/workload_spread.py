@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from gitkruise.errors import BadRequest
@@ -31,7 +31,7 @@ from gitkruise.wire.primitives.names import (
     split_api_version,
 )
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.times import format_time, parse_time
+from gitkruise.wire.primitives.times import format_time, parse_times
 from gitkruise.wire.values.intstr import IntOrString, UnreadableAmount, resolve
 from gitkruise.wire.values.selectors import NOTHING, Selector, label_selector
 
@@ -45,7 +45,6 @@ SCHEDULABLE: Final = "Schedulable"
 UNVERSIONED: Final = "versionIgnored"
 UNLIMITED: Final = -1
 _VERSIONED: Final = (DEPLOYMENT, REPLICASET)
-_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 Records = Mapping[str, datetime]  # names of pods, or uids of reviews
 
 
@@ -273,8 +272,8 @@ def subset_status(raw: Obj) -> SubsetStatus:
         name=raw.get("name") or "",
         replicas=raw.get("replicas") or 0,
         missing=raw.get("missingReplicas") or 0,
-        creating=_records(raw.get("creatingPods")),
-        deleting=_records(raw.get("deletingPods")),
+        creating=parse_times(raw.get("creatingPods")),
+        deleting=parse_times(raw.get("deletingPods")),
         conditions=tuple(raw.get("conditions") or ()),
     )
 
@@ -285,17 +284,6 @@ def _selector(raw: Obj | None) -> Selector | None:
         return label_selector(raw) if raw is not None else None
     except BadRequest:
         return NOTHING
-
-
-def _records(raw: Any) -> dict[str, datetime]:
-    """Recorded pods. A time that cannot be read is the oldest: its record is dropped."""
-    found = {}
-    for ident, at in (raw or {}).items():
-        try:
-            found[str(ident)] = parse_time(at) or _LONG_AGO
-        except ValueError:
-            found[str(ident)] = _LONG_AGO
-    return found
 
 
 def _records_obj(records: Records) -> Obj:

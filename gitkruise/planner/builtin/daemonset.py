@@ -140,16 +140,8 @@ def _history(s: DaemonFacts) -> RegisteredRevision:
         labels={**get(template, "metadata", "labels", default={}), wire.REVISION_HASH: text},
         annotations=meta.get("annotations") or {},
     )
-    return register(made, s.revisions, {}, count, _owner(s))
-
-
-def _owner(s: DaemonFacts) -> RevisionOwner:
-    meta = s.raw["metadata"]
-    return RevisionOwner(
-        owner_name=meta["name"],
-        namespace=meta["namespace"],
-        reference=controller_reference(s.raw),
-    )
+    where = RevisionOwner(meta["namespace"], controller_reference(s.raw))
+    return register(made, s.revisions, {}, count, where)
 
 
 def _generation(raw: Obj) -> str:
@@ -189,7 +181,7 @@ def _forgotten(s: DaemonFacts, history: RegisteredRevision) -> tuple[Delete, ...
     surplus = len(old) - int(s.raw["spec"].get("revisionHistoryLimit", _HISTORY_LIMIT))
     live = {pod.revision for pods in s.pods.values() for pod in pods}
     idle = [r for r in old if r.short not in live]
-    return forget(idle[: max(surplus, 0)], _owner(s))
+    return forget(idle[: max(surplus, 0)], s.raw["metadata"]["namespace"])
 
 
 def _status(s: DaemonFacts, nodes: DaemonNodes, history: RegisteredRevision) -> Obj:

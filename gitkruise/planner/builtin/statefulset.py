@@ -142,16 +142,8 @@ def _history(s: StatefulFacts) -> RegisteredRevision:
         hash_label=text,
         labels={**get(template, "metadata", "labels", default={}), wire.HISTORY_HASH: text},
     )
-    return register(made, s.revisions, {}, count, _shelf(s))
-
-
-def _shelf(s: StatefulFacts) -> RevisionOwner:
-    meta = s.raw["metadata"]
-    return RevisionOwner(
-        owner_name=meta["name"],
-        namespace=meta["namespace"],
-        reference=controller_reference(s.raw),
-    )
+    where = RevisionOwner(meta["namespace"], controller_reference(s.raw))
+    return register(made, s.revisions, {}, count, where)
 
 
 def _current(s: StatefulFacts, history: RegisteredRevision) -> Revision:
@@ -227,7 +219,7 @@ def _forgotten(
     live = {current.name, history.latest.name, *(p.revision for p in s.pods.values())}
     idle = [r for r in history.known if r.name not in live and r.uid]
     limit = s.raw["spec"].get("revisionHistoryLimit", _HISTORY_LIMIT)
-    return forget(idle[: max(len(idle) - limit, 0)], _shelf(s))
+    return forget(idle[: max(len(idle) - limit, 0)], s.raw["metadata"]["namespace"])
 
 
 def _status(s: StatefulFacts, current: Revision, history: RegisteredRevision) -> Obj:

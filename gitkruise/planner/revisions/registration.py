@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gitkruise.model.planning.plan import Create, Delete, Event, Patch, PatchStep
 from gitkruise.model.workloads import labels as wire
@@ -20,11 +20,9 @@ _QUANTITY_MAPS: Final = frozenset({"limits", "requests"})
 _QUANTITIES: Final = frozenset({"sizeLimit", "divisor"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevisionOwner:
-    """The owner of revisions: its name, namespace and reference."""
+class RevisionOwner(NamedTuple):
+    """The namespace of revisions and the reference to their owner."""
 
-    owner_name: str
     namespace: str
     reference: Obj
 
@@ -51,7 +49,7 @@ def register(
     revisions: Sequence[Revision],
     others: Mapping[str, Revision],
     count: int,
-    shelf: RevisionOwner,
+    owner: RevisionOwner,
 ) -> RegisteredRevision:
     """Find, revive or create the revision `made` (its name is that of collision count `count`).
 
@@ -61,10 +59,10 @@ def register(
     numbered = replace(made, number=(revisions[-1].number if revisions else 0) + 1)
     equal = [r for r in revisions if _equal(r, made)]
     if equal:
-        return _revive(revisions, equal[-1], numbered, count, shelf)
+        return _revive(revisions, equal[-1], numbered, count, owner)
     if revisions and _same_meaning(revisions[-1].data, made.data):
         return _registered(revisions, revisions[-1], count)
-    return _create(revisions, others, numbered, count, shelf)
+    return _create(revisions, others, numbered, count, owner)
 
 
 def _registered(
@@ -86,7 +84,7 @@ def _equal(one: Revision, other: Revision) -> bool:
 
 
 def _revive(
-    revisions: Sequence[Revision], old: Revision, made: Revision, count: int, shelf: RevisionOwner
+    revisions: Sequence[Revision], old: Revision, made: Revision, count: int, owner: RevisionOwner
 ) -> RegisteredRevision:
     """The last revision stays as it is; an older one gets the highest number."""
     if old.name == revisions[-1].name:
@@ -99,15 +97,15 @@ def _revive(
         raised = replace(
             raised, claims_hash=made.claims_hash, annotations={**old.annotations, **notes}
         )
-    return _registered(revisions, raised, count, patch_revision(old, body, shelf))
+    return _registered(revisions, raised, count, patch_revision(old, body, owner.namespace))
 
 
 def patch_revision(
-    revision: Revision, body: Obj, shelf: RevisionOwner, *, done: Event | None = None
+    revision: Revision, body: Obj, namespace: str, *, done: Event | None = None
 ) -> Patch:
     """A merge patch of a stored revision."""
     return Patch(
-        key=ObjectKey(*REVISION, shelf.namespace, revision.name),
+        key=ObjectKey(*REVISION, namespace, revision.name),
         version="v1",
         uid=revision.uid,
         resource_version=revision.resource_version,
@@ -121,7 +119,7 @@ def _create(
     others: Mapping[str, Revision],
     made: Revision,
     count: int,
-    shelf: RevisionOwner,
+    owner: RevisionOwner,
 ) -> RegisteredRevision:
     """A new revision under a free name; a taken one counts a collision, unless data agree."""
     taken = {**others, **{r.name: r for r in revisions}}
@@ -132,17 +130,17 @@ def _create(
         if taken[name].data == made.data:
             return _registered(revisions, taken[name], count)
         count += 1
-        name = revision_name(shelf.owner_name, revision_hash(made.data, count))
+        name = revision_name(owner.reference["name"], revision_hash(made.data, count))
     named = replace(made, name=name)
-    obj = revision_object(named, shelf.namespace, shelf.reference)
+    obj = revision_object(named, *owner)
     return _registered(revisions, named, count, Create(obj=obj))
 
 
-def forget(surplus: Sequence[Revision], shelf: RevisionOwner) -> tuple[Delete, ...]:
+def forget(surplus: Sequence[Revision], namespace: str) -> tuple[Delete, ...]:
     """Delete revisions."""
     return tuple(
         Delete(
-            key=ObjectKey(*REVISION, shelf.namespace, r.name),
+            key=ObjectKey(*REVISION, namespace, r.name),
             version="v1",
             uid=r.uid,
             resource_version=r.resource_version,

@@ -54,7 +54,8 @@ def next_revisions(
     Source: CloneSet's active revisions.
     """
     count = int(owner.status.get("collisionCount") or 0)
-    found = register(_candidate(owner, count), revisions, others, count, _shelf(owner))
+    where = RevisionOwner(owner.namespace, owner.owner_reference)
+    found = register(_candidate(owner, count), revisions, others, count, where)
     named, update = owner.status.get("currentRevision"), found.latest
     current = next((r for r in revisions if r.name == named), update)
     return RevisionHistory(
@@ -63,12 +64,6 @@ def next_revisions(
         known=found.known,
         collision_count=found.collision_count,
         action=found.action,
-    )
-
-
-def _shelf(owner: CloneSetFacts) -> RevisionOwner:
-    return RevisionOwner(
-        owner_name=owner.name, namespace=owner.namespace, reference=owner.owner_reference
     )
 
 
@@ -143,4 +138,4 @@ def truncate(
     live = {history.current.name, history.update.name}
     idle = [r for r in history.known if r.name not in live and r.uid and not in_use(r)]
     surplus = idle[: max(len(idle) - max(owner.history_limit, 0), 0)]
-    return forget(surplus, _shelf(owner))
+    return forget(surplus, owner.namespace)

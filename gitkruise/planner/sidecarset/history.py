@@ -44,14 +44,9 @@ def next_history(
     Raises Malformed for a spec no admission lets through. Source: SSET-60 to SSET-63.
     """
     made = new_revision(owner, 0)
-    found = register(made, revisions, others, owner.collision_count, _shelf(owner))
+    where = RevisionOwner(REVISION_NAMESPACE, owner.owner_reference)
+    found = register(made, revisions, others, owner.collision_count, where)
     return _tagged(owner, found)
-
-
-def _shelf(owner: SidecarSetFacts) -> RevisionOwner:
-    return RevisionOwner(
-        owner_name=owner.name, namespace=REVISION_NAMESPACE, reference=owner.owner_reference
-    )
 
 
 def _tagged(owner: SidecarSetFacts, found: RegisteredRevision) -> RegisteredRevision:
@@ -68,7 +63,7 @@ def _tagged(owner: SidecarSetFacts, found: RegisteredRevision) -> RegisteredRevi
         body = {**found.action.steps[0].body, **body}
     text = f"revision {latest.name} was version {before} and is version {tag} from now on"
     moved = Event("Warning", "CustomVersionMoved", text) if before else None
-    return replace(found, action=patch_revision(latest, body, _shelf(owner), done=moved))
+    return replace(found, action=patch_revision(latest, body, REVISION_NAMESPACE, done=moved))
 
 
 def registration(found: RegisteredRevision, *, homeless: bool) -> list[Action]:
@@ -96,7 +91,7 @@ def surplus(
     run = (carried_by(mark, found.known) for mark in set(carried()))
     active = {r.name for r in run if r} | {found.latest.name, *_pinned(owner, found.known)}
     idle = [r for r in found.known[:-1] if r.uid and r.name not in active]
-    return forget(idle[:need], _shelf(owner))
+    return forget(idle[:need], REVISION_NAMESPACE)
 
 
 def _pinned(owner: SidecarSetFacts, known: Sequence[Revision]) -> set[str]:

@@ -23,7 +23,6 @@ from gitkruise.planner.pods.round_result import RoundResult, earliest
 from gitkruise.planner.revisions.registration import RevisionOwner, forget, register
 from gitkruise.planner.revisions.revisions import RevisionHistory
 from gitkruise.planner.statefulset.context import StatefulRound
-from gitkruise.planner.statefulset.facts import StatefulSetFacts
 from gitkruise.planner.statefulset.identity import CLAIM
 from gitkruise.planner.statefulset.observe import (
     StatefulSetSnapshot,
@@ -105,7 +104,8 @@ def _history(s: StatefulSetSnapshot) -> RevisionHistory:
         labels={**get(template, "metadata", "labels", default={}), wire.HISTORY_HASH: text},
         annotations=dict(get(owner.raw, "metadata", "annotations", default={})),
     )
-    found = register(made, s.revisions, s.other_revisions, count, _revision_owner(owner))
+    where = RevisionOwner(owner.key.namespace, owner.owner_reference)
+    found = register(made, s.revisions, s.other_revisions, count, where)
     named = owner.status.get("currentRevision")
     return RevisionHistory(
         current=next((r for r in found.known if r.name == named), found.latest),
@@ -116,19 +116,13 @@ def _history(s: StatefulSetSnapshot) -> RevisionHistory:
     )
 
 
-def _revision_owner(owner: StatefulSetFacts) -> RevisionOwner:
-    return RevisionOwner(
-        owner_name=owner.name, namespace=owner.key.namespace, reference=owner.owner_reference
-    )
-
-
 def _forgotten(context: StatefulRound) -> Sequence[Delete]:
     """Revisions beyond the limit that no pod carries."""
     history = context.history
     live = {history.current.name, history.update.name, *(p.revision for p in context.pods.values())}
     idle = [r for r in history.known if r.name not in live and r.uid]
     surplus = idle[: max(len(idle) - max(context.owner.history_limit, 0), 0)]
-    return forget(surplus, _revision_owner(context.owner))
+    return forget(surplus, context.owner.key.namespace)
 
 
 def _unreadable(snapshot: StatefulSetSnapshot, text: str) -> Plan:

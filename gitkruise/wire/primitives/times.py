@@ -6,10 +6,11 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 _UNITS_S: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_S: Final = 2562047 * 3600  # whole hours of an int64 of nanoseconds, as in Go
 
 
@@ -40,6 +41,17 @@ def parse_time(text: str | None) -> datetime | None:
         return instant.astimezone(UTC)
     except OverflowError as error:
         raise ValueError(f"{text!r} is outside of the years 1 to 9999") from error
+
+
+def parse_times(raw: Any) -> dict[str, datetime]:
+    """Instants by name; one that cannot be read is the oldest, so that its record is dropped."""
+    found = {}
+    for name, text in (raw or {}).items():
+        try:
+            found[str(name)] = parse_time(text) or _LONG_AGO
+        except ValueError:
+            found[str(name)] = _LONG_AGO
+    return found
 
 
 @lru_cache(maxsize=256)  # a round writes one instant into everything

@@ -72,7 +72,7 @@ class Range:
         Build metadata has no order: of equal versions the last by name is taken.
         """
         found = [
-            (version, tag) for tag in tags if (version := _version(tag)) and self._has(version)
+            (version, tag) for tag in tags if (version := version_of(tag)) and self._has(version)
         ]
         return max(found)[1] if found else None
 
@@ -146,11 +146,12 @@ def _next_breaking(version: Version) -> Version:
     return version.bump_minor() if version.minor else version.bump_patch()
 
 
-def _version(tag: str) -> Version | None:
+def version_of(text: str) -> Version | None:
+    """Return the one version that a text means; None for a range, or a tag that is no version."""
     try:
-        return Version.parse(tag.removeprefix("v"))
+        return Version.parse(text.removeprefix("v"))
     except ValueError:
-        return None  # a tag that is no version
+        return None
 
 
 def _bad(text: str, why: str) -> UsageProblem:
