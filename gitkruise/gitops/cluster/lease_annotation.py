@@ -7,12 +7,14 @@ only gitkruise and administrators of the cluster reach it.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
-from gitkruise.errors import AlreadyExists, Conflict, NotFound
+from gitkruise.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from gitkruise.gitops.cluster.write_authority import WriteAuthority
 from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.client.transport import Transport
 from gitkruise.wire.primitives.json_text import read_json
@@ -20,6 +22,7 @@ from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get, put
 from gitkruise.wire.primitives.requests import ApiRequest
 
+V = TypeVar("V")
 _TRIES: Final = 20  # after each conflict another replica has had its turn
 
 
@@ -89,3 +92,55 @@ class LeaseAnnotation:
         except ValueError:
             return {}
         return found if isinstance(found, dict) else {}
+
+
+class LeaseMemory(Generic[V]):
+    """A value of each unit in an annotation, shared by the units of a process.
+
+    The Lease is read in each term, because another process may have led before. Without the right
+    to it the memory lasts as long as the process.
+    """
+
+    kind: type[Any]  # of values; others in the annotation are not known
+
+    def __init__(self, lease: LeaseAnnotation, authority: WriteAuthority) -> None:
+        self._lease, self._authority = lease, authority
+        self._term = -1
+        self._known: dict[str, V] = {}
+        self._turn = asyncio.Lock()
+
+    async def forget(self, unit: str) -> None:
+        """Forget the value of a unit that has ended. Raises ApiError."""
+        async with self._turn:
+            await self._read()
+            if unit in self._known:
+                await self._change(lambda known: {n: v for n, v in known.items() if n != unit})
+
+    async def _read(self) -> None:
+        term = self._authority.term
+        if self._term == term:
+            return
+        error = None
+        try:
+            self._known = self._parsed(await self._lease.read())
+        except Forbidden as forbidden:
+            error = forbidden
+        self._answered(error)
+        self._term = term
+
+    async def _change(self, change: Callable[[dict[str, V]], dict[str, V]]) -> None:
+        error = None
+        try:
+            self._known = await self._lease.change(lambda value: change(self._parsed(value)))
+        except Forbidden as forbidden:
+            error = forbidden
+            self._known = change(self._known)
+        self._answered(error)
+
+    def _parsed(self, value: Any) -> dict[str, V]:
+        values = value if isinstance(value, dict) else {}
+        return {unit: one for unit, one in values.items() if isinstance(one, self.kind)}
+
+    def _answered(self, error: Forbidden | None) -> None:
+        """Take note of an answer of the API server: the right to the Lease, or its refusal."""
+        raise NotImplementedError
