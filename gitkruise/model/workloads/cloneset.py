@@ -12,7 +12,12 @@ from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.model.workloads.priority import Weight, order_terms, scatter_terms, weight_terms
 from gitkruise.wire.primitives.integers import int_or_none
-from gitkruise.wire.primitives.names import Obj, ObjectKey, split_api_version
+from gitkruise.wire.primitives.names import (
+    Obj,
+    ObjectKey,
+    controlled_by,
+    split_api_version,
+)
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_time
 from gitkruise.wire.values.intstr import Partition
@@ -127,14 +132,7 @@ class CloneSetFacts:
     @property
     def owner_reference(self) -> dict[str, Any]:
         """The controller reference on everything made for this CloneSet."""
-        return {
-            "apiVersion": OWNER_VERSION,
-            "kind": CLONESET.kind,
-            "name": self.name,
-            "uid": self.uid,
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
+        return controlled_by(OWNER_VERSION, CLONESET.kind, self.name, self.uid)
 
 
 def cloneset_facts(raw: Obj) -> CloneSetFacts:

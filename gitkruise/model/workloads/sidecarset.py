@@ -11,7 +11,12 @@ from gitkruise.errors import BadRequest
 from gitkruise.model.workloads.labels import SIDECARSET
 from gitkruise.model.workloads.priority import Weight, order_terms, scatter_terms, weight_terms
 from gitkruise.model.workloads.sidecarset_hash import HASH, HASH_WITHOUT_IMAGE, is_native
-from gitkruise.wire.primitives.names import Obj, ObjectKey, split_api_version
+from gitkruise.wire.primitives.names import (
+    Obj,
+    ObjectKey,
+    controlled_by,
+    split_api_version,
+)
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_time
 from gitkruise.wire.values.intstr import Partition
@@ -158,14 +163,7 @@ class SidecarSetFacts:
     @property
     def owner_reference(self) -> dict[str, Any]:
         """The controller reference on everything made for this SidecarSet."""
-        return {
-            "apiVersion": OWNER_VERSION,
-            "kind": SIDECARSET.kind,
-            "name": self.name,
-            "uid": self.uid,
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
+        return controlled_by(OWNER_VERSION, SIDECARSET.kind, self.name, self.uid)
 
     def in_namespace(self, labels: Mapping[str, str] | None) -> bool:
         """Return whether the set selects pods of a namespace with these labels; None: it does not

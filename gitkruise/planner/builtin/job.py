@@ -11,16 +11,13 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from gitkruise.model.planning.plan import Create, Delete, Event, Plan, expired
-from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.pod import POD
 from gitkruise.planner.builtin.pod_owner import (
     Controlled,
-    claimants,
     delete_pod,
     new_pods,
-    observe_controlled,
     pod_from,
+    workload_of_pods,
 )
 from gitkruise.wire.primitives.backoff import backoff
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
@@ -204,11 +201,4 @@ def _expire(s: Controlled) -> Plan:
     return expired(gone, since, seconds, s.now)
 
 
-JOB: Final[Workload[Controlled]] = Workload(
-    kind=KIND,
-    version="v1",
-    owns=(POD,),
-    observe=observe_controlled,
-    decide=plan_job,
-    watches={POD: claimants(KIND)},
-)
+JOB: Final = workload_of_pods(KIND, plan_job)

@@ -15,9 +15,10 @@ from hashlib import sha256
 from typing import Any
 
 from gitkruise.errors import BadRequest
-from gitkruise.model.planning.plan import Create, Delete, Event, Patch
+from gitkruise.model.planning.plan import Create, Delete, Event, Patch, Plan
 from gitkruise.model.planning.view import ClusterView
-from gitkruise.model.planning.workload import Find
+from gitkruise.model.planning.workload import Find, Workload
+from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.planner.builtin.replicasets import patch
 from gitkruise.planner.cloneset.create import instance_ids, waves
@@ -109,6 +110,21 @@ def claimants(kind: GroupKind) -> Find:
         return [key_of(owner) for owner in owners if _might_claim(owner, labels)]
 
     return find
+
+
+def workload_of_pods(
+    kind: GroupKind, decide: Callable[[Controlled, Gates], Plan], *, speaker: str = ""
+) -> Workload[Controlled]:
+    """Return the workload of a built-in kind that owns nothing but pods."""
+    return Workload(
+        kind=kind,
+        version="v1",
+        owns=(POD,),
+        observe=observe_controlled,
+        decide=decide,
+        watches={POD: claimants(kind)},
+        speaker=speaker,
+    )
 
 
 def _might_claim(owner: Obj, labels: Mapping[str, str]) -> bool:

@@ -12,17 +12,15 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from gitkruise.model.planning.plan import Create, Delete, Plan
-from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.pod import POD, PodFacts
+from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.builtin.pod_owner import (
     Controlled,
-    claimants,
     delete_pod,
     new_pods,
-    observe_controlled,
     pod_from,
+    workload_of_pods,
 )
 from gitkruise.wire.primitives.names import GroupKind, Obj
 
@@ -107,21 +105,7 @@ def _status(s: Controlled, active: Sequence[PodFacts]) -> tuple[Obj, datetime | 
 
 _CONTROLLER: Final = GroupKind("", "ReplicationController")
 
-REPLICASET: Final[Workload[Controlled]] = Workload(
-    kind=wire.REPLICASET,
-    version="v1",
-    owns=(POD,),
-    observe=observe_controlled,
-    decide=plan_replica_set,
-    watches={POD: claimants(wire.REPLICASET)},
-)
-
-REPLICATION_CONTROLLER: Final[Workload[Controlled]] = Workload(
-    kind=_CONTROLLER,
-    version="v1",
-    owns=(POD,),
-    observe=observe_controlled,
-    decide=plan_replica_set,
-    watches={POD: claimants(_CONTROLLER)},
-    speaker="replication-controller",
+REPLICASET: Final = workload_of_pods(wire.REPLICASET, plan_replica_set)
+REPLICATION_CONTROLLER: Final = workload_of_pods(
+    _CONTROLLER, plan_replica_set, speaker="replication-controller"
 )

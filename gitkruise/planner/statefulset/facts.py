@@ -22,7 +22,7 @@ from gitkruise.model.workloads.cloneset import (
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET
 from gitkruise.wire.primitives.integers import int_or_none
-from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.names import Obj, ObjectKey, controlled_by
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_time
 from gitkruise.wire.values.intstr import UNLIMITED, UnreadableAmount, resolve
@@ -150,14 +150,7 @@ class StatefulSetFacts:
     @property
     def owner_reference(self) -> dict[str, Any]:
         """The controller reference on pods and revisions."""
-        return {
-            "apiVersion": OWNER_VERSION,
-            "kind": ADVANCED_STATEFULSET.kind,
-            "name": self.name,
-            "uid": self.uid,
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
+        return controlled_by(OWNER_VERSION, ADVANCED_STATEFULSET.kind, self.name, self.uid)
 
 
 def _readable(value: int | str) -> bool:

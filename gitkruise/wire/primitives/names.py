@@ -112,11 +112,16 @@ def controller_of(obj: Obj) -> Obj | None:
 def controller_reference(owner: Obj) -> dict[str, Any]:
     """The owner reference a controller writes on what it creates for `owner`."""
     meta = owner["metadata"]
+    return controlled_by(owner["apiVersion"], owner["kind"], meta["name"], meta["uid"])
+
+
+def controlled_by(version: str, kind: str, name: str, uid: str) -> dict[str, Any]:
+    """The same for an owner in parts."""
     return {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": meta["name"],
-        "uid": meta["uid"],
+        "apiVersion": version,
+        "kind": kind,
+        "name": name,
+        "uid": uid,
         "controller": True,
         "blockOwnerDeletion": True,
     }
