@@ -39,9 +39,17 @@ class PodGroup:
     def without_labels(self, pairs: Mapping[str, str]) -> frozenset[str]:
         """Names of pods that lack one of `pairs`; the last answer is kept."""
         if self._unlike is None or self._unlike[0] != pairs:
-            found = [p.name for k, text in pairs.items() for p in self if p.labels.get(k) != text]
-            self._unlike = (pairs, frozenset(found))
+            self._unlike = pairs, _unlike(self, pairs)
         return self._unlike[1]
+
+    def followed_by(self, by_name: Mapping[str, PodFacts], changed: Set[str]) -> PodGroup:
+        """Return the next group of this standing, which keeps what is known of unchanged pods."""
+        group = PodGroup(by_name)
+        if self._unlike is not None:
+            pairs, names = self._unlike
+            fresh = [by_name[name] for name in changed if name in by_name]
+            group._unlike = pairs, (names - changed) | _unlike(fresh, pairs)
+        return group
 
     def without(self, names: Set[str]) -> PodGroup | None:
         """The group without pods of these names; None when no pod is left."""
@@ -55,6 +63,10 @@ class PodGroup:
 
     def __len__(self) -> int:
         return len(self.by_name)
+
+
+def _unlike(pods: PodGroup | list[PodFacts], pairs: Mapping[str, str]) -> frozenset[str]:
+    return frozenset([p.name for k, text in pairs.items() for p in pods if p.labels.get(k) != text])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,11 +119,12 @@ class PodGroupIndex:
             if after is not None:
                 self._standings[name] = after.standing
                 self._open(after.standing, moved)[name] = after
-        self.changed.clear()
         for standing, pods in moved.items():
-            self._groups.pop(standing, None)
+            group = self._groups.pop(standing, None)
             if pods:
-                self._groups[standing] = PodGroup(pods)
+                known = group or PodGroup(pods)
+                self._groups[standing] = known.followed_by(pods, self.changed)
+        self.changed.clear()
         return PodGroups(tuple(self._groups.values()))
 
     def _open(self, standing: str, moved: dict[str, dict[str, PodFacts]]) -> dict[str, PodFacts]:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.pod_groups import PodGroup, PodGroupIndex, PodGroups, grouped
 
+WEB = {"app": "web"}
 NAMES = ("a", "b", "c", "d", "e")
 facts = st.builds(
     lambda revision, app: {"revision": revision, "labels": {"app": app}},
@@ -38,6 +39,8 @@ def test_what_moves_is_found_where_it_belongs(
         assert shown(pods) == shown(grouped(there.values()))
         assert [pod.name for pod in pods] == sorted(there)
         assert len(pods) == len(there)
+        for group in pods.groups:
+            assert group.without_labels(WEB) == PodGroup(group.by_name).without_labels(WEB)
 
 
 def test_who_does_not_move_stays_in_the_same_lot() -> None:
