@@ -417,10 +417,12 @@ def _writes_final_status(world: World, pod: Obj) -> bool:
     return (pod.get("status") or {}).get("phase") not in FINISHED
 
 
-def pulled_ahead(view: ClusterView, pod: Obj) -> frozenset[str]:
+def pulled_ahead(world: World, pod: Obj) -> frozenset[str]:
     """Images of a pod that the agent of its node pulled ahead, as the pod spells them."""
+    if not world.state.knows(NODE_IMAGE):
+        return _NOTHING
     node = pod["spec"].get("nodeName") or ""
-    image = view.get(ObjectKey(*NODE_IMAGE, "", node))
+    image = world.get(ObjectKey(*NODE_IMAGE, "", node))
     pulled = ((image or {}).get("status") or {}).get("imageStatuses")
     if not pulled:
         return _NOTHING

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gitkruise.world.api.cluster import World
 
 _POD: Final = GroupKind("", "Pod")
+_WATCHED: Final = (_POD, NODE_IMAGE, RECREATE)
 
 
 class NodeAgents:
@@ -46,19 +47,24 @@ class NodeAgents:
         return earliest(*self._due.values(), self._backoff.next())
 
     def _changed(self, world: World) -> Iterable[ObjectKey]:
-        """Changed pods, those that changed requests name, and changed NodeImages."""
+        """Changed pods that concern an agent, those that changed requests name, and changed
+        NodeImages."""
         records = world.changes_since(self._seen)
         self._seen = world.version
         if records is None:
-            whole = (*world.objects(_POD), *world.objects(NODE_IMAGE))
-            return {*map(key_of, whole), *map(_pod_of, world.objects(RECREATE))}
-        return set(self._touched((r.key, r.after or r.before or {}) for r in records))
+            whole = (obj for kind in _WATCHED for obj in world.objects(kind))
+            return set(self._touched(world, ((key_of(obj), obj) for obj in whole)))
+        return set(self._touched(world, ((r.key, r.after or r.before or {}) for r in records)))
 
-    def _touched(self, changes: Iterable[tuple[ObjectKey, Obj]]) -> Iterator[ObjectKey]:
+    def _touched(
+        self, world: World, changes: Iterable[tuple[ObjectKey, Obj]]
+    ) -> Iterator[ObjectKey]:
+        requested = world.state.knows(RECREATE)
         for key, obj in changes:
-            if key[:2] in (_POD, NODE_IMAGE):
+            kind = key[:2]
+            if kind == NODE_IMAGE or (kind == _POD and (requested or concerns(obj))):
                 yield key
-            elif key[:2] == RECREATE:
+            elif kind == RECREATE:
                 yield _pod_of(obj)
 
     def _look_after(self, world: World, key: ObjectKey, now: datetime) -> None:

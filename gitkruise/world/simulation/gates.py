@@ -52,7 +52,7 @@ class GateOpener:
 
     def run(self, world: World, now: datetime) -> None:
         """Open the gates of the pods that changed. Nothing is due later without a change."""
-        for pod in list(self._changed(world)):
+        for pod in self._changed(world):
             if pod["spec"].get("schedulingGates"):
                 _patch(world, pod, {"spec": {"schedulingGates": None}}, now)
             elif missing := _unset(pod):
@@ -65,8 +65,8 @@ class GateOpener:
         self._seen = world.version
         if records is None:
             return world.objects(_POD)
-        keys = dict.fromkeys(r.key for r in records if r.key[:2] == _POD)
-        return (pod for key in keys if (pod := world.get(key)) is not None)
+        latest = {r.key: r.after for r in records if r.key[:2] == _POD}
+        return [pod for pod in latest.values() if pod is not None]
 
 
 def _unset(pod: Obj) -> list[str]:
