@@ -10,6 +10,7 @@ import msgspec
 
 from gitkruise.model.gitops.config import Config, GitSource, Receiver, Sink, Unit
 from gitkruise.model.gitops.config import resolve_reference as resolve
+from gitkruise.planner.notify.commit_statuses import aggregate_context
 
 Mark = object  # compared, and nothing else
 DOORS: Final = "doors"  # all Receivers share one server
@@ -40,6 +41,30 @@ def place_of(source: GitSource) -> str:
     together."""
     ref = source.spec.secret_ref
     return f"{source.spec.url} {resolve(ref, source.namespace) if ref else ''}"
+
+
+def shared_names(config: Config, name: str) -> frozenset[str]:
+    """Return which parts of a Sink's feedback on a forge another Sink would overwrite: it has the
+    same repository, and the same name for the part ("comment", "check", "status", "deployment")."""
+    own = _names_on_forge(config.sinks[name]).items()
+    others = (sink for other, sink in config.sinks.items() if other != name)
+    return frozenset(part for other in others for part, _ in own & _names_on_forge(other).items())
+
+
+def _names_on_forge(sink: Sink) -> dict[str, tuple[str, ...]]:
+    """Return the repository and the name of each part of a Sink's feedback."""
+    forge = sink.spec.forge
+    if forge is None:
+        return {}
+    pulls, deployment = forge.pull_request, forge.deployment
+    names = {
+        "comment": pulls.comment if pulls.comment == "plan" else "",
+        "check": pulls.check,
+        "status": aggregate_context(forge.commit_status.context, ""),
+        "deployment": deployment.environment if deployment is not None else "",
+    }
+    place = (forge.type, forge.url.rstrip("/"), forge.repo.strip("/").casefold())
+    return {part: (*place, said) for part, said in names.items() if said}
 
 
 class Fingerprints:
@@ -86,7 +111,7 @@ class DerivedComponents:
             place = place_of(config.sources[name])
             follows.setdefault(place, []).append((name, mark, readers.get(name)))
         notifications = {
-            name: (sink.spec, told.get(name))
+            name: (sink.spec, told.get(name), shared_names(config, name))
             for name, sink in config.sinks.items()
             if sink.spec.forge or sink.spec.notify
         }

@@ -70,8 +70,8 @@ class UnitBranch:
 class StatusScope:
     """The cluster of statuses, and all `units` of its configuration: statuses of others are closed.
 
-    `part` names the shard that the units are of: what is over all of them is its own. "" for all
-    units.
+    `part` names the Sink or shard that the units are of: what is over all of them is its own. ""
+    for all units.
     """
 
     cluster: str

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from gitkruise.errors import Finding, Severity, UsageProblem
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.cluster.live_cache import LiveView
-from gitkruise.gitops.config.fingerprints import sink_of, source_of
+from gitkruise.gitops.config.fingerprints import shared_names, sink_of, source_of
 from gitkruise.gitops.config.forge_checks import sendable
 from gitkruise.gitops.containment import Containment
 from gitkruise.gitops.forges.factory import carrier_for, open_forge
@@ -42,6 +42,7 @@ from gitkruise.model.gitops.notifications import OutboxItem
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.shards import WHOLE, Shard
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.notify.commit_statuses import context_of
 
 Job = Callable[[], Coroutine[Any, Any, None]]
 
@@ -61,11 +62,17 @@ class NotifierDeps:
     containment: Containment
     workers: Workers
     shard: Shard = WHOLE
+    shared: Collection[str] = ()  # names that another Sink of the repository has, too
 
     @property
     def part(self) -> str:
         """Name the shard whose units these are for a forge; "" for all units."""
         return "" if self.shard.is_whole else f"shard-{self.shard.number}-of-{self.shard.count}"
+
+    def parts(self, sink: Sink, name: str) -> list[str]:
+        """Return what sets one of a Sink's names apart: the Sink, the shard."""
+        own = f"sink-{sink.namespace}.{sink.name}" if name in self.shared else ""
+        return [part for part in (own, self.part) if part]
 
 
 @dataclass(slots=True)
@@ -89,6 +96,7 @@ class Notifications:
 
 async def open_notifications(
     config: Config,
+    sink: str,
     state_dir: Path,
     context: UnitContext,
     *,
@@ -97,7 +105,7 @@ async def open_notifications(
     stack: AsyncExitStack,
     shard: Shard = WHOLE,
 ) -> Notifications:
-    """Create the notifications of all Sinks, and offer them the current record of each unit.
+    """Create the notifications of a Sink, and offer them the current record of each unit.
 
     Raises UsageProblem GK7028, and ApiError for a missing Secret.
     """
@@ -113,18 +121,16 @@ async def open_notifications(
         containment=context.containment,
         workers=context.workers,
         shard=shard,
+        shared=shared_names(config, sink),
     )
-    notifications = await _sinks(deps, stack)
-    by_sink: dict[str, list[Reporter]] = {}
-    for unit, reporter in units.values():
-        by_sink.setdefault(sink_of(unit.unit), []).append(reporter)
+    notifications = await _of_sink(config.sinks[sink], deps, stack)
+    reporters = [reporter for unit, reporter in units.values() if sink_of(unit.unit) == sink]
     for channel, sender in notifications.senders.items():
-        sink = "/".join(channel.split("/")[:2])
-        sender.on_problem = partial(_report_problem, channel, by_sink.get(sink, []))
+        sender.on_problem = partial(_report_problem, channel, reporters)
     for loop in {
         id(loop): loop for loops in notifications.pulls.values() for loop in loops
     }.values():
-        loop.on_problem = partial(_report_pulls, loop.sink, by_sink.get(loop.sink, []))
+        loop.on_problem = partial(_report_pulls, loop.sink, reporters)
     for _, reporter in units.values():
         notifications.offer(reporter.record)
     return notifications
@@ -191,21 +197,17 @@ class _Assembly:
         self.result.jobs.append(writer.run)
 
 
-async def _sinks(deps: NotifierDeps, stack: AsyncExitStack) -> Notifications:
+async def _of_sink(sink: Sink, deps: NotifierDeps, stack: AsyncExitStack) -> Notifications:
     notifications = Notifications()
-    sinks = [s for s in deps.config.sinks.values() if s.spec.forge or s.spec.notify]
-    if not sinks:
-        return notifications
     outbox = open_outbox(deps.state_dir)
     stack.callback(outbox.close)
     assembly = _Assembly(deps, outbox, stack, notifications)
-    for sink in sinks:
-        units = [u for u in deps.config.units.values() if sink_of(u) == _name(sink)]
-        if sink.spec.forge is not None:
-            await _add_forge(assembly, sink, sink.spec.forge, units)
-        for number, rule in enumerate(sink.spec.notify):
-            name = f"{_name(sink)}/notify/{number}"
-            await _add_messages(assembly, name, sink.namespace, rule, units)
+    units = [u for u in deps.config.units.values() if sink_of(u) == _name(sink)]
+    if sink.spec.forge is not None:
+        await _add_forge(assembly, sink, sink.spec.forge, units)
+    for number, rule in enumerate(sink.spec.notify):
+        name = f"{_name(sink)}/notify/{number}"
+        await _add_messages(assembly, name, sink.namespace, rule, units)
     return notifications
 
 
@@ -225,7 +227,8 @@ async def _add_forge(
     mine = of_the_repository(spec, units, deps.config)
     merges = {source_of(u): MergeCommits(deps.repositories[source_of(u)]) for u in mine}
     branches = {u.id: UnitBranch(merges[source_of(u)], deps.tips[u.id]) for u in mine}
-    scope = StatusScope(cluster=deps.cluster, part=deps.part, units=deps.config.units)
+    status, deployed = ("/".join(deps.parts(sink, name)) for name in ("status", "deployment"))
+    scope = StatusScope(cluster=deps.cluster, part=status, units=deps.config.units)
     assembly.add(
         CommitStatusWriter(
             channel, spec.commit_status, branches, deps.clock, scope=scope,
@@ -238,22 +241,22 @@ async def _add_forge(
         followed = (deps.config.source_of(u).spec.ref.branch for u in mine)
         assembly.add(
             deployments(
-                shown, spec.deployment, branches, deps.clock, scope=scope,
+                shown, spec.deployment, branches, deps.clock, scope=replace(scope, part=deployed),
                 ref=next(filter(None, followed), ""), containment=deps.containment,
             )
         )  # fmt: skip
     rules = spec.pull_request
     if rules.comment != "plan" and not rules.check:
         return
-    planners = _planners(mine, deps)
+    planners, check = _planners(mine, deps), context_of(rules.check, deps.cluster, "")
     pulls = PullRequestLoop(
         forge,
         channel,
         rules,
         planners,
         deps.clock,
-        cluster=deps.cluster,
-        part=deps.part,
+        section=".".join([deps.cluster, *deps.parts(sink, "comment")]),
+        check="/".join([check, *deps.parts(sink, "check")]) if check else "",
         containment=deps.containment,
     )
     result.listeners.append(lambda record: pulls.offer(record) if record.unit in branches else None)

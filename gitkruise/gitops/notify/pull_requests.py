@@ -47,7 +47,6 @@ from gitkruise.model.gitops.notifications import (
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.notify.comment import brief, section
-from gitkruise.planner.notify.commit_statuses import context_of
 from gitkruise.planner.notify.outcomes import check, follow
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.times import RetryPause
@@ -81,19 +80,19 @@ class PullRequestLoop:
         planners: Mapping[str, PullRequestPlanner],
         clock: Clock,
         *,
-        cluster: str,
-        part: str = "",
+        section: str,
+        check: str,
         containment: Containment = UNREPORTED,
     ) -> None:
-        """`part` names the shard whose units these are: its section of the comment and its check
-        are its own. "" for all units of the cluster."""
+        """`section` names that of the comment: the cluster, and the Sink and the shard where there
+        are several. `check` is the status of a head, "" for none."""
         self.problem = ""  # why the newest pull requests are not known, if that lasts
         # Called with a problem that lasts, and with "" at its end.
         self.on_problem: Callable[[str], None] = lambda _: None
         self._since: float | None = None  # monotonic: when the first of the failures in a row was
         self._forge, self._channel, self._clock = forge, channel, clock
-        self._cluster, self._rules = f"{cluster}.{part}" if part else cluster, rules
-        self._check = context_of(rules.check, cluster, "") + (f"/{part}" if part else "")
+        self._section, self._check, self._rules = section, check, rules
+        self._names = f"{section} {check}"
         self.planners = planners  # by branch
         self.sink = channel.name.rpartition("/")[0]
         self.open: Mapping[int, Pull] = {}  # by number, as of the last look
@@ -232,6 +231,7 @@ class PullRequestLoop:
         planner = self.planners[pull.base]
         if before is not None and (before.state, before.head) == ("open", pull.head):
             again = before.newer or before.crashed or before.branch != pull.base
+            again = again or before.names != self._names
             if not (again or self._moved(before) or await planner.outdated(before)):
                 return
         elif before is not None and before.state == "open" and (before.plan or before.failed):
@@ -256,11 +256,12 @@ class PullRequestLoop:
     async def _publish_checked(self, story: PullRequestReport, item: CommitStatusItem) -> None:
         told = f"{item.state} {item.description}"
         before = (await self._known()).get(story.number)
-        known = before is not None and (before.head, before.checked) == (story.head, told)
+        names = self._names
+        was = (before.head, before.names, before.checked) if before is not None else None
         entries = []
-        if self._rules.check and not known:
+        if self._check and was != (story.head, names, told):
             entries.append(OutboxEntry(f"check/{story.head}", item, self._clock.now()))
-        await self._publish(msgspec.structs.replace(story, checked=told), *entries)
+        await self._publish(msgspec.structs.replace(story, checked=told, names=names), *entries)
 
     async def _ended(self, story: PullRequestReport) -> None:
         try:
@@ -348,8 +349,8 @@ class PullRequestLoop:
         items = [*entries]
         if self._rules.comment == "plan":
             item = CommentItem(
-                story.number, self._cluster, section(story, self._cluster),
-                brief(story, self._cluster), needed=story.touches,
+                story.number, self._section, section(story, self._section),
+                brief(story, self._section), needed=story.touches,
             )  # fmt: skip
             items.append(OutboxEntry(f"comment/{story.number}", item, self._clock.now()))
         await asyncio.to_thread(self._channel.put, items, notes)

@@ -444,14 +444,14 @@ class Supervisor:
         self, name: str, made_of: object, config: Config, required: Config
     ) -> None:
         here = {n: config.units[n] for n in self.units}
-        one = msgspec.structs.replace(config, sinks={name: config.sinks[name]}, units=here)
+        running = msgspec.structs.replace(config, units=here)
         repositories = {n: s.repository for n, s in self._sources.items()}
         units = {n: (u, self.reporters[n]) for n, u in self.units.items()}
         async with AsyncExitStack() as stack:
             try:
                 with self._containment.of(f"Sink {name}"):
                     notifications = await open_notifications(
-                        one, self._deps.state_dir, self._around,
+                        running, name, self._deps.state_dir, self._around,
                         repositories=repositories, units=units, stack=stack, shard=self._deps.shard,
                     )  # fmt: skip
             except (DiagnosticError, ApiError) as error:

@@ -111,9 +111,9 @@ class PullRequestReport(msgspec.Struct, frozen=True, kw_only=True):
 
     `plan` is Markdown for `head` on top of `base`; `newer` is the head that made it outdated.
     `settings` is the digest of the units that it was made for, and `seen` has those of them that it
-    changes, as they were then. `checked` is the status that the head got. `into` is the branch that
-    it asks for now where no unit follows that one. `commits` are those a merge brought, for finding
-    its outcomes.
+    changes, as they were then. `checked` is the status that the head got, and `names`
+    are those of the section and of that status. `into` is the branch that it asks for now where no
+    unit follows that one. `commits` are those a merge brought, for finding its outcomes.
     """
 
     number: int
@@ -127,6 +127,7 @@ class PullRequestReport(msgspec.Struct, frozen=True, kw_only=True):
     settings: str = ""
     seen: dict[str, str] = {}
     checked: str = ""
+    names: str = ""
     into: str = ""
     failed: str = ""  # why there is no plan, or none of some units
     rejecting: tuple[str, ...] = ()  # units that would reject it, where others would not

@@ -19,7 +19,7 @@ MARK: Final = f"{_SIGN}v1 -->"
 _SECTION: Final = re.compile(
     r"<!-- gitkruise:begin ([\w.-]+) -->\n(.*?)\n<!-- gitkruise:end \1 -->", re.DOTALL
 )
-_SHARD: Final = re.compile(r"\.shard-\d+-of-(\d+)$")
+_PARTS: Final = re.compile(r"(?:\.(sink)-[\w-]+\.[\w.-]+?)?(?:\.shard-\d+-of-(\d+))?$")
 _ACTIVE: Final = re.compile(r"([\\`*_\[\]<>|~&])")
 _CALLING: Final = re.compile(r"([@#!])(?=\w)|(:)(?=//)|(www)(?=\.)", re.IGNORECASE)
 _OUTCOMES_MAX: Final = 50
@@ -43,9 +43,9 @@ def sections(body: str) -> dict[str, str]:
 def compose(existing: str, cluster: str, section: str, brief: str) -> str:
     """The comment with this cluster's section set; other clusters' stay as they are.
 
-    `cluster` names the shard, too, where there are several; sections of another number of shards of
-    the cluster go, because no replica updates them. The section gives way to `brief` where the
-    whole would be longer than BODY_MAX.
+    `cluster` names the Sink and the shard, too, where there are several; sections of another number
+    of shards go, and of one Sink or several, because no replica updates them. The section gives
+    way to `brief` where the whole would be longer than BODY_MAX.
     """
     found = sections(existing).items()
     others = {n: text for n, text in found if n != cluster and not _outdated(n, cluster)}
@@ -59,15 +59,16 @@ def compose(existing: str, cluster: str, section: str, brief: str) -> str:
 
 
 def _outdated(name: str, own: str) -> bool:
-    """Return whether a section is of the cluster of `own` with another number of shards."""
-    (cluster, shards), (mine, now) = _split(name), _split(own)
-    return cluster == mine and shards != now
+    """Return whether a section is of the cluster of `own` with another number of shards, or
+    without its Sink where each Sink has a section."""
+    (cluster, *parts), (mine, *now) = _split(name), _split(own)
+    return cluster == mine and parts != now
 
 
-def _split(name: str) -> tuple[str, str]:
-    """Return (cluster, number of its shards) of a section; "" for all units in one."""
-    found = _SHARD.search(name)
-    return (name[: found.start()], found[1]) if found else (name, "")
+def _split(name: str) -> tuple[str, bool, str]:
+    """Return (cluster, if it is of one Sink of several, number of shards or "") of a section."""
+    found = _PARTS.search(name)
+    return (name[: found.start()], bool(found[1]), found[2] or "") if found else (name, False, "")
 
 
 def _joined(parts: dict[str, str]) -> str:

@@ -51,7 +51,7 @@ def context_of(template: str, cluster: str, unit: str) -> str:
 def aggregate_context(template: str, cluster: str, part: str = "") -> str:
     """The name of the status over all units: the template up to where it names one.
 
-    `part` names the shard whose units these are; "" for all units of the cluster.
+    `part` names the Sink or shard whose units these are; "" for all units of the cluster.
     """
     head = template.partition(UNIT)[0] if UNIT in template else template
     whole = context_of(head.rstrip("/-_. ") or "gitkruise", cluster, "")
@@ -115,7 +115,7 @@ def statuses(
 
     A commit that more than `aggregate_above` units stand on gets one status over all of them and
     one for each that failed. `alone`: there is one unit only, which needs no second status. `part`
-    names the shard of the units, where there are several.
+    names the Sink or shard of the units, where there are several.
     """
     over_all = aggregate_context(template, cluster, part)
     letters: dict[tuple[str, str], CommitStatusItem] = {}

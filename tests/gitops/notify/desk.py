@@ -38,6 +38,7 @@ from gitkruise.model.gitops.config import (
     UnitSpec,
 )
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.notify.commit_statuses import context_of
 from gitkruise.sandbox.controllers import alongside
 from tests.git.repos import run_git
 from tests.gitops.forges.forges import ME, ModelForge, client
@@ -108,9 +109,11 @@ class Desk:
 
     def loop(self, channel: Channel, part: str = "") -> PullRequestLoop:
         """What follows the pull requests for one shard; "" is the only one."""
+        check = context_of(self.rules.check, "test", "")
         return PullRequestLoop(
             self.forge, channel, self.rules, {"main": self.planner("main")}, self.stage.clock,
-            cluster="test", part=part,
+            section=f"test.{part}" if part else "test",
+            check=f"{check}/{part}" if part else check,
         )  # fmt: skip
 
     def specs(self, own: UnitSpec) -> list[tuple[str, UnitSpec]]:

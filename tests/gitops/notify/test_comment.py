@@ -125,18 +125,28 @@ def test_plain_words_stay_plain(text: str) -> None:
     assert "\n" not in shown
 
 
+SECTIONS: Final = ("prod.shard-0-of-2", "prod.shard-1-of-2", "stage", "eu.sink-a.git")
+
+
 @pytest.mark.parametrize(
-    ("own", "kept"),
+    ("own", "gone"),
     [
-        ("prod.shard-0-of-2", ["prod.shard-0-of-2", "prod.shard-1-of-2", "stage"]),
-        ("prod.shard-0-of-3", ["prod.shard-0-of-3", "stage"]),
-        ("prod", ["prod", "stage"]),
-        ("stage", ["prod.shard-0-of-2", "prod.shard-1-of-2", "stage"]),
-        ("prod.eu", ["prod.eu", "prod.shard-0-of-2", "prod.shard-1-of-2", "stage"]),
+        ("prod.shard-0-of-2", SECTIONS[:0]),
+        ("prod.shard-0-of-3", SECTIONS[:2]),
+        ("prod", SECTIONS[:2]),
+        ("stage", SECTIONS[:0]),
+        ("prod.eu", SECTIONS[:0]),
+        ("eu.sink-b.git", SECTIONS[:0]),
+        ("eu", SECTIONS[3:]),
+        ("eu.sink-a.git.shard-0-of-2", SECTIONS[3:]),
+        ("prod.sink-a.git", SECTIONS[:2]),
+        ("prod.sink-a.git.shard-0-of-2", SECTIONS[:2]),
+        ("stage.sink-a.git", SECTIONS[2:3]),
     ],
 )
-def test_sections_of_an_earlier_number_of_shards_go(own: str, kept: list[str]) -> None:
+def test_sections_of_other_shards_or_of_all_sinks_go(own: str, gone: tuple[str, ...]) -> None:
     body = ""
-    for name in ("prod.shard-0-of-2", "prod.shard-1-of-2", "stage"):
+    for name in SECTIONS:
         body = compose(body, name, "said", "brief")
-    assert sorted(sections(compose(body, own, "new", "brief"))) == kept
+    kept = {*SECTIONS, own} - set(gone)
+    assert set(sections(compose(body, own, "new", "brief"))) == kept
