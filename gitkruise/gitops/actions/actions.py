@@ -20,7 +20,7 @@ from gitkruise.git.kustomize.remote_bases import root_of
 from gitkruise.git.plumbing.commits import format_message
 from gitkruise.git.plumbing.trees import clean_path
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.actions.hold import ACTION, OBJECT, held_by
+from gitkruise.gitops.actions.hold import ACTION, FILE, OBJECT, held_by
 from gitkruise.gitops.actions.kustomized import Kustomized, KustomizedFolder
 from gitkruise.gitops.actions.rollback import (
     compute_rollback,
@@ -325,6 +325,7 @@ def act_message(
         (ACTION, str(edit.verb)),
         *([("Gitkruise-Unit", unit)] if unit else []),
         (OBJECT, str(target.key)),
+        *([] if edit.fields else [(FILE, edit.file)]),
     ]
     subject = subject or f"{target.key.name}: {edit.words}"
     return format_message(subject, edit.why, [*told, *edit.trailers, *trailers])
@@ -467,9 +468,6 @@ def _amount(text: str, noun: str) -> int | str:
             raise UsageProblem(Finding(code="GK7042", message=message))
         return 0 if int(digits) == 0 else f"{int(digits)}%"
     return int(digits)
-
-
-# Words --------------------------------------------------------------------------------------------
 
 
 def _nothing(target: ActionTarget, why: str) -> NothingToDo:

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from gitkruise.git.plumbing.commits import parse_trailers
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.kustomized import KustomizedFolder
-from gitkruise.gitops.actions.rollback import commit_of_partition
+from gitkruise.gitops.actions.rollback import commit_of_partition, paths_of
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.wire.primitives.names import ObjectKey
 
-ACTION, OBJECT = "Gitkruise-Action", "Gitkruise-Object"
+ACTION, OBJECT, FILE = "Gitkruise-Action", "Gitkruise-Object", "Gitkruise-File"
 HOLD = "hold"
 
 
@@ -24,12 +24,10 @@ def action_of(repository: Repository, commit: str, key: ObjectKey) -> str:
 def same_action(
     repository: Repository, commit: str, key: ObjectKey, verb: str, files: Iterable[str]
 ) -> bool:
-    """Return whether a commit is this action on this object, and changes one of `files`: objects of
-    several clusters may have the same name. Blocking."""
-    if action_of(repository, commit, key) != verb:
-        return False
-    parents = repository.commit(commit).parents
-    return not parents or any(repository.changed_paths(parents[0], commit, f) for f in files)
+    """Return whether a commit is this action on this object in `files`: objects of several clusters
+    may have the same name. Blocking."""
+    same = action_of(repository, commit, key) == verb
+    return same and _concerns(repository, repository.commit(commit), files)
 
 
 def held_by(
@@ -43,13 +41,27 @@ def held_by(
 
     `folder` is that of its unit where kustomize may render it.
 
-    The newest act on the object since it has that partition decides. Raises SourceFailed.
+    The newest act on the object since it has that partition decides. An object of another cluster
+    may have the same name, but not the same files. Raises SourceFailed.
     """
     set_by = commit_of_partition(repository, commit, key, file, folder)
     if set_by is None:
         return None
+    paths = paths_of(repository, commit, file, folder)
     for each in (*repository.commits_between(set_by.id, commit), set_by):
         action = action_of(repository, each.id, key)
-        if action:
+        if action and _concerns(repository, each, paths):
             return each if action == HOLD else None
     return None
+
+
+def _concerns(repository: Repository, commit: GitCommit, paths: Iterable[str]) -> bool:
+    """Return whether the commit of an action changes one of `paths`, or changes nothing and names
+    one of them; an earlier version named none."""
+    if not commit.parents:
+        return True
+    parent = commit.parents[0]
+    if repository.tree_id(parent) != repository.tree_id(commit.id):
+        return any(repository.changed_paths(parent, commit.id, path) for path in paths)
+    named = dict(parse_trailers(repository.message(commit.id))).get(FILE)
+    return named is None or any(named == path or named.startswith(f"{path}/") for path in paths)

@@ -273,7 +273,7 @@ def _states(
     the object ends it.
     """
     kustomized = Kustomized.of(repository, commit, folder)
-    paths = [file, *(kustomized.folders(commit) if kustomized else ())]
+    paths = paths_of(repository, commit, file, folder)
     rendered = kustomized.given if kustomized else None
     for each in repository.commits_between("", commit, paths=paths, limit=_COMMITS_MAX):
         try:
@@ -283,6 +283,14 @@ def _states(
         if found is None:
             return
         yield each, found
+
+
+def paths_of(
+    repository: Repository, commit: str, file: str, folder: KustomizedFolder | None
+) -> list[str]:
+    """Return the file of an object, and the folders of the kustomization that renders it."""
+    kustomized = Kustomized.of(repository, commit, folder)
+    return [file, *(kustomized.folders(commit) if kustomized else ())]
 
 
 def _state(

@@ -1,0 +1,52 @@
+"""Which commits of a repository hold a promotion: two clusters have an object of one name there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.actions.hold import held_by
+from tests.git.repos import make_origin
+from tests.gitops.stage import WEB, documents, web
+
+HOLD: Final = f"web: hold\n\nGitkruise-Action: hold\nGitkruise-Object: {WEB}\n"
+OURS, THEIRS = "Gitkruise-File: eu/app.yaml\n", "Gitkruise-File: us/app.yaml\n"
+# message of the newest commit, the file that it changes, and if it holds eu
+ROWS: Final = {
+    "ours": (HOLD, "eu/app.yaml", True),
+    "theirs": (HOLD, "us/app.yaml", False),
+    "ours, said": (HOLD + OURS, "", True),
+    "theirs, said": (HOLD + THEIRS, "", False),
+    "said by an earlier version": (HOLD, "", True),
+    "theirs resumes": (HOLD.replace("Action: hold", "Action: resume"), "us/app.yaml", False),
+    "words": ("words", "eu/app.yaml", False),
+}
+
+
+@pytest.mark.parametrize(("message", "file", "holds"), ROWS.values(), ids=ROWS)
+def test_a_hold_in_the_files_of_another_cluster_holds_nothing_here(
+    tmp_path: Path, message: str, file: str, *, holds: bool
+) -> None:
+    origin = make_origin(tmp_path)
+    text = documents(web("app:v2", partition=3))
+    origin.commit({f"{cluster}/app.yaml": text for cluster in ("eu", "us")}, "canary")
+    commit = origin.commit({file: f"{text}# held\n"} if file else {}, message)
+    with Repository.open(str(origin.bare)) as repository:
+        held = held_by(repository, commit, WEB, "eu/app.yaml", None)
+    assert (held is not None) is holds
+
+
+def test_a_resume_of_another_cluster_lets_no_hold_go(tmp_path: Path) -> None:
+    origin = make_origin(tmp_path)
+    text = documents(web("app:v2", partition=3))
+    origin.commit({f"{cluster}/app.yaml": text for cluster in ("eu", "us")}, "canary")
+    held = origin.commit({}, HOLD + OURS)
+    resume = HOLD.replace("Action: hold", "Action: resume")
+    commit = origin.commit({}, resume + THEIRS)
+    with Repository.open(str(origin.bare)) as repository:
+        found = held_by(repository, commit, WEB, "eu/app.yaml", None)
+    assert found is not None
+    assert found.id == held
