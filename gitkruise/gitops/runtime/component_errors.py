@@ -46,7 +46,7 @@ class ComponentErrors(Mapping[Name, Finding]):
         self._found, self._put_off = {}, None
 
     def rest_runs(self, rest: object) -> None:
-        """Raise what keeps a required source from being made where there is no `rest` to run."""
+        """Raise what keeps a required part from being made where there is no `rest` to run."""
         if self._put_off is not None and not rest:
             raise self._put_off
 
@@ -62,7 +62,8 @@ class ComponentErrors(Mapping[Name, Finding]):
     def failed(self, name: Name, error: DiagnosticError | ApiError, *, raised: bool) -> None:
         """Something could not be made. When it is to be `raised`, raises `error`, or ClusterFailed
         that names the part; never a crash, or the silence of a remote that only records need: both
-        concern this part alone. A patient process goes on without a source while other units run.
+        concern this part alone. A patient process goes on without any part but a Receiver while
+        units run.
         """
         found = error.findings[0] if isinstance(error, DiagnosticError) else _finding(error)
         awaited = name[0] == "Sink" and found.concern is Concern.REMOTE
@@ -70,7 +71,7 @@ class ComponentErrors(Mapping[Name, Finding]):
             if isinstance(error, ApiError):
                 named = replace(found, message=f"{' '.join(name)}: {found.message}")
                 error = ClusterFailed(named)
-            if not self._patient or name[0] != "GitSource":
+            if not self._patient or name[0] == "Receiver":
                 raise error
             self._put_off = self._put_off or error
         self._found[name] = found

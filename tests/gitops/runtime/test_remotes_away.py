@@ -1,4 +1,4 @@
-"""A remote that does not answer at the start keeps only the units that need it from running."""
+"""What cannot be opened at the start keeps only the units that need it from running."""
 
 from __future__ import annotations
 
@@ -138,6 +138,68 @@ def test_a_source_without_its_secret_is_raised_where_nothing_else_runs(
 
     text = LOCKED.replace("REMOTE", "https://127.0.0.1:9") + LOCKED_UNIT
     chosen = options(stage, tmp_path, text)
+    with pytest.raises(ExceptionGroup) as caught:
+        stage.play(script)
+    (error,) = leaves(caught.value)
+    assert "late" in str(error)
+
+
+FORGE: Final = (
+    "forge: {{type: gitea, url: 'https://127.0.0.1:9', repo: a/b, secretRef: {{name: late}}}}"
+)
+# A Sink that lacks its Secret, and the units that run before the Secret is there.
+WITHOUT: Final = {
+    "git": ("git: {{sourceRef: {{name: src}}, secretRef: {{name: late}}}}", "b"),
+    "forge": (FORGE, "ab"),
+    "notify": ("notify: [{{type: slack, secretRef: {{name: late}}}}]", "ab"),
+    "revert": (f"git: {{{{sourceRef: {{{{name: src}}}}}}}}\n  {FORGE}", "ab"),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_a_sink_without_its_secret_stops_no_other_unit(
+    staged: MakeStage, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    stage = staged()
+    files = {"one/a.yaml": config_map("a", x="1"), "two/b.yaml": config_map("b", x="1")}
+    stage.origin.commit({file: documents(obj) for file, obj in files.items()})
+    spec, there = WITHOUT[name]
+    sink = (
+        "---\napiVersion: gitkruise.io/v1alpha1\nkind: Sink\n"
+        f"metadata: {{{{name: out, namespace: shop}}}}\nspec:\n  {spec}\n"
+    )
+    more = ", onFailure: revert-pr" if name == "revert" else ""
+
+    async def script() -> None:
+        async with controller(chosen, stage.wire, stage.clock):
+            await stage.rest(20)
+            assert "".join(n for n in "ab" if stage.get("ConfigMap", n)) == there
+            put_secret(stage, "late", token="x", address="https://127.0.0.1:9", password="x")
+            await stage.rest(90)
+            assert stage.get("ConfigMap", "a") is not None
+
+    text = SOURCE + sink + unit("one", f", sinkRef: {{{{name: out}}}}{more}") + unit("two")
+    chosen = options(stage, tmp_path, text)
+    stage.play(script)
+    told = [r.getMessage() for r in caplog.records if "not-started" in r.getMessage()]
+    assert "kind=Sink name=shop/out" in told[0] or name == "revert"
+    assert all("late" in text and "next=" in text for text in told)
+
+
+def test_a_sink_without_its_secret_is_raised_where_nothing_else_runs(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with controller(chosen, stage.wire, stage.clock):
+            raise AssertionError("nothing can run")
+
+    sink = (
+        "---\napiVersion: gitkruise.io/v1alpha1\nkind: Sink\n"
+        f"metadata: {{{{name: out, namespace: shop}}}}\nspec:\n  {WITHOUT['git'][0]}\n"
+    )
+    chosen = options(stage, tmp_path, SOURCE + sink + unit("one", ", sinkRef: {{name: out}}"))
     with pytest.raises(ExceptionGroup) as caught:
         stage.play(script)
     (error,) = leaves(caught.value)
