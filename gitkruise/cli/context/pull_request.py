@@ -49,7 +49,9 @@ def open_pull(pushed: Pushed, sink: Sink | None, choice: ClusterChoice) -> tuple
 
 
 async def _with_forge(pushed: Pushed, sink: Sink, choice: ClusterChoice, page: str) -> Pull:
-    from gitkruise.gitops.actions.pull_requests import overtake  # noqa: PLC0415  imports the schemas
+    from gitkruise.gitops.actions.pull_requests import (  # noqa: PLC0415  imports the schemas
+        withdraw_others,
+    )
     from gitkruise.gitops.forges.factory import open_forge  # noqa: PLC0415  imports aiohttp
 
     assert sink.spec.forge is not None
@@ -61,7 +63,10 @@ async def _with_forge(pushed: Pushed, sink: Sink, choice: ClusterChoice, page: s
             )
             pull = await _open_or_update(forge, pushed)
             kin, _, _ = pushed.branch.partition("-")
-            await overtake(forge, pull, kin, lambda other: pushed.same_action(other.branch))
+            await withdraw_others(
+                forge, pushed.base, kin, pushed.branch,
+                lambda other: pushed.same_action(other.branch), f"Overtaken by #{pull.number}.",
+            )  # fmt: skip
         except ApiError as error:
             notes = (
                 ("done", f"branch {pushed.branch} is pushed"),

@@ -15,10 +15,10 @@ ACTION, OBJECT, FILE = "Gitkruise-Action", "Gitkruise-Object", "Gitkruise-File"
 HOLD = "hold"
 
 
-def action_of(repository: Repository, commit: str, key: ObjectKey) -> str:
-    """Return the action on an object that a commit names, or ""."""
+def action_of(repository: Repository, commit: str, key: ObjectKey | None) -> str:
+    """Return the action on an object (None: on any) that a commit names, or ""."""
     said = dict(parse_trailers(repository.message(commit)))
-    return said.get(ACTION, "") if said.get(OBJECT) == str(key) else ""
+    return said.get(ACTION, "") if key is None or said.get(OBJECT) == str(key) else ""
 
 
 def same_action(

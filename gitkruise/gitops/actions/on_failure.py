@@ -23,7 +23,7 @@ from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.notifications import Pull
 from gitkruise.model.gitops.record import UnitRecord
-from gitkruise.model.gitops.unit_state import State, until_stuck_for_good
+from gitkruise.model.gitops.unit_state import SETTLED, State, until_stuck_for_good
 from gitkruise.planner.analysis.schedule import blocks
 from gitkruise.planner.notify.comment import plain
 from gitkruise.planner.report.rollout_steps import failed_commits
@@ -32,8 +32,10 @@ from gitkruise.wire.primitives.names import ObjectKey
 
 log = logging.getLogger(__name__)
 CODE: Final = "GK3505"
+BRANCHES: Final = "revert"  # of pull requests that propose a rollback
 _CHANNEL: Final = "onFailure"
 LOOK: Final = timedelta(seconds=30)  # at a pull request of ours
+RECOVERED: Final = timedelta(minutes=5)  # as git asks; earlier it may fail again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,7 @@ class FailureHandler:
         self._containment = containment
         self._done = ""  # the commit that was seen to
         self._proposed = ""  # the branch whose pull request proposes its rollback
+        self._recovered = ""  # the commit at which no rollback is proposed any more
         reporter.listen(lambda _: self._wake.set())
 
     async def run(self) -> None:
@@ -80,8 +83,11 @@ class FailureHandler:
         )  # fmt: skip
 
     def _failed(self, error: RefMoved | DiagnosticError | ApiError) -> float:
+        record = self._reporter.record
+        fails = measured_badly(record) or stuck_rollout(record)
         if not isinstance(error, RefMoved):
-            self._say(f"the rollback cannot be prepared: {told(error)}")
+            what = "prepared" if fails else "withdrawn"
+            self._say(f"the rollback cannot be {what}: {told(error)}")
         return 2.0
 
     async def look(self) -> timedelta | None:
@@ -91,8 +97,9 @@ class FailureHandler:
         failure = measured or stuck
         causal, live = record.causal, self._following.live_commit
         if failure is None or causal is None:
+            left = await self._retire(record, causal)
             self._say("")
-            return None
+            return left
         if self._done == causal.id:
             return await self._follow(causal)
         if self._unit.spec.suspended(now) is not None:
@@ -105,6 +112,21 @@ class FailureHandler:
         await self._go_back(failure, causal, live)
         return LOOK if self._proposed else None
 
+    async def _retire(self, record: UnitRecord, causal: GitCommit | None) -> timedelta | None:
+        """Withdraw proposed rollbacks of a unit that recovered; how long it has to stay so."""
+        if self._offers is None or causal is None:
+            return None
+        if record.state not in SETTLED or self._recovered == causal.id:
+            return None
+        left = record.since + RECOVERED - self._clock.now()
+        if left > timedelta():
+            return left
+        why = f"{plain(self._unit.id)} is {record.state} at {causal.short}: it has recovered."
+        kin = action_branch(BRANCHES, record, "")
+        await self._offers.retire(kin, "", ActionVerb.ROLLBACK, None, why)
+        self._recovered, self._done, self._proposed = causal.id, "", ""
+        return None
+
     async def _follow(self, causal: GitCommit) -> timedelta | None:
         """Say what has become of the pull request; how long nothing is to be done without news."""
         if self._offers is None or not self._proposed:
@@ -115,7 +137,7 @@ class FailureHandler:
         return LOOK
 
     async def _go_back(self, failure: Failure, causal: GitCommit, live: str) -> None:
-        repository = self._proposer.repository
+        repository, record = self._proposer.repository, self._reporter.record
         await asyncio.to_thread(repository.fetch, self._proposer.ref)
         action = await asyncio.to_thread(action_of, repository, causal.id, failure.key)
         if action == ActionVerb.ROLLBACK:
@@ -123,10 +145,10 @@ class FailureHandler:
             self._say(f"{causal.short} is a rollback already: what now is for people to say")
             return
         name = f"{failure.key.name}-{causal.short}"
-        branch = action_branch("revert", self._reporter.record, name)
+        branch = action_branch(BRANCHES, record, name)
         pull = await self._offers.found(branch) if self._offers is not None else None
         if pull is None:
-            steps = dict(self._reporter.record.steps).get(failure.key, ())
+            steps = dict(record.steps).get(failure.key, ())
             act = ActionRequest(
                 verb=ActionVerb.ROLLBACK,
                 key=failure.key,
@@ -139,7 +161,11 @@ class FailureHandler:
                 self._wake.set()
                 return
             pull = await self._deliver(proposal, branch, failure)
+        if self._offers is not None and pull is not None:
+            kin, why = action_branch(BRANCHES, record, ""), f"Overtaken by #{pull.number}."
+            await self._offers.retire(kin, branch, ActionVerb.ROLLBACK, failure.key, why)
         self._done, self._proposed = causal.id, branch if pull is not None else ""
+        self._recovered = ""
         if pull is not None:
             self._say(_became(causal, pull))
 

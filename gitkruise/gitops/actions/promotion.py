@@ -85,6 +85,7 @@ class Promoter:
         self._asked = ""  # the commit of the branch up to which people were heard
         self._stop = ""  # why people do not want it to go on from here
         self._offered = ""  # where the next step is proposed
+        self._kept: str | None = None  # the branch of the only step that may be proposed
         self._declined: Pull | None = None  # the pull request of the next step that people closed
         self._problem, self._containment = "", containment
         reporter.judged_by(self.stand)
@@ -273,6 +274,8 @@ class Promoter:
 
     async def _step(self) -> timedelta | None:
         told = self._now()
+        if told is not None:
+            await self._retire(told)
         if told is None or not told.next:
             return None
         if told.why in {"", self._stop} or self._declined is not None:
@@ -342,14 +345,27 @@ class Promoter:
         same = still is not None and (still.next, still.why) == (told.next, "")
         return proposal if same and not self._has_news(self._unit.id) else None
 
+    def _branch(self, told: PromotionRecord) -> str:
+        """Return the branch of the pull request of the next step, "" without one."""
+        record, slug = self._reporter.record, told.next.replace("%", "pct")
+        name = f"{self._key.name}-{slug}-{record.causal.short if record.causal else ''}"
+        return action_branch(BRANCHES, record, name) if slug else ""
+
+    async def _retire(self, told: PromotionRecord) -> None:
+        """Withdraw the pull requests of other steps than the next one, as often as it changes."""
+        keep, causal = self._branch(told), self._reporter.record.causal
+        current = self._following.live_commit and not self._has_news(self._unit.id)
+        if self._offers is None or causal is None or not current or keep == self._kept:
+            return
+        why = f"Superseded by {causal.short}: {plain(causal.subject)}"
+        kin = action_branch(BRANCHES, self._reporter.record, "")
+        await self._offers.retire(kin, keep, ActionVerb.PROMOTE, self._key, why)
+        self._kept = keep
+
     async def _offer(self, told: PromotionRecord, commit: str) -> None:
         """Propose the step by a pull request, once; and have it merged, where that is asked."""
         assert self._offers is not None
-        causal = self._reporter.record.causal
-        assert causal is not None
-        slug = told.next.replace("%", "pct")
-        name = f"{self._key.name}-{slug}-{causal.short}"
-        branch = action_branch(BRANCHES, self._reporter.record, name)
+        branch = self._branch(told)
         pull = await self._offers.found(branch)
         if pull is None:
             proposal = await self._proposed(told, commit)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
+from typing import Final
 
 from gitkruise.errors import ApiError, BadRequest, Unavailable
 from gitkruise.git.plumbing.errors import RefMoved
@@ -18,6 +20,7 @@ from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey
 
 log = logging.getLogger(__name__)
+WITHDRAWN: Final = "Withdrawn: "  # begins the title of a pull request that gitkruise closed
 
 
 class ActionPullRequests:
@@ -27,12 +30,14 @@ class ActionPullRequests:
         self._forge, self._proposer = forge, proposer
 
     async def found(self, branch: str) -> Pull | None:
-        """The newest pull request for a branch, however it ended. Raises ApiError."""
-        pulls = await self._forge.pulls_from(branch)
-        return pulls[0] if pulls else None
+        """The newest pull request for a branch, however people ended it; None for one that was
+        withdrawn. Raises ApiError."""
+        pull = next(iter(await self._forge.pulls_from(branch)), None)
+        gone = pull is not None and pull.state == "closed" and pull.title.startswith(WITHDRAWN)
+        return None if gone else pull
 
     async def make(self, branch: str, proposal: ActionProposal, body: str) -> Pull:
-        """Push the branch and open its pull request; older ones of its kind give way.
+        """Push the branch and open its pull request.
 
         A branch that is there already was pushed by an earlier run. Raises SourceFailed, ApiError.
         """
@@ -40,12 +45,16 @@ class ActionPullRequests:
             await asyncio.to_thread(self._proposer.push, proposal, branch)
         except RefMoved:
             log.info(log_line("branch-exists", branch=branch))
+        return await self._forge.open_pull(branch, self._proposer.branch, proposal.subject, body)
+
+    async def retire(
+        self, kin: str, keep: str, verb: ActionVerb, key: ObjectKey | None, why: str
+    ) -> None:
+        """Withdraw the open pull requests of an action on an object (None: on any) whose branches
+        start with `kin`, except that of `keep`. Raises ApiError."""
         base = self._proposer.branch
-        pull = await self._forge.open_pull(branch, base, proposal.subject, body)
-        verb, key = proposal.edit.verb, proposal.key
-        kin, _, _ = branch.rpartition("/")
-        await overtake(self._forge, pull, f"{kin}/", lambda other: self._ours(other, verb, key))
-        return pull
+        ours = partial(self._ours, verb=verb, key=key)
+        await withdraw_others(self._forge, base, kin, keep, ours, why)
 
     async def put(
         self, branch: str, proposal: Proposal, body: str, *, over: str, pull: Pull | None
@@ -78,7 +87,7 @@ class ActionPullRequests:
         except ApiError as error:
             raise BadRequest(f"the forge does not merge #{pull.number}: {error.message}") from error
 
-    def _ours(self, pull: Pull, verb: ActionVerb, key: ObjectKey) -> bool:
+    def _ours(self, pull: Pull, verb: ActionVerb, key: ObjectKey | None) -> bool:
         """Return whether its head is a commit of gitkruise with this action. Blocking."""
         repository = self._proposer.repository
         head = repository.fetch(f"refs/heads/{pull.branch}")
@@ -93,19 +102,26 @@ def action_branch(what: str, record: UnitRecord, name: str) -> str:
     return f"gitkruise/{what}/{record.cluster}/{record.unit}/{name}"
 
 
-async def overtake(
-    forge: ForgeRepository, pull: Pull, kin: str, ours: Callable[[Pull], bool]
+async def withdraw_others(
+    forge: ForgeRepository,
+    base: str,
+    kin: str,
+    keep: str,
+    ours: Callable[[Pull], bool],
+    why: str,
 ) -> None:
-    """Close open pull requests whose branches start with `kin` and that are `ours` (asked in a
-    thread): other ways to do the same to the same object, by an older state of it."""
+    """Close open pull requests into `base` whose branches start with `kin`, except that of `keep`,
+    and that are `ours` (asked in a thread): other ways to do the same to the same object, by an
+    older state of it.
+
+    A comment says why, and the title that it was no user: its branch may be proposed again.
+    """
     for other in await forge.open_pulls():
-        if (
-            not other.branch.startswith(kin)
-            or other.foreign
-            or other.base != pull.base
-            or other.number == pull.number
-        ):
+        named = other.branch.startswith(kin) and other.branch != keep
+        if not named or other.foreign or other.base != base:
             continue
         if await asyncio.to_thread(ours, other):
-            await forge.add_comment(other.number, f"Overtaken by #{pull.number}.")
+            if not other.title.startswith(WITHDRAWN):  # an earlier try did not get further
+                await forge.add_comment(other.number, why)
+                await forge.edit_pull(other.number, WITHDRAWN + other.title)
             await forge.close(other.number)

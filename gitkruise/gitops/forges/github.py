@@ -138,8 +138,8 @@ class GitHubClient:
         assert isinstance(found, Pull)
         return found
 
-    async def edit_pull(self, number: int, title: str, body: str) -> None:
-        wanted = {"title": title, "body": body}
+    async def edit_pull(self, number: int, title: str, body: str | None = None) -> None:
+        wanted = {"title": title} if body is None else {"title": title, "body": body}
         await self._caller.send("PATCH", f"{self._repo}/pulls/{number}", wanted)
 
     async def merge(self, number: int, head: str) -> None:

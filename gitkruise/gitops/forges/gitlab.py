@@ -105,9 +105,10 @@ class GitLab:
         assert isinstance(found, Pull)
         return found
 
-    async def edit_pull(self, number: int, title: str, body: str) -> None:
+    async def edit_pull(self, number: int, title: str, body: str | None = None) -> None:
+        wanted = {"title": title} if body is None else {"title": title, "description": body}
         path = f"{self._project}/merge_requests/{number}"
-        await self._caller.send("PUT", path, {"title": title, "description": body})
+        await self._caller.send("PUT", path, wanted)
 
     async def merge(self, number: int, head: str) -> None:
         await self._caller.send(

@@ -42,7 +42,9 @@ class ForgeRepository(Protocol):
 
     async def open_pull(self, branch: str, base: str, title: str, body: str) -> Pull: ...
 
-    async def edit_pull(self, number: int, title: str, body: str) -> None: ...
+    async def edit_pull(self, number: int, title: str, body: str | None = None) -> None:
+        """Set the title, and the body unless it is None."""
+        ...
 
     async def merge(self, number: int, head: str) -> None:
         """Merge it as long as its branch is at `head`. A forge may refuse what its rules forbid."""

@@ -92,6 +92,35 @@ def test_only_older_rollbacks_of_the_same_object_give_way(staged: MakeStage) -> 
 
 
 @pytest.mark.slow
+def test_the_rollback_of_a_unit_that_recovered_is_withdrawn_and_proposed_again(
+    staged: MakeStage,
+) -> None:
+    stage = staged(onFailure="revert-pr")
+    model = forge_of(stage)
+
+    async def script() -> None:
+        async with promoting(stage, client(model, stage.clock), FailureHandler):
+            await stage.push(web(), message="first")
+            await stage.rest()
+            bad = await stage.push(web("app:bad", partition=2), message="bad")
+            await stage.rest(2 * 60)
+            assert [state for _, state in shown(model)] == ["open"]
+            await stage.push(web("app:v3"), message="mended")
+            await stage.rest(4 * 60)
+            assert stage.state == "Done"
+            assert [state for _, state in shown(model)] == ["open"], "it may fail again"
+            await stage.rest(3 * 60)
+            assert [state for _, state in shown(model)] == ["closed"]
+            (comment,) = model.comments[1]
+            assert "shop/web is Done at" in comment["body"]
+            assert model.pulls[1]["title"].startswith("Withdrawn: web: roll back to")
+            assert bad[:7] in model.pulls[1]["branch"]
+            assert stage.record.findings == ()
+
+    stage.play(script)
+
+
+@pytest.mark.slow
 def test_a_second_failure_in_a_row_goes_back_over_the_first(staged: MakeStage) -> None:
     stage = staged(onFailure="revert-pr")
     model = forge_of(stage)

@@ -158,7 +158,51 @@ def test_a_newer_step_ends_the_older_ones_pull_request(staged: MakeStage) -> Non
             await stage.push(web("app:v3", partition="75%"), message="better")
             await stage.rest(4 * 60)
             assert [state for _, state in shown(model)] == ["open", "closed", "open"]
-            assert model.comments[41][-1]["body"] == "Overtaken by #42."
+            assert model.comments[41][-1]["body"].endswith(": better")
+            assert model.comments[41][-1]["body"].startswith("Superseded by ")
+            assert model.pulls[41]["title"].startswith("Withdrawn: web: promote to")
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_a_superseded_step_is_withdrawn_without_a_newer_one(staged: MakeStage) -> None:
+    """A user goes on to the end by a commit, while the forge is away: it is asked again."""
+    stage = staged(promotion=promotion("pull-request"))
+    model = forge_of(stage)
+
+    async def script() -> None:
+        async with promoting(stage, client(model, stage.clock)):
+            await canary(stage)
+            assert [state for _, state in shown(model)] == ["open"]
+            model.fails = lambda method, path: away(method, path) if method == "POST" else None
+            await stage.push(web("app:v2", partition=0), message="all of them")
+            await stage.rest(60)
+            assert [state for _, state in shown(model)] == ["open"]
+            model.fails = lambda _method, _path: None
+            await stage.rest(5 * 60)
+            assert [state for _, state in shown(model)] == ["closed"]
+            (comment,) = model.comments[1]
+            assert comment["body"].endswith(": all of them")
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_a_step_that_was_withdrawn_is_proposed_again(staged: MakeStage) -> None:
+    stage = staged(promotion=promotion("pull-request"))
+    model = forge_of(stage)
+
+    async def script() -> None:
+        async with promoting(stage, client(model, stage.clock)):
+            await canary(stage)
+            (branch, _), *_ = shown(model)
+            model.end_pull(1, "closed")
+            model.pulls[1]["title"] = "Withdrawn: web: promote to partition 50%"
+        stage.start_over()
+        async with promoting(stage, client(model, stage.clock)):
+            await stage.rest(3 * 60)
+            assert shown(model) == [(branch, "closed"), (branch, "open")]
 
     stage.play(script)
 

@@ -222,8 +222,8 @@ class ModelForge:
 
     def _change_pull(self, _query: Headers, body: Any, number: str) -> Any:
         words = {"title": body.get("title"), "body": body.get("body", body.get("description"))}
-        if all(words.values()):
-            self.pulls[int(number)] |= words
+        if words["title"]:
+            self.pulls[int(number)] |= {name: text for name, text in words.items() if text}
         elif "close" in {body.get("state_event"), body.get("state", "")[:5]}:
             self.end_pull(int(number), "closed")
         else:
