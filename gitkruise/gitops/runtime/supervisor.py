@@ -34,11 +34,7 @@ from gitkruise.gitops.config.fingerprints import (
     written_to,
 )
 from gitkruise.gitops.notify.factory import Notifications, open_notifications
-from gitkruise.gitops.receiver.server import (
-    ReceiverServer,
-    open_receivers,
-    receiver_keys,
-)
+from gitkruise.gitops.receiver.server import ReceiverServer, open_receivers, receiver_keys
 from gitkruise.gitops.reconcile.unit_cluster import UnitContext
 from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.runtime.component_errors import ComponentErrors, Name
@@ -294,25 +290,22 @@ class Supervisor:
     ) -> _Branch | None:
         one = msgspec.structs.replace(config, sinks={name: sink})
         repositories = {n: s.repository for n, s in self._sources.items()}
-        around = self._around
         opened = await open_status_sinks(
-            one, around.cluster, repositories, around.clock, stack,
+            one, self._around.cluster, repositories, self._around.clock, stack,
             state_dir=self._deps.state_dir, sources=self._renewal,
             containment=self._containment,
         )  # fmt: skip
         if name not in opened.branches:
             return None
         files = await asyncio.to_thread(opened.branches[name].files)
-        told, writer = by_unit(files), opened.writers[name]
         outbox = opened.outboxes[name]
         outbox.crashed = partial(self._sink_crashed, name)
-        return _Branch(outbox, opened.branches[name], told, writer)
+        return _Branch(outbox, opened.branches[name], by_unit(files), opened.writers[name])
 
     # Units ----------------------------------------------------------------------------------
 
     def _guarded_start(self, name: str, marks: Fingerprints) -> None:
-        """Start a unit if nothing is in its way. One that cannot start because something crashed
-        gets a record that says so."""
+        """Start a unit if nothing is in its way; a crash gets a record that says so."""
         try:
             with self._containment.of(f"Unit {name}"):
                 self._start_unit(name, marks)
@@ -383,6 +376,10 @@ class Supervisor:
     def _sink_crashed(self, name: str, finding: Finding | None) -> None:
         """The records of a Sink's units say that it does not write, for as long as it crashes."""
         self._set_crash(("Sink", name), finding)
+        self._remark_sink(name, finding)
+
+    def _remark_sink(self, name: str, finding: Finding | None) -> None:
+        """Set or remove the warning of a Sink in the records of its units."""
         remark = replace(finding, severity=Severity.WARNING) if finding is not None else None
         for unit, reporter in self.reporters.items():
             if sink_of(self.config.units[unit]) == name:
@@ -437,14 +434,12 @@ class Supervisor:
         here = {n: s for n, s in mine.items() if n in self._sources}
         opened = {n: (self._sources[n].repository, self._sources[n].trusted) for n in here}
         followers = follow(here, opened, self.units, self._follower_deps)
-        jobs = [followers.polling.run]
-        self._followers.add(place, followers, made_of, AsyncExitStack(), jobs)
+        self._followers.add(place, followers, made_of, AsyncExitStack(), [followers.polling.run])
 
     async def _open_notifications(
         self, name: str, made_of: object, config: Config, required: Config
     ) -> None:
-        here = {n: config.units[n] for n in self.units}
-        running = msgspec.structs.replace(config, units=here)
+        running = msgspec.structs.replace(config, units={n: config.units[n] for n in self.units})
         repositories = {n: s.repository for n, s in self._sources.items()}
         units = {n: (u, self.reporters[n]) for n, u in self.units.items()}
         async with AsyncExitStack() as stack:
@@ -456,7 +451,10 @@ class Supervisor:
                     )  # fmt: skip
             except (DiagnosticError, ApiError) as error:
                 self.errors.failed(("Sink", name), error, raised=name in required.sinks)
+                found = self.errors["Sink", name]
+                self._remark_sink(name, replace(found, message=f"Sink {name}: {found.message}"))
                 return
+            self._remark_sink(name, None)
             self._notifications.add(
                 name, notifications, made_of, stack.pop_all(), notifications.jobs
             )
