@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -21,6 +22,7 @@ from gitkruise.kube.client import responses
 from gitkruise.kube.client.connection_errors import why_unreachable
 from gitkruise.kube.client.http import CONNECT_S, USER_AGENT
 from gitkruise.kube.system.clock import Clock
+from gitkruise.printable import visible
 
 WITHIN_S: Final = 30.0
 ANSWER_MAX: Final = 16 * 2**20
@@ -28,6 +30,10 @@ STAY_AWAY_MAX_S: Final = 3600
 _LIMITED_S: Final = 60  # GitHub's word for a secondary limit that names no time
 _REMEMBERED: Final = 64  # answers that can be asked for by ETag
 _REMEMBERED_BYTES: Final = 2**20  # of one; larger ones are sent again
+_HEAD_MAX: Final = 4096  # of a page, which has its title early
+_WORDS_MAX: Final = 300
+_TITLE: Final = re.compile(r"<title[^>]*>([^<]{1,200})", re.IGNORECASE)
+_TEXTS: Final = ("message", "error_description", "error", "errors")  # of an answer, for people
 _RESETS: Final = ("x-ratelimit-reset", "ratelimit-reset")
 _REMAINING: Final = ("x-ratelimit-remaining", "ratelimit-remaining")
 
@@ -146,12 +152,46 @@ def _decoded(answer: JsonReply) -> Any:
     try:
         return msgspec.json.decode(answer.body) if answer.body else None
     except msgspec.DecodeError as error:
-        raise Unavailable(f"the answer is no JSON: {error}") from error
+        why = _page(answer.body) or str(error)
+        raise Unavailable(f"the answer is no JSON: {why}") from error
+
+
+def _page(body: bytes) -> str:
+    """Name a page for users by its title; "" for anything else."""
+    text = body[:_HEAD_MAX].decode("utf-8", "replace").strip()
+    title = _TITLE.search(text)
+    return f"a page{f' ({title[1].strip()})' if title else ''}" if text.startswith("<") else ""
+
+
+def _words(body: bytes) -> str:
+    """Return what an answer says in words, whether as JSON, a page or text."""
+    try:
+        said = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return _page(body) or body[:_WORDS_MAX].decode("utf-8", "replace")
+    return ", ".join(_texts(said))
+
+
+def _texts(said: Any) -> Iterator[str]:
+    """Yield the texts of a JSON answer that are for people, however deep."""
+    match said:
+        case str():
+            yield said
+        case list():
+            for one in said:
+                yield from _texts(one)
+        case dict():
+            named = [said[name] for name in _TEXTS if said.get(name)]
+            for one in named or said.values():
+                yield from _texts(one)
+        case _:
+            return
 
 
 def refused(answer: JsonReply, now: datetime) -> ApiError:
     """The error of an answer that is no success; what limits our rate is TooManyRequests."""
-    error = responses.refusal(answer.status, answer.headers, answer.body)
+    words = visible(" ".join(_words(answer.body).split()))[:_WORDS_MAX]
+    error = responses.refusal(answer.status, answer.headers, words.encode())
     wait = _stay_away(answer, now)
     if wait is None:
         return error

@@ -13,6 +13,7 @@ from multidict import CIMultiDictProxy
 from gitkruise.errors import ApiError, InternalError, TooLarge, Unavailable, api_error
 from gitkruise.kube.client.codec import EVENT_TYPES, decode, decode_event
 from gitkruise.kube.client.rawobject import RawObject
+from gitkruise.printable import visible
 from gitkruise.wire.primitives.names import Obj, join_api_version
 from gitkruise.wire.primitives.requests import PODS, ApiRequest, WatchEvent
 
@@ -119,7 +120,9 @@ def refusal(status: int, headers: CIMultiDictProxy[str], data: bytes) -> ApiErro
     if after.isdecimal() and not details.get("retryAfterSeconds"):
         raw = {**raw, "details": {**details, "retryAfterSeconds": int(after)}}
     if 300 <= status < 400:
-        return InternalError(f"the server redirects ({status}); redirects are not followed")
+        place = visible(headers.get("Location", "").partition("?")[0])  # a query may hold a secret
+        to = f" to {place}" if place else ""
+        return InternalError(f"the server redirects ({status}){to}; redirects are not followed")
     return api_error(raw, status)
 
 

@@ -1,0 +1,67 @@
+"""Refusals of forges and chats in words: no JSON, no page, and where a redirect leads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+import pytest
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from gitkruise.errors import ApiError
+from gitkruise.gitops.forges.factory import always
+from gitkruise.gitops.forges.http import JsonClient, JsonReply
+from gitkruise.kube.system.clock import SystemClock
+
+PAGE: Final = b"\n<!DOCTYPE html>\n<html><head><title> Sign in </title></head>\n<body>secrets"
+MOVED: Final = "https://hub.example/api/v1/repos/shop/new/pulls"
+DOCS: Final = "https://docs.example"
+ROWS: Final[dict[str, tuple[int, Any, str]]] = {
+    "github": (404, {"message": "Not Found", "documentation_url": DOCS, "status": "404"},
+               "the server answered 404: Not Found"),
+    "github, why": (
+        422,
+        {"message": "Validation Failed", "documentation_url": DOCS,
+         "errors": [{"resource": "PullRequest", "code": "custom", "message": "it exists"}]},
+        "the server answered 422: Validation Failed, it exists",
+    ),
+    "gitea": (403, {"message": "token does not have required scope", "url": DOCS},
+              "the server answered 403: token does not have required scope"),
+    "gitlab": (401, {"message": "401 Unauthorized"}, "the server answered 401: 401 Unauthorized"),
+    "gitlab, fields": (400, {"message": {"base": ["is no branch"]}},
+                       "the server answered 400: is no branch"),
+    "gitlab, scope": (403, {"error": "insufficient_scope", "error_description": "needs api"},
+                      "the server answered 403: needs api, insufficient_scope"),
+    "page": (502, PAGE, "the server answered 502: a page (Sign in)"),
+    "text": (500, b"out of\n\x1b[31mdisk", "the server answered 500: out of \\u001b[31mdisk"),
+    "nothing": (500, b"", "the server answered 500"),
+    "login": (200, PAGE, "the answer is no JSON: a page (Sign in)"),
+    "renamed": (301, b"{}",
+                f"the server redirects (301) to {MOVED}; redirects are not followed"),
+}  # fmt: skip
+
+
+class Answering:
+    """Gives one answer to everything."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        headers = {"Location": f"{MOVED}?token=x"} if status == 301 else {}
+        self._reply = JsonReply(status, CIMultiDictProxy(CIMultiDict(headers)), body)
+
+    async def exchange(
+        self, _method: str, _url: str, _headers: Mapping[str, str], _body: bytes | None
+    ) -> JsonReply:
+        return self._reply
+
+
+@pytest.mark.parametrize(("status", "body", "said"), ROWS.values(), ids=ROWS)
+def test_a_refusal_is_told_in_words(status: int, body: Any, said: str) -> None:
+    data = body if isinstance(body, bytes) else msgspec.json.encode(body)
+    forge = JsonClient(
+        Answering(status, data), "https://hub.example", always("Authorization", "x"), SystemClock()
+    )
+    with pytest.raises(ApiError) as caught:
+        asyncio.run(forge.get("/repos/shop/fleet/pulls"))
+    assert caught.value.message == said
