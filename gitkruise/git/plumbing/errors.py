@@ -45,9 +45,10 @@ _KINDS: Final[tuple[tuple[str, str, str, str], ...]] = (
       "with its passphrase as password")),
     (r"unable to update url base from redirection|redirect|returned error: 30[1-8]",
      "GK3004", "the git remote {url} redirects elsewhere, which is refused",
-     "write the address it redirects to, if you trust it"),
+     ("curl -sI '{url}/info/refs?service=git-upload-pack'   shows where to; write that address, if "
+      "you trust it")),
     ((r"not found|does not appear to be a git repository|no such file or directory|"
-      r"not a git repository"),
+      r"(not|is this) a git repository"),
      "GK3103", "there is no git repository at {url}",
      "check the address; a private repository looks missing without credentials"),
     (r"fsck|corrupt|bad object|index-pack|unpack|inflate|file size limit",
@@ -102,6 +103,17 @@ def remote_failure(
             ),
         )
     )
+
+
+def no_git_server(url: str) -> SourceFailed:
+    """GK3103 for a server that answers a request of git with something that is none of git's."""
+    notes = (
+        ("why", "it answers as no git server does: with a page to sign in, for example"),
+        ("unchanged", NOT_SEEN),
+        ("next", "check the address, and the Secret that secretRef names"),
+    )
+    message = f"there is no git repository at {url}"
+    return SourceFailed(Finding(code="GK3103", message=message, notes=notes))
 
 
 def no_known_hosts(url: str) -> SourceFailed:

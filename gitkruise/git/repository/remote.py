@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from gitkruise.git.plumbing import process
-from gitkruise.git.plumbing.errors import NOT_PUSHED, NOT_SEEN, refusal, remote_failure
+from gitkruise.git.plumbing.errors import (
+    NOT_PUSHED,
+    NOT_SEEN,
+    no_git_server,
+    refusal,
+    remote_failure,
+)
 from gitkruise.git.plumbing.process import (
     GitCredentials,
     Launch,
@@ -105,8 +111,17 @@ class RemoteEnd:
         """List the named refs. Names are full refs, TAGS and HEAD."""
         words = ["ls-remote", "--quiet", "--symref", *_narrowed(names)]
         patterns = [pattern for name in sorted(names) for pattern in _patterns(name)]
-        result = self.talk([*words, "--end-of-options", self._remote.url, *patterns])
+        words += ["--end-of-options", self._remote.url, *patterns]
+        result = self.talk(words)
+        if not result.output and self._remote.protocol in {"http", "https"}:
+            self._expect_git(words)
         return _announced(result.output.decode("utf-8", "replace"), names)
+
+    def _expect_git(self, words: Sequence[str]) -> None:
+        """Raise SourceFailed GK3103 for a server that does not answer as git does: git takes a page
+        of one line, such as one to sign in, for a repository without refs."""
+        if "packet:" not in self.talk(words, environment={"GIT_TRACE_PACKET": "1"}).errors:
+            raise no_git_server(self.url)
 
     def fetch(self, refs: Mapping[str, str], *, latest: int = 0) -> None:
         """Bring the history of refs (or commit ids), kept here under the names they map to.
@@ -185,6 +200,7 @@ class RemoteEnd:
         settings: Sequence[str] = (),
         data: bytes = b"",
         unchanged: str = NOT_SEEN,
+        environment: Mapping[str, str] = {},
     ) -> Result:
         """Run a command that speaks to the remote; `judge` may know a failure better."""
         options = [word for line in settings for word in ("-c", line)]
@@ -195,7 +211,7 @@ class RemoteEnd:
                 self._git_dir,
                 [*options, *words],
                 protocols=[self._remote.protocol],
-                environment={**env, **lazy},
+                environment={**env, **lazy, **environment},
                 limited=True,
             )
             result = process.collect(

@@ -87,8 +87,18 @@ def test_a_redirect_elsewhere_is_not_followed(tmp_path: Path, scheme: str) -> No
         with server(lambda handler: handler.say(302, Location=place)) as (base, asked):
             finding = refusal(base, tmp_path)
     assert finding.code == "GK3004"
+    assert f"curl -sI '{base}/origin.git/info/refs" in dict(finding.notes)["next"]
     assert len(asked) == 1
     assert asked_there == []
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html><title>Sign in</title></html>", b"", b"<html>\n</html>\n"]
+)
+def test_a_page_is_no_empty_repository(tmp_path: Path, body: bytes) -> None:
+    with server(lambda handler: handler.say(200, body, Content_Type="text/html")) as (base, _):
+        finding = refusal(base, tmp_path)
+    assert finding.code == "GK3103"
 
 
 def test_a_chain_of_redirects_ends_at_its_first(tmp_path: Path) -> None:
