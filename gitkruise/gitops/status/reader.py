@@ -194,7 +194,11 @@ def status_branch(repository: Repository, cluster: str) -> str:
 
 def unrecorded() -> RecordMissing:
     """Return the error for a repository without a status branch."""
-    notes = (("recorded", "none"), ("next", "git fetch, if this is a clone"))
+    notes = (
+        ("recorded", "none"),
+        ("why", "one that was deleted is written again within five minutes"),
+        ("next", "git fetch, if this is a clone"),
+    )
     message = "there is no status branch here"
     return RecordMissing(Finding(code="GK3205", message=message, notes=notes))
 
