@@ -134,6 +134,14 @@ def keyscan(url: str) -> str:
     return f"ssh-keyscan {f'-p {parts.port} ' if parts.port else ''}{parts.hostname}"
 
 
+def _rejection(text: str) -> str:
+    """Return the words of the server about a push, then those of git, without its ids."""
+    lines = [line.strip() for line in text.splitlines()]
+    server = [line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:")]
+    git = [line.rpartition("\t")[2] for line in lines if line.startswith("!\t")]
+    return " ".join(filter(None, [*server, *git])) or " ".join(filter(None, lines))
+
+
 def _said(result: Result, timeout_s: float) -> str:
     if result.stopped == "time":
         return f"nothing for {timeout_s:g} s"
@@ -175,7 +183,7 @@ def refusal(url: str, result: Result) -> Exception | None:
     lines = result.output.decode("utf-8", "replace").splitlines()
     refused = next((line for line in lines if line.startswith("!\t")), "")
     if refused or _FORBIDDEN.search(result.errors):
-        return push_refused(url, refused + result.errors, result)
+        return push_refused(url, f"{refused}\n{result.errors}", result)
     return None
 
 
@@ -185,7 +193,7 @@ def push_refused(url: str, text: str, result: Result) -> Exception:
     if taken is None and re.search(_MOVED, text, re.IGNORECASE):
         return RefMoved(shown(text))
     message = f"the push to {url} was refused"
-    said = ("git said", shown(" ".join((text or str(result.status)).split())))
+    said = ("git said", shown(_rejection(text) or str(result.status)))
     next_step = "check the write credentials and the branch rules of the repository"
     if taken is not None:
         next_step = f"rename or delete {shown(taken[1])} there, or push to a branch of another name"

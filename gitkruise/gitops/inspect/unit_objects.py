@@ -21,7 +21,7 @@ from gitkruise.wire.primitives.times import parse_time
 
 UNRECORDED: Final = "its record is not known here: a newer or rejected commit does not show"
 _RECORD_IT: Final = (
-    "name its repository and cluster (--repo, --cluster), or give it a Sink with git"
+    "name --repo and --cluster; give it a Sink with git; or see in the log of run why that fails"
 )
 _UNITS: Final = ResourceRef(GROUP, "v1alpha1", "units")
 _UNSEEN: Final = "it has no status: no controller has looked at it yet"

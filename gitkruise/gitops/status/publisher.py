@@ -243,11 +243,19 @@ class Outbox:
                 rest_s = min(self._clock.monotonic() - began, self._coalesce_s)
                 await self._clock.sleep(rest_s)  # simultaneous news of many units share few commits
             except GitkruiseError as error:
-                why = error.findings[0].with_cause if isinstance(error, DiagnosticError) else error
-                self.problem = str(why)
-                log.warning(log_line("status-branch-not-written", ref=self._branch.ref, error=why))
+                self._failed(error, failures)
                 await self._clock.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
                 failures += 1
+
+    def _failed(self, error: GitkruiseError, failures: int) -> None:
+        """Keep why the newest records are not in git; log it after fewer and fewer `failures`."""
+        found = error.findings[0] if isinstance(error, DiagnosticError) else None
+        self.problem = found.with_cause if found is not None else str(error)
+        following = dict(found.notes).get("next", "") if found is not None else ""
+        if failures & (failures + 1) == 0:
+            more = {"next": following} if following else {}
+            ref = self._branch.ref
+            log.warning(log_line("status-branch-not-written", ref=ref, error=self.problem, **more))
 
     async def _restore_lost(self) -> None:
         """Queue the records that the branch has no more: it was deleted, or another one is there.

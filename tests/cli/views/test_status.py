@@ -17,6 +17,7 @@ from gitkruise.errors import Finding, Severity
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.inspect.cluster_view import Managed
 from gitkruise.gitops.inspect.explain import explain, left_git
+from gitkruise.gitops.inspect.unit_objects import record_it
 from gitkruise.gitops.status.reader import UnitNews, news_of, read_units
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import Rollout
@@ -208,7 +209,7 @@ def test_units_without_a_record_are_named_with_what_does_not_show(checkout: Chec
     assert lines[:4] == [
         "cluster sandbox", "? Unknown  unit shop/shop",
         "  its record is not known here: a newer or rejected commit does not show",
-        "  next: name its repository and cluster (--repo, --cluster), or give it a Sink with git",
+        f"  next: {record_it(())}",
     ]  # fmt: skip
     assert status_obj(alone)["unrecorded"] == ["shop/shop"]
     assert "unrecorded" not in status_obj(known)

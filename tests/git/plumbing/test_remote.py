@@ -98,7 +98,9 @@ def test_a_refusing_server_is_no_race(origin: Origin, remote: Repository) -> Non
     hook.chmod(0o755)
     with pytest.raises(SourceFailed) as caught:
         remote.push_ref("refs/heads/s", first, old=None)
-    assert caught.value.findings[0].code == "GK3106"
+    (finding,) = caught.value.findings
+    said = "protected branch [remote rejected] (pre-receive hook declined)"
+    assert (finding.code, dict(finding.notes)["git said"]) == ("GK3106", said)
 
 
 @pytest.mark.parametrize("ref", ["refs/heads/s/sandbox", "refs/heads/a"])
