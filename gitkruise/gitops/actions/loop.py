@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Final, NoReturn, Protocol
 
-from gitkruise.errors import ApiError, DiagnosticError, Finding
+from gitkruise.errors import ApiError, DiagnosticError
 from gitkruise.git.plumbing.errors import RefMoved
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.kube.client.limits import pause_s
@@ -56,8 +56,5 @@ async def keep_looking(
 
 
 def told(error: DiagnosticError | ApiError) -> str:
-    """An error in one line."""
-    if isinstance(error, ApiError):
-        return error.message
-    finding: Finding = error.findings[0]
-    return f"{finding.code}: {finding.message}"
+    """An error in one line, with the words of the server that refused a push."""
+    return error.message if isinstance(error, ApiError) else error.findings[0].with_cause
