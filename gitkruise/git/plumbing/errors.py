@@ -106,7 +106,7 @@ def remote_failure(
 
 
 def no_git_server(url: str) -> SourceFailed:
-    """GK3103 for a server that answers a request of git with something that is none of git's."""
+    """GK3103 for a server that answers a request of git in another protocol."""
     notes = (
         ("why", "it answers as no git server does: with a page to sign in, for example"),
         ("unchanged", NOT_SEEN),
