@@ -7,10 +7,10 @@ from typing import Final
 
 from gitkruise.errors import Finding, Forbidden, MethodNotAllowed, NotFound
 from gitkruise.gitops.cluster.inventory import NOT_OURS
-from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.kube.client.discovery import listed
-from gitkruise.planner.sync.annotations import UNIT
-from gitkruise.wire.catalog.catalog import Kind
+from gitkruise.kube.client.transport import Transport
+from gitkruise.planner.sync.ownership import mark_of
+from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_of
 from gitkruise.wire.primitives.paths import get
 
@@ -20,55 +20,55 @@ _CRD: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 _FURNITURE: Final = frozenset({("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt")})
 
 
-async def held_by_others(live: LiveView, key: ObjectKey, obj: Obj, label: str) -> Finding | None:
-    """Return why `key`, which git no longer contains, must not be deleted: others' objects would go
-    too.
+async def held_by_others(transport: Transport, catalog: Catalog, key: ObjectKey, obj: Obj) -> str:
+    """Return why the live `obj`, which git no longer contains, must not be deleted: it contains
+    objects without the mark of its unit, which would go too. "" when nothing forbids it.
 
     A kind that cannot be listed counts as containing objects: what is not seen is not deleted.
     Raises ApiError.
     """
     if key.group_kind == _NAMESPACE:
-        kinds = [k for k in _stored(live) if k.namespaced]
-        return await _first_stranger(live, key, kinds, label)
+        kinds = [k for k in _stored(catalog) if k.namespaced]
+        return await _first_stranger(transport, kinds, mark_of(obj), space=key.name)
     if key.group_kind == _CRD:
         held = GroupKind(get(obj, "spec", "group"), get(obj, "spec", "names", "kind"))
-        kind = live.catalog.stored(held)
-        return await _first_stranger(live, key, [kind] if kind else [], label)
-    return None
+        kind = catalog.stored(held)
+        return await _first_stranger(transport, [kind] if kind else [], mark_of(obj))
+    return ""
 
 
-def _stored(live: LiveView) -> list[Kind]:
-    kinds = {k.group_kind for k in live.catalog.kinds() if "list" in k.verbs}
-    found = [live.catalog.stored(gk) for gk in sorted(kinds - NOT_OURS)]
+def _stored(catalog: Catalog) -> list[Kind]:
+    kinds = {k.group_kind for k in catalog.kinds() if "list" in k.verbs}
+    found = [catalog.stored(gk) for gk in sorted(kinds - NOT_OURS)]
     return [kind for kind in found if kind is not None]
 
 
 async def _first_stranger(
-    live: LiveView, key: ObjectKey, kinds: Sequence[Kind], label: str
-) -> Finding | None:
-    space = key.name if key.group_kind == _NAMESPACE else ""
+    transport: Transport, kinds: Sequence[Kind], label: str, *, space: str = ""
+) -> str:
     for kind in kinds:
         try:
-            objects = await listed(live.transport, kind.ref, namespace=space)
+            objects = await listed(transport, kind.ref, namespace=space)
         except (NotFound, MethodNotAllowed):
             continue  # known to us, and not to this cluster
         except Forbidden:
-            return _told(key, f"whether it holds any {kind.ref.plural} may not be seen")
+            return f"whether it holds any {kind.ref.plural} may not be seen"
         others = [obj for obj in objects if _is_strange(kind, obj, label)]
         if others:
             name = others[0]["metadata"]["name"]
             more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-            return _told(key, f"it holds {kind.kind} {name}{more}, which this unit did not make")
-    return None
+            return f"it holds {kind.kind} {name}{more}, which this unit did not make"
+    return ""
 
 
 def _is_strange(kind: Kind, obj: Obj, label: str) -> bool:
     if (kind.kind, obj["metadata"]["name"]) in _FURNITURE or controller_of(obj) is not None:
         return False
-    return bool(get(obj, "metadata", "labels", UNIT) != label)
+    return mark_of(obj) != label
 
 
-def _told(key: ObjectKey, why: str) -> Finding:
+def held_back(key: ObjectKey, why: str) -> Finding:
+    """Return GK2310, the error of a deletion that would delete objects of others."""
     return Finding(
         code="GK2310",
         message=f"{key} left git and stays: {why}",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from gitkruise.errors import ApiError, Finding, Forbidden, NotFound, Severity
+from gitkruise.gitops.cluster.delete_guards import held_by_others
 from gitkruise.gitops.cluster.engine import delegated_by, heeds_canaries
 from gitkruise.gitops.cluster.inventory import labelled_objects, listable_kinds
 from gitkruise.gitops.preview.inputs import PlanSide
@@ -37,7 +38,7 @@ class ClusterFacts:
     OpenKruise drives, `sized` those whose size an autoscaler sets. `heeds_canaries`: its Deployment
     controller pauses at them. `cluster` is its name in the report. `left` are the objects that
     carry the mark of a unit and that neither side names: a sync deletes them, or asks whether it
-    may.
+    may. `held` says of objects that go why they stay: they contain objects of others.
     """
 
     cluster: str
@@ -50,6 +51,7 @@ class ClusterFacts:
     heeds_canaries: bool = True
     sized: frozenset[ObjectKey] = frozenset()
     left: Mapping[ObjectKey, Obj] = field(default_factory=dict)
+    held: Mapping[ObjectKey, str] = field(default_factory=dict)
 
 
 async def cluster_facts(
@@ -93,6 +95,8 @@ async def _read(
     spaces = {d.key.namespace for d in target.objects if d.key.group_kind in BEARERS}
     spaces |= {""} if SIDECARSET in kinds else set()  # their pods may be anywhere
     left, unread = await _left(target, keys, served, transport)
+    going = seen.objects.keys() - {d.key for d in target.objects}
+    gone = {**left, **{key: seen.objects[key] for key in going}}
     there = [d for d in target.objects if d.key in seen.objects]
     sized = await sized_workloads(there, transport, served)
     rollouts = rollout_objects(transport, catalog, spaces, kinds=kinds, served=served)
@@ -114,6 +118,11 @@ async def _read(
         delegated=await delegated_by(transport, target.units, now),
         sized=sized.keys,
         left=left,
+        held={
+            key: why
+            for key, obj in sorted(gone.items())
+            if (why := await held_by_others(transport, served, key, obj))
+        },
     )
 
 

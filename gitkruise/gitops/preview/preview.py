@@ -200,7 +200,8 @@ def live_changes(
         uncertain=target.uncertain, uncorrected=uncorrected,
     )  # fmt: skip
     left = _deletions_left(facts)
-    changes = tuple(sorted((*changes, *left), key=lambda change: change.key))
+    found = sorted((*changes, *left), key=lambda change: change.key)
+    changes = tuple(replace(change, held=facts.held.get(change.key, "")) for change in found)
     taken = [(d, facts.objects[d.key]) for d in target.objects if _is_taken_over(d, facts)]
     after, wrong = after_takeover(taken, served, gates, facts.now) if taken else ({}, [])
     changes = with_losses(changes, after, served)

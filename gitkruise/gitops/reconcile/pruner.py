@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from gitkruise.errors import ApiError, Finding, HistoryMissing, NotFound, Retry
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import BuiltCommit
-from gitkruise.gitops.cluster.delete_guards import held_by_others
+from gitkruise.gitops.cluster.delete_guards import held_back, held_by_others
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.cluster.ownership import Claims
 from gitkruise.gitops.reconcile.applier import delete
@@ -341,10 +341,8 @@ async def delete_all(
     """
     findings = []
     for key in keys:
-        label = get(seen[key].obj, "metadata", "labels", UNIT, default="")
-        held = await held_by_others(live, key, seen[key].obj, label)
-        if held is not None:
-            findings.append(held)
+        if why_held := await held_by_others(live.transport, live.catalog, key, seen[key].obj):
+            findings.append(held_back(key, why_held))
             continue
         lost = await lost_with(live, seen[key].obj)
         try:

@@ -90,6 +90,7 @@ class ObjectChange:
     replaced: bool = False  # it cannot change, and is deleted and created again
     agreed: bool = False  # a person approved that it is deleted
     spared: str = ""  # the annotation by which git left it alone, of an object that leaves git
+    held: str = ""  # what it contains of others, of an object that leaves git
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

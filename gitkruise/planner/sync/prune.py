@@ -231,7 +231,7 @@ def uid_of(obj: Obj) -> str:
 
 def stays(change: ObjectChange) -> str:
     """Return why an object that leaves git is not deleted; "" when nothing forbids it."""
-    return change.spared or (kept(change.before) if change.before is not None else "")
+    return change.spared or (kept(change.before) if change.before else "") or change.held
 
 
 def asks(key: ObjectKey, obj: Obj) -> str:

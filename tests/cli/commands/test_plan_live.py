@@ -142,6 +142,26 @@ def test_a_deletion_that_a_commit_approved_waits_for_nobody(
 
 
 @pytest.mark.slow
+def test_a_namespace_with_objects_of_others_is_not_deleted(
+    gk: Caller, checkout: Checkout, own_cluster: Path
+) -> None:
+    """As the controller holds its deletion back (GK2310), whoever approved it."""
+    space(own_cluster)
+    meta = {
+        "name": "live", "labels": {UNIT: unit_label("sandbox", "default/repository")},
+        "annotations": {UNIT_REF: "default/repository"},
+    }  # fmt: skip
+    put(own_cluster, "namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+    put(own_cluster, "configmaps", flags("theirs", "on"))
+    checkout.commit("before", {"n.yaml": SPACE, "c.yaml": config("calm", "on")})
+    checkout.commit("after", {"n.yaml": None})
+    text = gk("plan", "--kubeconfig", str(own_cluster), cwd=checkout.folder).out
+    assert "Namespace live)" not in text.partition("DELETED")[2].partition("·")[0]
+    assert "1 object kept though gone from git (Namespace live)" in text
+    assert "stays in the cluster: it holds ConfigMap" in text
+
+
+@pytest.mark.slow
 def test_the_cluster_is_asked_what_a_change_comes_to(
     gk: Caller, checkout: Checkout, cluster: Path
 ) -> None:
