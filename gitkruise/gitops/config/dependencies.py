@@ -142,7 +142,7 @@ class Gate:
         """Return `shop/db (Rolling, 1/3 updated)`, several joined by commas; "" when nothing
         blocks."""
         until = self._spec.suspended(self._clock.now())
-        reasons = [self._suspension if until else "", self.windows.why(), self.approval]
+        reasons = [self.approval, self._suspension if until else "", self.windows.why()]
         for name, ready in self._awaited:
             why = self._standings.not_ready_reason(name) or await self._unready(name, ready)
             reasons.append(f"{name} ({why})" if why else "")

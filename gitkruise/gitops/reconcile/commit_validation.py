@@ -85,7 +85,7 @@ class CommitValidator:
         if not (built.desired.objects or known) and await self._would_empty(built.desired, last):
             told = (*built.findings, leaves_nothing(self._unit.id))
             return replace(built, desired=None, findings=told)
-        if not known and (blocker := await self._blocked_by(built.desired, last)):
+        if not known and (blocker := await self._blocked_by(built, last)):
             return replace(built, desired=None, blocked_by=blocker)
         findings, replaced = await self._preflight(built.desired, built.causal)
         if not findings:
@@ -95,13 +95,26 @@ class CommitValidator:
         told = (*built.findings, *findings)
         return replace(built, desired=None, findings=told, by_cluster=True)
 
-    async def _blocked_by(self, desired: DesiredSet, last: LastTaken) -> str:
-        """Return what a commit that has an effect waits for; "" when nothing blocks it."""
+    async def _blocked_by(self, built: BuiltCommit, last: LastTaken) -> str:
+        """Return what a commit that has an effect waits for; "" when nothing blocks it.
+
+        The approval that it needs is part of that, so that a user can give it before a window
+        opens.
+        """
+        assert built.desired is not None
         self.gate.approval = ""
         blocker = await self.gate.blocked_by()
-        if blocker:
-            await self._cluster.complete(last.recorded)
-        return blocker if blocker and self._cluster.effect(desired) else ""
+        if not blocker:
+            return ""
+        await self._cluster.complete(last.recorded)
+        if not self._cluster.effect(built.desired):
+            return ""
+        if not self._approval.needed:
+            return blocker
+        findings, replaced = await self._preflight(built.desired, built.causal, writes=False)
+        if not findings:
+            await self._agreed(built, last, replaced)
+        return await self.gate.blocked_by()
 
     async def _fitting(self, commit: str, last: LastTaken) -> BuiltCommit:
         """Build a commit with definitions that are not older than those of the cluster.
@@ -223,10 +236,10 @@ class CommitValidator:
         return any(not found.obj["metadata"].get("deletionTimestamp") for found in lives)
 
     async def _preflight(
-        self, desired: DesiredSet, commit: GitCommit
+        self, desired: DesiredSet, commit: GitCommit, *, writes: bool = True
     ) -> tuple[list[Finding], frozenset[ObjectKey]]:
         """Return what our rules and the dry run report against the objects that would change, and
-        the objects that would be replaced."""
+        the objects that would be replaced. Where it `writes`, the target namespace is created."""
         live = self._around.live
         effect = self._cluster.effect(desired)
         changed, seen = effect.changed, effect.seen
@@ -236,7 +249,8 @@ class CommitValidator:
         if findings or not changed:
             return findings, frozenset()
         new = await brought(desired, objs, live.transport)
-        await self._ensure_target(new)
+        if writes:
+            await self._ensure_target(new)
         sent = await self._cluster.try_out(testable(changed, new), seen, commit)
         silent = unreachable(sent)
         if silent is not None:

@@ -293,3 +293,28 @@ def test_a_repository_that_was_made_again_has_its_approvals(tmp_path: Path) -> N
         tip = run_git(origin.bare, "rev-parse", "main")
         assert approvals(repository, tip, "0" * 39 + "1") == {"0123456789ab"}
         assert approvals(repository, tip, tip) == frozenset()
+
+
+@pytest.mark.slow
+def test_approval_is_asked_for_and_given_before_the_window_opens(staged: MakeStage) -> None:
+    window = {"kind": "allow", "schedule": "0 11 * * *", "duration": "10m"}  # it is ten o'clock
+    stage = staged(approval="always", windows=[window])
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(KEEP, message="first")
+            await stage.rest()
+            assert asks(stage) == "1 object changes"
+            waits = stage.record.waits
+            assert waits.endswith(", a window (it opens at 2026-11-21T11:00:00Z)")
+            command = shlex.split(waits.partition("; ")[2].partition("),")[0])
+            run_git(stage.origin.work, *command[1:])
+            run_git(stage.origin.work, "push", "--quiet", "origin", "HEAD:main")
+            await stage.follower.check()
+            await stage.rest()
+            assert stage.record.waits == "a window (it opens at 2026-11-21T11:00:00Z)"
+            assert stage.get("ConfigMap", "keep") is None
+            await stage.rest(3600)
+            assert (stage.state, stage.get("ConfigMap", "keep")["data"]) == ("Done", {"a": "b"})
+
+    stage.play(script)
