@@ -60,7 +60,7 @@ def plan_text(
     from gitkruise.planner.report.report_text import summary  # noqa: PLC0415  as above
 
     before, after = _sides(repository, config, catalog, gates, base=base, head=head)
-    after = as_taken(before, after)
+    after = _with_approvals(as_taken(before, after), repository, head, facts)
     errors = [e for found in after.rejected.values() for e in found]
     if after.rejected.keys() == after.everyone.keys():
         return frames.PlanText(findings=tuple(errors))
@@ -90,7 +90,7 @@ def page(
     from gitkruise.gitops.preview.rejection import taken_by_some  # noqa: PLC0415  seldom needed
 
     before, after = _sides(repository, config, catalog, gates, base=asked.base, head=asked.head)
-    after = taken_by_some(before, after)
+    after = _with_approvals(taken_by_some(before, after), repository, asked.head, asked.facts)
     if not asked.part.diff:
         found = _foreseen(before, after, catalog, gates, asked.facts)
         return page_of(found.report(asked.facts, asked.part.shown))
@@ -181,6 +181,16 @@ def _sides(
     rules = (config, catalog, gates)
     before = read_base(repository, base, config, *rules) if base else None
     return before, read_side(repository, head, *rules)
+
+
+def _with_approvals(
+    after: PlanSide, repository: Repository, head: str, facts: ClusterFacts | None
+) -> PlanSide:
+    """Return the planned side with the deletions that its history approves: of live objects only.
+    Raises SourceFailed."""
+    from gitkruise.gitops.reconcile.approval import approvals  # noqa: PLC0415  seldom needed
+
+    return after if facts is None else replace(after, approved=approvals(repository, head))
 
 
 def errors_of(findings: Sequence[Finding]) -> tuple[Finding, ...]:
