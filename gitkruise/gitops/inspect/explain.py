@@ -23,7 +23,7 @@ from gitkruise.planner.progress.builtin import unreplaced
 from gitkruise.planner.progress.failing_pods import unready, unscheduled
 from gitkruise.planner.report.stops import is_template, next_move
 from gitkruise.planner.report.summary import keeps
-from gitkruise.planner.sync.annotations import LEFT_ALONE
+from gitkruise.planner.sync.annotations import left_alone
 from gitkruise.printable import listing, many, shown
 from gitkruise.wire.primitives.names import ObjectKey, named, noun
 from gitkruise.wire.primitives.paths import get
@@ -210,9 +210,8 @@ def _of_leaving(m: Managed, unit: UnitNews | None) -> Iterator[str]:
 def _of_aside(m: Managed, unit: UnitNews | None) -> Iterator[str]:
     """Yield why commits do not reach an object that opted out of changes."""
     news = unit.objects.get(m.key) if unit is not None else None
-    if news is not None and LEFT_ALONE in news.message:
-        told = news.message[news.message.index(LEFT_ALONE) :]
-        yield f"changes of git do not reach it: {told}"
+    if news is not None and (why := left_alone(news.message)):
+        yield f"changes of git do not reach it: {why}"
 
 
 def _of_failing(m: Managed) -> Iterator[str]:

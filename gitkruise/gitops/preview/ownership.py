@@ -7,7 +7,6 @@ commit. Live objects name their unit in an annotation, so that a plan needs no c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -16,15 +15,14 @@ from gitkruise.errors import Finding, Severity
 from gitkruise.gitops.config.fingerprints import source_of
 from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange, Owner
 from gitkruise.planner.sync.annotations import (
-    HOLD,
     UNIT_REF,
     annotation,
-    hold_of,
+    lasting_hold,
     opted_out,
     untouched,
 )
 from gitkruise.planner.sync.ownership import Standing, conflict, mark_of, standing
-from gitkruise.printable import listing, shown
+from gitkruise.printable import listing
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 
 if TYPE_CHECKING:
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 
 _NOBODY: Final = "-"  # the mark of no live object
 _NAMED: Final = 3  # objects that are left as they are, by one reason
-_HOLD_MAX: Final = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,17 +108,7 @@ def set_aside(d: Desired, was: Obj | None, there: Obj | None, now: datetime) -> 
     """Return why a sync leaves an object as it is; "" when it does not. `was` is the object before
     the sync, `there` the live one."""
     why = untouched(d.obj) if d.hook else opted_out(d.obj, was)
-    return why or _held(d.obj, now) or (_held(there, now) if there is not None else "")
-
-
-def _held(obj: Obj, now: datetime) -> str:
-    """Return the hold of an object; "" without one that lasts. An invalid one of a live object
-    holds nothing."""
-    with suppress(ValueError):
-        hold = hold_of(obj)
-        if hold is not None and hold[0] > now:
-            return f"annotation {HOLD}: {shown(annotation(obj, HOLD), _HOLD_MAX)}"
-    return ""
+    return why or lasting_hold(d.obj, now) or (lasting_hold(there, now) if there else "")
 
 
 def _left_alone(

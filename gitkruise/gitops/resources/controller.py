@@ -17,6 +17,7 @@ from gitkruise.gitops.resources.declared import ResourceReader, name_of
 from gitkruise.gitops.resources.informers import CustomResources
 from gitkruise.gitops.resources.status_writer import StatusWriter
 from gitkruise.gitops.runtime.finalizer import RemovedUnit, UnitFinalizer
+from gitkruise.gitops.runtime.restore import left_alone_by
 from gitkruise.gitops.runtime.supervisor import Supervisor
 from gitkruise.gitops.source.poller import Polling
 from gitkruise.gitops.status.unit_status import removal_of
@@ -26,7 +27,7 @@ from gitkruise.model.gitops.config import Config, Unit
 from gitkruise.model.gitops.record import Removal, UnitRecord
 from gitkruise.model.gitops.shards import WHOLE, Shard
 from gitkruise.model.gitops.unit_state import State
-from gitkruise.planner.sync.annotations import wish_to_look
+from gitkruise.planner.sync.annotations import left_alone, wish_to_look
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
@@ -173,12 +174,14 @@ class ResourceController:
             message="",
             since=self._clock.now(),
         )
+        seen = {o.key: why for o in record.objects if (why := left_alone(o.message))}
         farewell.add(
             RemovedUnit(
                 record=replace(record, removal=removal),
                 offer=self._keeper.leaving,
                 forget=partial(self._forget, obj, unit, fleet),
                 source=source_of(unit),
+                spared=seen if record.objects else left_alone_by(fleet.told.values(), unit.id),
             )
         )
 

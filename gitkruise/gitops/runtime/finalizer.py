@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
@@ -20,7 +20,7 @@ from gitkruise.model.gitops.change import DesiredSet, Live, PruneRules, SyncSnap
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import Intervention, Removal, UnitRecord
 from gitkruise.model.gitops.unit_state import State
-from gitkruise.planner.sync.annotations import kept, unit_label
+from gitkruise.planner.sync.annotations import kept, lasting_hold, unit_label
 from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.planner.sync.prune import choose_prunes, lingering
 from gitkruise.printable import many
@@ -45,7 +45,8 @@ class RemovedUnit:
 
     `offer` gets records with the reason why it cannot end, `forget` is called at its end, and
     `gone` when the last object that it deleted is gone; both may raise ApiError. Its objects may
-    have moved to units of `source`, which are asked first; "" means all units.
+    have moved to units of `source`, which are asked first; "" means all units. `spared` are those
+    that git left alone, with the reason: the live ones may not say so.
     """
 
     record: UnitRecord
@@ -53,6 +54,7 @@ class RemovedUnit:
     forget: Callable[[UnitRecord, str], Awaitable[None]]
     gone: Callable[[], Awaitable[None]] = _no_memory
     source: str = ""
+    spared: Mapping[ObjectKey, str] = field(default_factory=dict)
 
     @property
     def custom(self) -> bool:
@@ -325,7 +327,8 @@ class UnitFinalizer:
         return unit_label(self._cluster, unit.record.unit)
 
     def _snapshot(self, live: dict[ObjectKey, Live], unit: RemovedUnit) -> SyncSnapshot:
-        removal = unit.removal
+        removal, now = unit.removal, self._clock.now()
+        held = {key: why for key, one in live.items() if (why := lasting_hold(one.obj, now))}
         limit = removal.limit if removal.policy == "MirrorPrune" else _EVERYTHING
         return SyncSnapshot(
             desired=_NOTHING,
@@ -337,12 +340,13 @@ class UnitFinalizer:
             correct_drift=False,
             agreed=self._asked.get(unit.record.unit, frozenset()),
             claimed=self._claims.others(unit.record.unit, frozenset(live)),
+            spared={**unit.spared, **held},
         )
 
     def _is_due(self, key: ObjectKey, live: Live, s: SyncSnapshot) -> bool:
         """Return whether the unit owns the object and no annotation keeps it."""
         leaving = live.obj["metadata"].get("deletionTimestamp")
-        return key not in s.claimed and not leaving and not kept(live.obj)
+        return not (key in s.claimed or leaving or key in s.spared or kept(live.obj))
 
     def _leaving(self, live: dict[ObjectKey, Live], now: tuple[ObjectKey, ...]) -> bool:
         return bool(now) or any(x.obj["metadata"].get("deletionTimestamp") for x in live.values())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gitkruise.gitops.reconcile.unit_cluster import UnitContext
 from gitkruise.gitops.runtime.finalizer import RemovedUnit, UnitFinalizer
 from gitkruise.gitops.runtime.removals import Removals, recalled
-from gitkruise.gitops.runtime.restore import removed_record
+from gitkruise.gitops.runtime.restore import left_alone_by, removed_record
 from gitkruise.gitops.runtime.supervisor import Supervisor
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.record import Removal, UnitRecord
@@ -57,4 +57,5 @@ def _departed(
             await removals.forget(name)
 
     record = next(iter(found.values()), unknown)
-    return RemovedUnit(record=record, offer=offer, forget=forget, gone=gone)
+    spared = left_alone_by(fleet.told.values(), name)
+    return RemovedUnit(record=record, offer=offer, forget=forget, gone=gone, spared=spared)

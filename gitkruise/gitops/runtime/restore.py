@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from gitkruise.gitops.status.serializer import UNITS, files_by_unit
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import Removal, RolloutStep, UnitRecord
 from gitkruise.model.gitops.unit_state import State
+from gitkruise.planner.sync.annotations import left_alone
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import parse_time
 
@@ -83,6 +85,21 @@ def removed_record(
     """
     record = restored(told.get(unit, {}), unit, cluster)[0]
     return replace(record, removal=removal) if record is not None else None
+
+
+def left_alone_by(
+    branches: Iterable[Mapping[str, Mapping[str, bytes]]], unit: str
+) -> dict[ObjectKey, str]:
+    """Return the objects that a unit left alone by its status branches, with the reason.
+
+    A branch may be forged: that can keep objects, and delete none.
+    """
+    found: dict[ObjectKey, str] = {}
+    for told in branches:
+        with suppress(ValueError):
+            news = read_objects(told.get(unit, {}).get(f"{UNITS}/{unit}/objects.tsv", b""))
+            found |= {key: why for key, one in news.items() if (why := left_alone(one.message))}
+    return found
 
 
 def _record(raw: Mapping[str, Any], unit: str, cluster: str) -> UnitRecord:

@@ -29,6 +29,7 @@ from gitkruise.planner.sync.annotations import (
     ROLLOUT,
     UNIT_REF,
     annotation,
+    left_alone,
 )
 from gitkruise.planner.sync.hooks import JOB, over
 from gitkruise.planner.sync.prune import ending
@@ -413,7 +414,7 @@ def unit_state(
             state = State.STUCK
         return state, f"{problem.code}: {problem.message}"
     if state is State.DONE:
-        aside = sum(LEFT_ALONE in o.message for o in objects)
+        aside = sum(bool(left_alone(o.message)) for o in objects)
         done = f"{many(len(objects) - aside, 'object')} as git asks"
         done += f", {aside} {LEFT_ALONE}" if aside else ""
         going = _deleting(leaving, plan.prune if plan is not None else ())

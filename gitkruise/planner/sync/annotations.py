@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from gitkruise.model.gitops.change import MISSING, Desired, FieldChange
 from gitkruise.model.workloads.conditions import STALLED_NOTE
+from gitkruise.printable import shown
 from gitkruise.wire.primitives.gojson import compact
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import drop, get, put
@@ -35,9 +38,12 @@ OURS: Final = frozenset({*_APPLIED, ROLLOUT, STALLED_NOTE})
 
 HOLD: Final = "gitkruise.io/hold"  # until when the object is left alone, and why
 LEFT_ALONE: Final = "left alone"  # so the message of an object's record begins, or ends
+_LEFT_ALONE: Final = re.compile(rf"(?:^|; )({LEFT_ALONE}(?:: annotation | until \d).*)$")
 HEALTH: Final = "gitkruise.io/health"  # Ignore, or when the object is well, in CEL
 
 IGNORE: Final = "gitkruise.io/ignore"  # JSON pointers, apart by spaces or commas
+
+_HOLD_MAX: Final = 80
 
 MANAGER: Final = "gitkruise"
 STATUS_MANAGER: Final = "gitkruise-status"
@@ -228,6 +234,23 @@ def hold_of(obj: Obj) -> tuple[datetime, str] | None:
     if until is None:
         raise ValueError(f"annotation {HOLD} does not begin with a time")
     return until, why.strip()
+
+
+def lasting_hold(obj: Obj, now: datetime) -> str:
+    """Return the annotation that holds an object at `now`; "" without one. An invalid one holds
+    nothing."""
+    with suppress(ValueError):
+        hold = hold_of(obj)
+        if hold is not None and hold[0] > now:
+            return f"annotation {HOLD}: {shown(annotation(obj, HOLD), _HOLD_MAX)}"
+    return ""
+
+
+def left_alone(message: str) -> str:
+    """Return the part of the message of an object's record that says why a sync leaves it as it
+    is; "" without one."""
+    found = _LEFT_ALONE.search(message)
+    return found[1] if found else ""
 
 
 def health_ignored(obj: Obj) -> bool:

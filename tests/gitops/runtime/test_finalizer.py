@@ -165,6 +165,36 @@ def test_no_policy_deletes_what_is_protected(house: House, row: tuple[str, Obj, 
     house.stage.play(script)
 
 
+ASIDE: list[tuple[str, str, str]] = [
+    # where, annotation, value
+    ("git", "gitkruise.io/reconcile", "disabled"),
+    ("git", "gitkruise.io/hold", "2036-01-01T00:00:00Z dana looks at it"),
+    ("cluster", "gitkruise.io/hold", "2036-01-01T00:00:00Z dana looks at it"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", ASIDE, ids=[f"{row[1]} in {row[0]}" for row in ASIDE])
+def test_what_is_left_alone_stays(house: House, row: tuple[str, str, str]) -> None:
+    """As it does when it leaves the git of a unit that goes on."""
+    where, name, value = row
+
+    async def script() -> None:
+        house.push(*LEFT)
+        await house.run("deletionPolicy: Delete")
+        if where == "git":
+            house.push(*LEFT[1:], config_map(NAMES[0], {name: value}, a="b"))
+            await house.run("deletionPolicy: Delete")
+        else:
+            house.stage.meddle(config_map(NAMES[0], {name: value}, a="b"))
+        await house.run(None)
+        assert house.there() == 1
+        assert house.stage.get("ConfigMap", NAMES[0]) is not None
+        assert "units/shop/leaves" not in house.branch()
+
+    house.stage.play(script)
+
+
 @pytest.mark.slow
 def test_what_another_unit_took_over_is_not_deleted(house: House) -> None:
     async def script() -> None:
