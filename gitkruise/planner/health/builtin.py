@@ -181,6 +181,10 @@ def cron_job(obj: Obj, now: datetime | None) -> Health | None:
     del now
     if get(obj, "spec", "suspend"):
         return Health(Phase.PAUSED, "Suspended", "the CronJob is suspended")
+    status = obj.get("status") or {}
+    begun, ended = (parse_time(status.get(f"last{n}Time")) for n in ("Schedule", "Successful"))
+    if begun and not status.get("active") and (ended is None or ended < begun):
+        return Health(Phase.FAILED, "JobFailed", "its last Job did not succeed")
     return Health(Phase.CURRENT, "Scheduled")
 
 

@@ -25,7 +25,7 @@ from gitkruise.model.workloads.labels import (
     STATEFULSET,
 )
 from gitkruise.planner.health import builtin as rules
-from gitkruise.planner.health import node_requests, rollouts
+from gitkruise.planner.health import kruise, node_requests, rollouts
 from gitkruise.planner.health.builtin import condition_of, progress, told
 from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.primitives.paths import get
@@ -114,6 +114,11 @@ RULES: Final[Mapping[GroupKind, Rule]] = {
     GroupKind("apps.kruise.io", "CloneSet"): rollouts.clone_set,
     GroupKind("apps.kruise.io", "SidecarSet"): rollouts.sidecar_set,
     ADVANCED_STATEFULSET: rollouts.advanced_stateful_set,
+    GroupKind("apps.kruise.io", "DaemonSet"): kruise.advanced_daemon_set,
+    GroupKind("apps.kruise.io", "UnitedDeployment"): kruise.united_deployment,
+    GroupKind("apps.kruise.io", "BroadcastJob"): kruise.broadcast_job,
+    GroupKind("apps.kruise.io", "AdvancedCronJob"): kruise.advanced_cron_job,
+    GroupKind("apps.kruise.io", "ResourceDistribution"): kruise.resource_distribution,
     RECREATE: node_requests.recreate,
     PULL_JOB: node_requests.pull,
     LIST_PULL_JOB: node_requests.pull_list,

@@ -40,6 +40,7 @@ CLAIM, SERVICE, SPACE = "v1/PersistentVolumeClaim", "v1/Service", "v1/Namespace"
 ALPHA, BETA = "apps.kruise.io/v1alpha1/CloneSet", "apps.kruise.io/v1beta1/CloneSet"
 SIDECARS = ("apps.kruise.io/v1alpha1/SidecarSet", "apps.kruise.io/v1beta1/SidecarSet")
 
+AT, LATER = "2026-11-21T09:00:00Z", "2026-11-21T09:00:07Z"
 FULL = {"replicas": 3, "updatedReplicas": 3, "readyReplicas": 3, "availableReplicas": 3}
 LATE = says("Progressing", "False", "ProgressDeadlineExceeded")
 WAITING = {"name": "app", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no"}}}
@@ -215,6 +216,26 @@ ROWS: dict[str, tuple[Any, Phase, str]] = {
     "job complete": (obj(JOB, {}, says("Complete")), Phase.CURRENT, "Complete"),
     "job suspended": (obj(JOB, {"suspend": True}, {}), Phase.PAUSED, "Suspended"),
     "cron job": (obj(CRON, {}, {}), Phase.CURRENT, "Scheduled"),
+    "cron job that runs": (
+        obj(CRON, {}, {"lastScheduleTime": AT, "active": [{"name": "x-1"}]}),
+        Phase.CURRENT,
+        "Scheduled",
+    ),
+    "cron job that succeeded": (
+        obj(CRON, {}, {"lastScheduleTime": AT, "lastSuccessfulTime": LATER}),
+        Phase.CURRENT,
+        "Scheduled",
+    ),
+    "cron job that never succeeded": (
+        obj(CRON, {}, {"lastScheduleTime": AT}),
+        Phase.FAILED,
+        "JobFailed",
+    ),
+    "cron job whose last Job failed": (
+        obj(CRON, {}, {"lastScheduleTime": LATER, "lastSuccessfulTime": AT}),
+        Phase.FAILED,
+        "JobFailed",
+    ),
     "cron job suspended": (obj(CRON, {"suspend": True}), Phase.PAUSED, "Suspended"),
     "pod ready": (
         obj("v1/Pod", {}, {"phase": "Running", **says("Ready")}),

@@ -1,0 +1,108 @@
+"""Health of OpenKruise's kinds that gitkruise does not drive: one row per state."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from gitkruise.planner.health.health import Phase, health
+from tests.planner.health.test_health import obj, says
+
+DAEMON: Final = "apps.kruise.io/v1alpha1/DaemonSet"
+UNITED: Final = "apps.kruise.io/v1alpha1/UnitedDeployment"
+BROADCAST: Final = "apps.kruise.io/v1alpha1/BroadcastJob"
+CRON: Final = "apps.kruise.io/v1alpha1/AdvancedCronJob"
+SPREAD: Final = "apps.kruise.io/v1alpha1/ResourceDistribution"
+
+
+def rolling(**fields: Any) -> dict[str, Any]:
+    return {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": fields}}
+
+
+def nodes(updated: int, ready: int = 4) -> dict[str, Any]:
+    """The status of a DaemonSet on four nodes."""
+    return {
+        "observedGeneration": 2, "desiredNumberScheduled": 4, "currentNumberScheduled": 4,
+        "updatedNumberScheduled": updated, "numberAvailable": ready, "numberReady": ready,
+    }  # fmt: skip
+
+
+def pods(updated: int, ready: int = 4, **more: Any) -> dict[str, Any]:
+    """The status of a UnitedDeployment with four pods."""
+    return {
+        "observedGeneration": 2, "replicas": 4, "updatedReplicas": updated,
+        "readyReplicas": ready, **more,
+    }  # fmt: skip
+
+
+MANUAL: Final = {
+    "replicas": 4,
+    "updateStrategy": {"type": "Manual", "manualUpdate": {"partitions": {"a": 1, "b": 1}}},
+}
+ROWS: dict[str, tuple[Any, Phase, str]] = {
+    "daemon set without a status": (obj(DAEMON), Phase.IN_PROGRESS, "NoObservedGeneration"),
+    "daemon set rolls": (obj(DAEMON, rolling(), nodes(1)), Phase.IN_PROGRESS, "LessUpdated"),
+    "daemon set done": (obj(DAEMON, rolling(), nodes(4)), Phase.CURRENT, "Ready"),
+    "daemon set done with a partition":
+        (obj(DAEMON, rolling(partition=3), nodes(4)), Phase.CURRENT, "Ready"),
+    "daemon set rolls to its partition":
+        (obj(DAEMON, rolling(partition=2), nodes(1)), Phase.IN_PROGRESS, "LessUpdated"),
+    "daemon set at its partition":
+        (obj(DAEMON, rolling(partition=3), nodes(1)), Phase.HELD, "PartitionReached"),
+    "daemon set at its percentage":
+        (obj(DAEMON, rolling(partition="75%"), nodes(1)), Phase.HELD, "PartitionReached"),
+    "daemon set at its partition, not ready":
+        (obj(DAEMON, rolling(partition=3), nodes(1, 3)), Phase.IN_PROGRESS, "LessAvailable"),
+    "daemon set paused": (obj(DAEMON, rolling(paused=True), nodes(1)), Phase.PAUSED, "Paused"),
+    "daemon set on some nodes":
+        (obj(DAEMON, rolling(selector={"matchLabels": {"a": "b"}}), nodes(1)), Phase.HELD,
+         "PartitionReached"),
+    "daemon set of no amount":
+        (obj(DAEMON, rolling(partition="most"), nodes(1)), Phase.FAILED, "UnreadableAmount"),
+    "daemon set on delete":
+        (obj(DAEMON, {"updateStrategy": {"type": "OnDelete"}}, nodes(1)), Phase.HELD, "OnDelete"),
+    "united without a status": (obj(UNITED, {"replicas": 4}), Phase.IN_PROGRESS, "NoStatus"),
+    "united scales": (obj(UNITED, {"replicas": 5}, pods(4)), Phase.IN_PROGRESS, "Scaling"),
+    "united rolls": (obj(UNITED, {"replicas": 4}, pods(1)), Phase.IN_PROGRESS, "LessUpdated"),
+    "united not ready": (obj(UNITED, {"replicas": 4}, pods(4, 3)), Phase.IN_PROGRESS, "LessReady"),
+    "united at its partitions": (obj(UNITED, MANUAL, pods(2)), Phase.HELD, "PartitionReached"),
+    "united done": (obj(UNITED, {"replicas": 4}, pods(4)), Phase.CURRENT, "Updated"),
+    "united of no size": (obj(UNITED, {}, pods(4)), Phase.CURRENT, "Updated"),
+    "united failed":
+        (obj(UNITED, {"replicas": 4}, pods(4, **says("SubsetFailure", reason="Bad"))),
+         Phase.FAILED, "Bad"),
+    "broadcast job without a status": (obj(BROADCAST), Phase.IN_PROGRESS, "NoStatus"),
+    "broadcast job runs":
+        (obj(BROADCAST, {}, {"phase": "running", "desired": 3, "active": 2, "succeeded": 1}),
+         Phase.CURRENT, "JobStarted"),
+    "broadcast job paused":
+        (obj(BROADCAST, {"paused": True}, {"phase": "running", "desired": 3, "active": 2}),
+         Phase.PAUSED, "Paused"),
+    "broadcast job complete":
+        (obj(BROADCAST, {}, {"phase": "completed", "desired": 3, "succeeded": 3,
+                             **says("Complete")}), Phase.CURRENT, "Complete"),
+    "broadcast job complete with failures":
+        (obj(BROADCAST, {}, {"phase": "completed", "desired": 3, "succeeded": 2, "failed": 1,
+                             **says("Complete")}), Phase.FAILED, "PodsFailed"),
+    "broadcast job failed":
+        (obj(BROADCAST, {}, {"phase": "failed", "desired": 3, **says("Failed")}), Phase.FAILED,
+         "PodsFailed"),
+    "cron job": (obj(CRON, {}, {}), Phase.CURRENT, "Scheduled"),
+    "cron job paused": (obj(CRON, {"paused": True}), Phase.PAUSED, "Paused"),
+    "distribution without a status": (obj(SPREAD), Phase.IN_PROGRESS, "NoStatus"),
+    "distribution under way":
+        (obj(SPREAD, {}, {"desired": 2, "succeeded": 1}), Phase.IN_PROGRESS, "Distributing"),
+    "distribution failed":
+        (obj(SPREAD, {}, {"desired": 2, "succeeded": 1, "failed": 1}), Phase.FAILED,
+         "NotDistributed"),
+    "distribution done":
+        (obj(SPREAD, {}, {"desired": 2, "succeeded": 2}), Phase.CURRENT, "Distributed"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_health(name: str) -> None:
+    raw, phase, reason = ROWS[name]
+    found = health(raw)
+    assert (found.phase, found.reason) == (phase, reason)
