@@ -76,6 +76,7 @@ from gitkruise.admission.kruise.lazy_stages import (
     stateful_set_problems,
     with_subset,
 )
+from gitkruise.admission.kruise.update_strategy import daemon_set_problems
 from gitkruise.admission.pods.pods import (
     add_readiness_gate,
     debugging_problems,
@@ -237,6 +238,10 @@ KRUISE_STAGES: Final = (
         examine=spread_conflicts,
     ),
     Stage(kinds=WITH_CANARY, examine=canary_problems),
+    Stage(
+        kinds=_kinds("apps.kruise.io", "DaemonSet"),
+        examine=daemon_set_problems,
+    ),
     Stage(
         kinds=_kinds("apps.kruise.io", "ContainerRecreateRequest"),
         asks_cluster=True,

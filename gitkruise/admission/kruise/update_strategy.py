@@ -1,4 +1,5 @@
-"""The rules of a CloneSet's update strategy, as OpenKruise's webhooks have them."""
+"""The rules of the update strategies of a CloneSet and of an Advanced DaemonSet, as OpenKruise's
+webhooks have them."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from gitkruise.admission.conversion.registry import POLICIES
-from gitkruise.admission.rules.engine import Table, not_negative
+from gitkruise.admission.rules.engine import Table, at_most_all, count_or_percent, not_negative
 from gitkruise.admission.rules.field_errors import (
     NOT_NEGATIVE,
     Path,
@@ -16,11 +17,15 @@ from gitkruise.admission.rules.field_errors import (
     unsupported,
 )
 from gitkruise.admission.rules.labels import is_empty, selector_problems
+from gitkruise.admission.rules.request import AdmissionRequest
 from gitkruise.errors import Problem
+from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.intstr import IntOrString, resolve_decimal
 
 _AT: Final[Path] = ("spec", "updateStrategy")
+_DAEMON_TYPES: Final = ("Standard", "Surging", "InPlaceIfPossible")
 _WEIGHTS: Final = range(101)
 _DOWNLOADS: Final = Table(
     ((("imagePreDownloadTimeoutSeconds", "imagePreDownloadMinUpdatedReadyPods"),), (not_negative,)),
@@ -45,6 +50,29 @@ def strategy_problems(spec: Obj, version: str) -> Iterator[Problem]:
             yield unsupported((*at, "podUpdatePolicy"), policy, POLICIES)
         yield from _rolling_problems(rolling, policy, spec, at)
         yield from _download_problems(rolling.get("inPlaceUpdateStrategy") or {}, at)
+
+
+def daemon_set_problems(request: AdmissionRequest, gates: Gates) -> Iterator[Problem]:
+    """Everything wrong with `spec.updateStrategy` of an Advanced DaemonSet, as it is written:
+    its pods surge or are unavailable, never both."""
+    del gates
+    at = (*_AT, "rollingUpdate")
+    rolling: Obj = get(request.obj, *at) or {}
+    if rolling.get("rollingUpdateType") not in (None, "", *_DAEMON_TYPES):
+        where = (*at, "rollingUpdateType")
+        yield unsupported(where, rolling["rollingUpdateType"], _DAEMON_TYPES)
+    unavailable, surge = (rolling.get(field) for field in ("maxUnavailable", "maxSurge"))
+    for field, value in (("maxUnavailable", unavailable), ("maxSurge", surge)):
+        if value is not None:
+            yield from count_or_percent(value, (*at, field))
+            yield from at_most_all(value, (*at, field))
+    zeros = [value in (0, "0%") for value in (unavailable, surge) if value is not None]
+    if zeros == [False, False]:
+        yield invalid((*at, "maxSurge"), surge, "may not be set when maxUnavailable is non-zero")
+    elif zeros == [True, True]:
+        yield required((*at, "maxUnavailable"), "cannot be 0 when maxSurge is 0")
+    if rolling.get("partition") is not None:
+        yield from _partition_problems(rolling, 100, at)
 
 
 def _rolling_problems(rolling: Obj, policy: str, spec: Obj, at: Path) -> Iterator[Problem]:
