@@ -47,7 +47,7 @@ def with_fixed_fields(
         if (unit := target.units.get(key)) is not None and replaceable(d, unit)
     }
     told = [
-        cannot_change(d, error)
+        cannot_change(d, error, due[key].before)
         for key, (d, error) in errors.items()
         if key not in again and not played_ahead(due[key])
     ]

@@ -413,7 +413,7 @@ def _refused(
 ) -> list[Finding]:
     """Return the findings for a rejected change: from our checks, otherwise from the error."""
     if d.key.group_kind not in JUDGED_HERE and immutable(error):
-        return [cannot_change(d, error)]
+        return [cannot_change(d, error, old)]
     before = convert(old, d.version) if old is not None else None
     found = list(check_object(d, catalog, gates, old=before))
     place = d.document.place(("spec",), key=True)

@@ -247,7 +247,7 @@ class Applier:
             reply = await adopt(self._transport, request, sent.reply)
             return replace(sent, reply=reply, taken=tuple(sorted({*sent.taken, *before})))
         except ApiError as error:
-            return self._refused(sent.desired, error)
+            return self._refused(sent.desired, error, sent.reply)
 
     async def _attempt(self, d: Desired, request: ApiRequest, live: Obj | None) -> Sent:
         try:
@@ -271,7 +271,7 @@ class Applier:
         except AlreadyExists:
             return Sent(desired=d, present=True)
         except ApiError as error:
-            return self._refused(d, error)
+            return self._refused(d, error, live)
         return Sent(desired=d, reply=reply.body, created=reply.status == _CREATED)
 
     async def _settled(self, request: ApiRequest, live: Obj | None) -> ApiReply:
@@ -298,11 +298,12 @@ class Applier:
                 request = await renewed(self._transport, request, live)
         raise AssertionError("the last try returns or raises")
 
-    def _refused(self, d: Desired, error: ApiError) -> Sent:
+    def _refused(self, d: Desired, error: ApiError, live: Obj | None) -> Sent:
         fixed = immutable(error)
         if fixed and replaceable(d, self._unit):
             return Sent(desired=d, replace=True)
-        told = cannot_change(d, error) if fixed else refusal(d, error, account_of(self._unit))
+        account = account_of(self._unit)
+        told = cannot_change(d, error, live) if fixed else refusal(d, error, account)
         return Sent(desired=d, finding=told, retry=error.retry is not Retry.NEVER)
 
     def _may_take(self, error: ApplyConflict) -> bool:

@@ -7,11 +7,13 @@ from typing import Final
 
 from gitkruise.errors import ApiError, Finding, InvalidObject
 from gitkruise.gitops.build.redacted_findings import parse_field, unquoted
-from gitkruise.model.gitops.change import Desired
+from gitkruise.model.gitops.change import Desired, Path
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET
 from gitkruise.planner.sync.annotations import replace_asked
+from gitkruise.planner.sync.diff import owned_differences
 from gitkruise.planner.sync.prune import holds_data
+from gitkruise.wire.primitives.names import Obj
 
 # Kubernetes has several sentences for one rule; all of them speak of a change, never of a value.
 _IMMUTABLE: Final = re.compile(
@@ -21,6 +23,7 @@ _IMMUTABLE: Final = re.compile(
 # Kinds whose update rules we know as well as the server does, which may have no webhook for them:
 # a commit is rejected for these before anything is sent. Others are left to the dry run.
 JUDGED_HERE: Final = frozenset({CLONESET, ADVANCED_STATEFULSET})
+_FREE: Final = re.compile(r"'(\w+)'")  # fields that such a rule lets change
 _VALUE: Final = "Invalid value: "
 
 
@@ -45,14 +48,28 @@ def _rule(message: str) -> str:
     return message.rpartition(": ")[2][:300] if message.startswith(_VALUE) else message[:300]
 
 
-def cannot_change(d: Desired, error: ApiError) -> Finding:
-    """Return the finding for a change that needs a new object."""
-    fields = list(dict.fromkeys(c.field for c in error.details.causes))
+def _fixed(d: Desired, error: ApiError, live: Obj | None) -> dict[str, Path]:
+    """Return the fields that cannot change: of a rule about all of the spec those that do."""
+    found: dict[str, Path] = {}
+    for cause in error.details.causes:
+        free = _FREE.findall(cause.message) if cause.field == "spec" and live is not None else ()
+        changed = (c.path[:2] for c in owned_differences(d.obj, live or {}, None))
+        fixed = [path for path in changed if path[0] == "spec" and path[-1] not in free]
+        if free and fixed:
+            found |= {".".join(map(str, path)): path for path in fixed}
+        else:
+            found[cause.field] = parse_field(cause.field)
+    return found
+
+
+def cannot_change(d: Desired, error: ApiError, live: Obj | None = None) -> Finding:
+    """Return the finding for a change of the `live` object that needs a new one."""
+    fields = _fixed(d, error, live)
     never = bool(holds_data(d.key, d.obj))
     return Finding(
         code="GK2203",
-        message=f"{', '.join(fields[:5])} of {d.key} cannot change after creation",
-        places=(d.document.place(parse_field(fields[0])),),
+        message=f"{', '.join([*fields][:5])} of {d.key} cannot change after creation",
+        places=(d.document.place(next(iter(fields.values()))),),
         notes=(
             ("why", _rule(unquoted(error, d).details.causes[0].message)),
             ("unchanged", f"the live {d.key}"),

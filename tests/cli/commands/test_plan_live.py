@@ -338,7 +338,10 @@ def test_a_rollout_that_needs_a_new_object_says_so(gk: Caller, checkout: Checkou
     checkout.commit("after", {"db.yaml": DATABASE.replace("1Gi", "2Gi")})
     ended = gk("plan", cwd=checkout.folder)
     assert ended.code == 3
-    assert "error[GK2203]: spec of StatefulSet shop/db cannot change" in ended.err
+    assert (
+        "error[GK2203]: spec.volumeClaimTemplates of StatefulSet shop/db cannot change" in ended.err
+    )
+    assert "--> db.yaml:11:" in ended.err
     assert "gitkruise.io/replace: Enabled" in ended.err
 
 
