@@ -28,7 +28,7 @@ from gitkruise.planner.analysis.schedule import blocks
 from gitkruise.planner.notify.comment import plain
 from gitkruise.planner.report.rollout_steps import failed_commits
 from gitkruise.wire.primitives.log_line import log_line
-from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.names import ObjectKey, named
 
 log = logging.getLogger(__name__)
 CODE: Final = "GK3505"
@@ -133,7 +133,7 @@ class FailureHandler:
             return None
         pull = await self._offers.found(self._proposed)
         if pull is not None:
-            self._say(_became(causal, pull))
+            self._say(_became(causal, pull), pull)
         return LOOK
 
     async def _go_back(self, failure: Failure, causal: GitCommit, live: str) -> None:
@@ -167,7 +167,7 @@ class FailureHandler:
         self._done, self._proposed = causal.id, branch if pull is not None else ""
         self._recovered = ""
         if pull is not None:
-            self._say(_became(causal, pull))
+            self._say(_became(causal, pull), pull)
 
     async def _deliver(
         self, proposal: ActionProposal, branch: str, failure: Failure
@@ -180,10 +180,23 @@ class FailureHandler:
         body = f"{failure.why}\n\n{plain(proposal.edit.why)}"
         return await self._offers.make(branch, proposal, body)
 
-    def _say(self, words: str) -> None:
-        finding = None
+    def _say(self, words: str, pull: Pull | None = None) -> None:
+        finding, record = None, self._reporter.record
+        failure = measured_badly(record) or stuck_rollout(record)
         if words:
-            finding = Finding(code=CODE, message=f"onFailure: {words}", severity=Severity.WARNING)
+            object_name = named(failure.key) if failure is not None else "NAME"
+            next_ = f"gitkruise rollback {object_name}"
+            if pull is not None and pull.state == "open":
+                next_ = f"merge {pull.url}"
+            finding = Finding(
+                code=CODE,
+                message=f"onFailure: {words}",
+                notes=(
+                    ("unchanged", "what runs stays as git asks for it"),
+                    ("next", next_),
+                ),
+                severity=Severity.WARNING,
+            )
         self._reporter.remark(_CHANNEL, finding)
 
 

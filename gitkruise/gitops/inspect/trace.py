@@ -61,7 +61,7 @@ def owner_of_pod(survey: Survey, name: str, now: datetime) -> tuple[Managed, Pod
     near = difflib.get_close_matches(name, names, 3) or names[:8]
     notes = (
         ("there are", ", ".join(near) or "none"),
-        ("next", "name its namespace with -n; gitkruise get pods lists them"),
+        ("next", "gitkruise get pods -A lists those of all namespaces"),
     )
     *most, last = dict.fromkeys(gk.kind for gk in OWNERS)
     kinds = f"{', '.join(most)} or {last}"

@@ -53,11 +53,13 @@ def test_a_failed_rollout_gets_one_pull_request_over_restarts(staged: MakeStage)
             (finding,) = stage.record.findings
             assert (finding.code, finding.severity) == ("GK3505", "warning")
             assert "the rollback is proposed: https://" in finding.message
+            assert dict(finding.notes)["next"].startswith("merge https://")
             assert [state for _, state in shown(model)] == ["open"]
             assert (stage.state, len(written(stage))) == ("Stuck", 2)
             model.end_pull(1, "closed")
             await stage.rest(60)
             (finding,) = stage.record.findings
+            assert dict(finding.notes)["next"] == "gitkruise rollback cloneset/web -n shop"
             assert "the pull request of its rollback was closed: https://" in finding.message
             model.pulls[1]["state"] = "open"
             await stage.rest(60)

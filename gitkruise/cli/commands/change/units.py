@@ -285,7 +285,7 @@ def _missing(target: Target, verb: str) -> DiagnosticError:
         notes = (("unchanged", "nothing was written"), ("next", edit))
         return UsageProblem(Finding(code="GK7063", message=message, notes=notes))
     notes = (
-        ("next", f"kubectl get {kind}s -A lists those of the cluster; name the namespace with -n"),
+        ("next", f"kubectl get {kind}s -A lists those of all namespaces"),
         ("or", f"if a configuration file declares it: {edit}"),
     )
     message = f'{kind} "{target.name}" not found in namespace {target.namespace}'
