@@ -174,13 +174,17 @@ async def _action_args(
 
 
 def _way_back(repository: Repository, target: ActionTarget, options: ActionOptions) -> ActionArgs:
-    from gitkruise.gitops.status.reader import steps_of  # noqa: PLC0415
+    """Return the commit to go back to, otherwise those to step over: a template that failed in any
+    cluster has failed, unless one is named."""
+    from gitkruise.gitops.status.reader import status_branches, steps_of  # noqa: PLC0415
 
     if options.to:
         return ActionArgs(to=repository.named(options.to))
-    fetch_records(options.repo, options.cluster.name)
-    steps = steps_of(repository, options.cluster.name, target.key)
-    return ActionArgs(failed=failed_commits(steps))
+    named = options.cluster.name
+    fetch_records(options.repo, named)
+    names = [named] if named else sorted(status_branches(repository))
+    recorded = (steps_of(repository, name, target.key) for name in names)
+    return ActionArgs(failed=tuple(id_ for steps in recorded for id_ in failed_commits(steps)))
 
 
 async def _now(target: ActionTarget, options: ActionOptions) -> PodsToGo | None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+from gitkruise.model.gitops.unit_state import State
 from tests.cli.calls import Caller, Ended, Terminal, environment
 from tests.cli.live import applied, apply
-from tests.cli.shop import Checkout, cloneset, nowhere, unit_record
+from tests.cli.shop import CHECKOUT, Checkout, cloneset, nowhere, unit_record
 from tests.git.keys import ssh_key
 from tests.git.repos import ENV, Origin, make_origin, run_git
 
@@ -298,6 +300,24 @@ def test_a_rollback_needs_something_to_go_back_to(gk: Caller, checkout: Checkout
     ended = gk("rollback", "checkout", cwd=checkout.folder, **WHO)
     assert (ended.code, "no earlier template" in ended.err) == (2, True)
     assert "next: a commit that mends its template" in ended.err
+
+
+@pytest.mark.slow
+def test_a_template_that_got_stuck_in_any_cluster_is_stepped_over(
+    gk: Caller, checkout: Checkout
+) -> None:
+    """Without --cluster; two clusters recorded the object."""
+    _, second, _ = (checkout.commit(v, {FILE: cloneset(v)}) for v in ("v1", "v2", "v3"))
+    record = unit_record()
+    step = record.steps[0][1][1]
+    stuck = replace(step, commit=replace(step.commit, id=second), state=State.STUCK, done=None)
+    bad = replace(record, steps=((CHECKOUT, (stuck,)),))
+    checkout.record("eu", bad)
+    checkout.record("us", replace(unit_record(), cluster="us"))
+    ended = gk("rollback", "checkout", "--print", cwd=checkout.folder, **WHO)
+    assert "checkout:v1" in ended.out, ended.err
+    ended = gk("rollback", "checkout", "--print", "--cluster", "us", cwd=checkout.folder, **WHO)
+    assert "checkout:v2" in ended.out
 
 
 @pytest.mark.slow
