@@ -294,8 +294,10 @@ def _row(
 
 
 def _why(m: Managed, promotion: PromotionRecord | None, now: datetime) -> str:
+    if m.left_git and m.state in {State.DONE, State.HELD}:
+        return "left git"
     if m.state is State.DONE:
-        return "left git" if m.left_git else ""
+        return ""
     if m.state is State.HELD and promotion is not None and promotion.next:
         return progress(promotion, now)
     if m.state is not State.HELD or m.rollout is None:

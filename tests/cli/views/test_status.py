@@ -130,6 +130,10 @@ def test_an_object_that_git_does_not_name_any_more_is_not_as_git_asks(checkout: 
     (row,) = (line for line in status_lines(shown, style(120), wide=False) if "cloneset" in line)
     assert row.endswith("left git")
     assert status_obj(shown)["items"][0]["leftGit"] is True
+    held = replace(live, state=State.HELD, rollout=rollout())  # no commit moves it
+    shown = build_view([held], units, LATER, cluster="sandbox", source="src", namespace="")
+    (row,) = (line for line in status_lines(shown, style(120), wide=False) if "cloneset" in line)
+    assert row.endswith("left git")
     broken = replace(live, state=State.STUCK, message="it cannot start", unit=units[0].unit)
     waiting = replace(units[0], state=State.WAITING, waits="approval")
     (listed,) = resources.units([broken], [waiting], "")
