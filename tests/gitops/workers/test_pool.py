@@ -40,12 +40,9 @@ from gitkruise.model.gitops.config import (
 )
 from gitkruise.model.gitops.document import Document
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.planner.sync.annotations import UNIT, UNIT_REF
-from gitkruise.planner.sync.prune import prune_hash
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.sandbox.initial_objects import bootstrap
-from gitkruise.wire.primitives.names import key_of
 from tests.git.repos import Origin, make_origin, run_git
 from tests.worlds import Lab, cloneset
 
@@ -438,35 +435,6 @@ def config(house: House) -> Config:
     spec = UnitSpec(source_ref=Reference(name="src"), path="app")
     unit = Unit("shop", "web", spec, origin=WRITTEN)
     return Config({"shop/src": source}, {"shop/web": unit}, {})
-
-
-def test_a_plan_knows_the_approvals_of_its_history(house: House) -> None:
-    """As `gitkruise plan` does on the command line."""
-    lab = Lab()
-    bootstrap(lab.world, lab.now, nodes=0)
-    confirm = {"gitkruise.io/prune": "Confirm"}
-    left: dict[str, Any] = {
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": "left", "annotations": confirm},
-    }  # fmt: skip
-    marks = {"labels": {UNIT: "mark"}, "annotations": {UNIT_REF: "shop/web", **confirm}}
-    live = lab.apply({**left, "metadata": {"name": "left", **marks}})
-    mark = prune_hash("mark", {key_of(live): live})
-    files = {"app/a.yaml": config_map("a"), "app/left.yaml": json.dumps(left)}
-    base = house.origin.commit(files)
-    gone = {"app/left.yaml": None}
-    head = house.origin.commit(gone, message=f"Agreed\n\nGitkruise-Approve: {mark}")
-    transport = WorldTransport(Cluster(lab.world, lambda: lab.now))
-
-    async def script() -> None:
-        rules, here = (config(house), lab.world.catalog, Gates()), InProcess()
-        before = await here.side(house.repository, base, *rules, base=True)
-        after = await here.side(house.repository, head, *rules)
-        facts = await cluster_facts(before, after, rules[1], transport=transport, now=lab.now)
-        plan = (await here.plan_text(house.repository, *rules, facts, base=base, head=head)).plan
-        assert ("ConfigMap shop/left" in plan, "approval" in plan.lower()) == (True, False)
-
-    asyncio.run(script())
 
 
 def test_a_plan_from_the_live_state_is_made_in_the_process_that_reads(house: House) -> None:
