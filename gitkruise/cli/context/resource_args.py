@@ -124,6 +124,7 @@ def parse_object(text: str) -> ResourceArg:
 
 
 _OPENKRUISE: Final = "apps.kruise.io"
+UNIT_NOUNS: Final = ("unit", "units", "gku", "unit.gitkruise.io", "units.gitkruise.io")
 WORKLOAD_KINDS: Final = {
     "rollouts": CLONESET,
     "clonesets": CLONESET,
@@ -158,6 +159,12 @@ def named_workload(text: str) -> tuple[GroupKind | None, str]:
     of no workload."""
     word, slash, name = text.rpartition("/")
     return (workload_kind(word.lower()) if slash else CLONESET), name
+
+
+def named_unit(text: str) -> str:
+    """Return the name of `unit/name`, "" for anything else."""
+    word, _, name = text.rpartition("/")
+    return name if word.lower() in UNIT_NOUNS else ""
 
 
 def named_pod(text: str) -> str:

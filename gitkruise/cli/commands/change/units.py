@@ -24,7 +24,7 @@ from gitkruise.cli.context.cluster import (
 )
 from gitkruise.cli.context.local_repository import config_at_hand
 from gitkruise.cli.context.next_commands import lines_carrying
-from gitkruise.cli.context.resource_args import object_argument
+from gitkruise.cli.context.resource_args import UNIT_NOUNS, named_unit, object_argument
 from gitkruise.errors import ClusterFailed, DiagnosticError, Finding, NotFound, UsageProblem
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from gitkruise.wire.primitives.names import Obj
 
 _KINDS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("unit", "units", "gku", "unit.gitkruise.io", "units.gitkruise.io"), "Unit"),
+    **dict.fromkeys(UNIT_NOUNS, "Unit"),
     **dict.fromkeys(
         ("gitsource", "gitsources", "gks", "gitsource.gitkruise.io", "gitsources.gitkruise.io"),
         "GitSource",
@@ -103,8 +103,7 @@ def reconcile(
 
 def is_unit(text: str) -> bool:
     """Return whether `type/name` names a Unit."""
-    word, slash, _ = text.partition("/")
-    return bool(slash) and _KINDS.get(word.lower()) == "Unit"
+    return bool(named_unit(text))
 
 
 def resume_unit(text: str, choice: ClusterChoice, namespace: str, output: str) -> int:

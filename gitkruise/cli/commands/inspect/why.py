@@ -24,7 +24,12 @@ from gitkruise.cli.context.local_repository import (
     repository_at_hand,
 )
 from gitkruise.cli.context.next_commands import lines_carrying
-from gitkruise.cli.context.resource_args import named_pod, object_argument, parse_workload
+from gitkruise.cli.context.resource_args import (
+    named_pod,
+    named_unit,
+    object_argument,
+    parse_workload,
+)
 from gitkruise.errors import ClusterFailed, Finding
 from gitkruise.wire.primitives.names import named as as_named
 from gitkruise.wire.primitives.names import short_name
@@ -56,10 +61,17 @@ def why(object_name: str, namespace: str, cluster: ClusterChoice, **flags: Any) 
       gitkruise why search -n shop -o wide
       gitkruise why deployment/storefront -n shop --sandbox -o json
       gitkruise why pod/search-7xk2p -n shop
+      gitkruise why unit/search -n shop
 
     The planner of the controller decides about the pods. The commit is read from the status
     branch, if a repository is found. -o wide lists every pod. A pod means its workload.
     """
+    if unit := named_unit(object_name):
+        from gitkruise.cli.commands.inspect.why_unit import why_unit  # noqa: PLC0415  seldom needed
+
+        _, path = repository_at_hand(flags["config_path"], flags["repo"])
+        why_unit(unit, cluster, namespace, path, as_json=flags["output"] == "json")
+        return
     pod = named_pod(object_name)
     asked = None if pod else parse_workload(object_name)
     _, path = repository_at_hand(flags["config_path"], flags["repo"])
