@@ -35,6 +35,7 @@ _REMOVALS: Final = 100  # of one name; only the newest of an object counts
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 # Codes of the API server's rejections, as they begin a problem: admission, webhooks, rights.
 _BY_SERVER: Final = ("GK2102", "GK5101", "GK4301")
+_BY_SOURCE: Final = ("GK32", "GK33")  # as they begin: history, signatures
 _FINDING: Final = re.compile(r"GK\d{4}: ")
 
 
@@ -101,12 +102,16 @@ class UnitNews:
     def correction(self) -> str:
         """Return the next step for the user of a rejected commit; "" for any other unit.
 
-        A plan does not ask the API server, so it shows nothing of what only that one rejects.
+        A plan does not ask the API server, so it shows nothing of what only that one rejects, and
+        nothing of a history or signature that the source refuses.
         """
         if self.state is not State.REJECTED or self.attempted is None:
             return ""
         if any(problem.startswith(_BY_SERVER) for problem in self.problems):
             return self.next or f"a commit that corrects what {self.attempted.short} asks for"
+        refused = next((p for p in self.problems if p.startswith(_BY_SOURCE)), "")
+        if refused:
+            return self.next or f"gitkruise explain {refused[:6]}"
         return f"gitkruise plan {self.attempted.short}"
 
     @property

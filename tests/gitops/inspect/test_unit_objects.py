@@ -97,6 +97,7 @@ def test_a_healthy_unit_whose_source_cannot_be_read_says_so() -> None:
     [
         ("GK2102", "a commit that corrects what 3333333 asks for"),
         ("GK1203", "gitkruise plan 3333333"),
+        ("GK3204", "gitkruise explain GK3204"),
     ],
 )
 def test_a_plan_is_no_next_step_where_the_api_server_rejects(code: str, step: str) -> None:
