@@ -116,6 +116,9 @@ def test_steps_of_a_removed_object_are_read_from_its_last_record(
     assert [one["name"] for one in ended.obj["removed"]] == ["checkout"]
     lines = gk("history", "cloneset/checkout", cwd=recorded.folder).out
     assert f"{CHECKOUT} left the record " in lines
+    back = replace(unit_record(), steps=(), rollouts=())  # as it was, so that no step began
+    recorded.record("sandbox", back)
+    assert "left the record" not in gk("history", "cloneset/checkout", cwd=recorded.folder).out
     assert gk("history", "-o", "json", cwd=recorded.folder).obj["items"] == []
     assert "no rollout is recorded; " in gk("history", cwd=recorded.folder).out
 

@@ -149,7 +149,7 @@ def _recorded(
         units, told = read_units(repository, ref), interventions(repository, ref, unread)
         if unread and not (found or units):
             raise SourceFailed(*(replace(f, severity=Severity.ERROR) for f in unread.values()))
-        there = {key for key, _ in found}
+        there = {key for key, _ in found} | {key for unit in units for key in unit.objects}
         known = {(key, step.commit.id, step.started) for key, step in found}
         for key, at, steps in removed_steps(repository, ref, name, unread) if name else ():
             if not asked(key):
