@@ -189,7 +189,8 @@ class DryRun:
             else replace(c, replaced=c.key in again)
             for c in changes
         )
-        return made, tuple(refusals(everything, sent))
+        moving = {d.key for d in due} | {c.key for c in changes if c.kind is ChangeKind.PRUNE}
+        return made, tuple(refusals(everything, sent, self.live, moving))
 
     def _due(self, d: Desired) -> bool:
         live = self.live.get(d.key)

@@ -83,6 +83,7 @@ class Sent:
     reply: Obj | None = None
     created: bool = False  # there was no such object
     finding: Finding | None = None
+    said: str = ""  # the API server's own words of the rejection
     retry: bool = False  # the same request may go through later
     unserved: bool = False  # no API serves its kind
     present: bool = False  # create-only, and it exists already
@@ -304,7 +305,8 @@ class Applier:
             return Sent(desired=d, replace=True)
         account = account_of(self._unit)
         told = cannot_change(d, error, live) if fixed else refusal(d, error, account)
-        return Sent(desired=d, finding=told, retry=error.retry is not Retry.NEVER)
+        again = error.retry is not Retry.NEVER
+        return Sent(desired=d, finding=told, said=error.message, retry=again)
 
     def _may_take(self, error: ApplyConflict) -> bool:
         if self._unit.spec.apply.conflicts != "owned":

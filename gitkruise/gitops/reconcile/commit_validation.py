@@ -255,7 +255,9 @@ class CommitValidator:
         silent = unreachable(sent)
         if silent is not None:
             raise DiagnosticError(silent)
-        return list(refusals(desired, sent)), frozenset(s.desired.key for s in sent if s.replace)
+        moving = {d.key for d in changed} | effect.leaving
+        refused = list(refusals(desired, sent, objs, moving))
+        return refused, frozenset(s.desired.key for s in sent if s.replace)
 
 
 def _pod_places(keys: Iterable[ObjectKey]) -> Mapping[str, frozenset[GroupKind]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from gitkruise.errors import Concern, Finding, Forbidden
@@ -26,6 +27,17 @@ from gitkruise.wire.primitives.requests import APPLY_PATCH, NAMESPACES, ApiReque
 
 NAMESPACE: Final = GroupKind("", "Namespace")
 _NAMESPACE_MANAGER: Final = "gitkruise-namespace"
+_ADMISSION, _RBAC = "admissionregistration.k8s.io", "rbac.authorization.k8s.io"
+# What a rejection says of the object that causes it: its name, or that of one of its webhooks.
+_CAUSES: Final = {
+    GroupKind(_ADMISSION, "MutatingWebhookConfiguration"): ' webhook "{}"',
+    GroupKind(_ADMISSION, "ValidatingWebhookConfiguration"): ' webhook "{}"',
+    GroupKind(_ADMISSION, "ValidatingAdmissionPolicy"): ": ValidatingAdmissionPolicy '{}' with ",
+    GroupKind(_ADMISSION, "ValidatingAdmissionPolicyBinding"): " with binding '{}' denied ",
+    GroupKind("", "ResourceQuota"): ": exceeded quota: {}, ",
+    GroupKind(_RBAC, "Role"): ' "{}" not found',
+    GroupKind(_RBAC, "ClusterRole"): ' "{}" not found',
+}
 
 
 def check_updates(
@@ -135,13 +147,43 @@ def unreachable(sent: Sequence[Sent]) -> Finding | None:
     return next((f for f in found if f.concern is Concern.CONNECTION), None)
 
 
-def refusals(desired: DesiredSet, sent: Sequence[Sent]) -> Iterator[Finding]:
-    """Return the final rejections: kinds that the commit itself creates cannot be tried before."""
+def refusals(
+    desired: DesiredSet,
+    sent: Sequence[Sent],
+    live: Mapping[ObjectKey, Obj],
+    moving: AbstractSet[ObjectKey],
+) -> Iterator[Finding]:
+    """Return the final rejections. Objects cannot be tried whose kind the commit itself creates,
+    or that are rejected because of an object that it changes or removes (`moving`)."""
     known = brings_kinds(desired.objects)
     for item in sent:
-        finding = item.finding
-        if finding is not None and not (known and item.unserved):
-            yield finding
+        if item.finding is None or (known and item.unserved):
+            continue
+        if not causes((item,), live, moving):
+            yield item.finding
+
+
+def causes(
+    sent: Iterable[Sent], live: Mapping[ObjectKey, Obj], keys: AbstractSet[ObjectKey]
+) -> frozenset[ObjectKey]:
+    """Return those of `keys` that a rejection names as its cause: webhooks, policies, quotas, and
+    roles that do not exist."""
+    refused = [item for item in sent if item.said]
+    if not refused:
+        return frozenset()
+    able = [key for key in keys if key.group_kind in _CAUSES]
+    return frozenset(key for key in able if any(_causes(key, live, item) for item in refused))
+
+
+def _causes(key: ObjectKey, live: Mapping[ObjectKey, Obj], item: Sent) -> bool:
+    if key.namespace not in {"", item.desired.key.namespace}:
+        return False
+    said = _CAUSES[key.group_kind]
+    names = [hook["name"] for hook in live.get(key, {}).get("webhooks") or ()]
+    if key.group == _RBAC:
+        said = f"{key.kind.lower()}s.{_RBAC}" + said
+        return item.said.startswith(said.format(key.name))
+    return any(said.format(name) in item.said for name in names or [key.name])
 
 
 def brings_kinds(objects: Iterable[Desired]) -> bool:

@@ -29,12 +29,14 @@ class _Refusal:
 class RejectedObjects:
     """Rejections by object: the finding, and the pause before the next try.
 
-    `replacing` are to be deleted and created again; `present` are create-only and exist already.
+    `replacing` are to be deleted and created again; `present` are create-only and exist already;
+    `causes` are the objects of the unit because of which something was rejected the last time.
     """
 
     def __init__(self) -> None:
         self.replacing: set[ObjectKey] = set()
         self.present: set[ObjectKey] = set()
+        self.causes: frozenset[ObjectKey] = frozenset()
         self._told: dict[ObjectKey, _Refusal] = {}
 
     def note(self, sent: Sent, now: datetime) -> bool:

@@ -21,6 +21,7 @@ from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.reconcile.applier import Applier, ApplyFacts, Sent
 from gitkruise.gitops.reconcile.approval import Effect
 from gitkruise.gitops.reconcile.drift_correction import ignore_rules
+from gitkruise.gitops.reconcile.preflight import causes
 from gitkruise.gitops.reconcile.pruner import UnitPruner
 from gitkruise.gitops.reconcile.rejected_objects import RejectedObjects
 from gitkruise.gitops.status.health_checks import HealthChecks
@@ -155,6 +156,7 @@ class UnitCluster:
             held=self._health.held,
             replacing=frozenset(self.rejected.replacing),
             present=frozenset(self.rejected.present),
+            causes=self.rejected.causes,
             claimed=claims.others(
                 self._unit.id,
                 self._watched,
@@ -244,9 +246,12 @@ class UnitCluster:
             self._transport, self._unit, self.label, commit, facts=facts, clock=around.clock
         )
         catalog = around.live.catalog
-        return await applier.send(
+        sent = await applier.send(
             objects, live, catalog, take=take, dry_run=dry_run, overtaken=stop
         )
+        there = {key: found.obj for key, found in seen.live.items()}
+        self.rejected.causes = causes(sent, there, there.keys() | {d.key for d in objects})
+        return sent
 
     def accept(self, desired: Desired, reply: Obj, seen: Observation) -> Obj | None:
         """Take in the reply to an apply; return the object as it was before, None if new."""

@@ -229,7 +229,7 @@ class UnitReconciler:
             seen, plan = await self._look(self.built)
             overtaken = self._pending != self._unasked
             if plan is None or plan.quiet or overtaken or not await self._act(plan, seen):
-                if plan is None or not plan.waiting:
+                if plan is None or not plan.waiting or self.cluster.rejected.causes:
                     await self.pruning.find(self._around.live, self.label)
                 return self._next_look(seen)
         return self._around.clock.now()

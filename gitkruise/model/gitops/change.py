@@ -171,6 +171,7 @@ class SyncSnapshot:
     autoscaled: frozenset[ObjectKey] = frozenset()  # another manager sets `replicas`
     replacing: frozenset[ObjectKey] = frozenset()  # cannot change; to be deleted and created again
     present: frozenset[ObjectKey] = frozenset()  # of another unit, created only if missing
+    causes: frozenset[ObjectKey] = frozenset()  # because of these the server refused others
     prune_held: str = ""  # why what git asks for is not known well enough to delete anything
     approved: frozenset[str] = frozenset()  # hashes of deletions a person agreed to
     agreed: frozenset[str] = frozenset()  # uids whose deletion was decided on before

@@ -26,12 +26,13 @@ _STAGES: Final = {
         GroupKind("scheduling.k8s.io", "PriorityClass"),
         GroupKind("", "ResourceQuota"),
         GroupKind("", "LimitRange"),
+        # An account without the verb bind binds only roles that exist.
+        GroupKind("rbac.authorization.k8s.io", "Role"),
         # Sidecars come before the pods they go into.
         GroupKind("apps.kruise.io", "SidecarSet"),
     },
     CONFIGURATION: {
         GroupKind("rbac.authorization.k8s.io", "ClusterRoleBinding"),
-        GroupKind("rbac.authorization.k8s.io", "Role"),
         GroupKind("rbac.authorization.k8s.io", "RoleBinding"),
         GroupKind("", "ServiceAccount"),
         GroupKind("", "ConfigMap"),

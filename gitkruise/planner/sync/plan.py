@@ -72,6 +72,8 @@ def plan_sync(
     """
     memo = {} if memo is None else memo
     plan = _healing(s, drift, catalog, memo)
+    if s.causes and (first := _causes_first(s, plan, catalog, memo)) is not None:
+        return first
     step = next(filter(None, _steps(s)), HookStep())
     if step:
         fresh = tuple(apply_ignores(d, s, catalog, memo) for d in step.apply)
@@ -82,6 +84,18 @@ def plan_sync(
     prunes = choose_prunes(s)
     blocked = (*plan.blocked, *prunes.findings)
     return replace(plan, prune=prunes.now, blocked=blocked, asks=prunes.asks, waits=prunes.waits)
+
+
+def _causes_first(s: SyncSnapshot, plan: SyncPlan, catalog: Catalog, memo: Memo) -> SyncPlan | None:
+    """Return the plan that applies or deletes objects because of which others are rejected."""
+    due = {d.key: d for d in s.desired.objects if not d.hook and outdated(d, s)}
+    waiting = tuple(_behind((d for key, d in due.items() if key not in s.causes), s))
+    if changed := [d for key, d in due.items() if key in s.causes]:
+        fresh = (apply_ignores(d, s, catalog, memo) for d in changed)
+        return replace(plan, apply=(*plan.apply, *fresh), waiting=waiting)
+    if prune := tuple(key for key in choose_prunes(s).now if key in s.causes):
+        return replace(plan, apply=(), healing=(), prune=prune, waiting=waiting)
+    return None
 
 
 def _healing(

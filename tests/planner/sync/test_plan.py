@@ -210,3 +210,8 @@ def test_what_new_pods_depend_on_comes_before_workloads() -> None:
     pods = (GroupKind("apps.kruise.io", "CloneSet"), GroupKind("apps", "Deployment"))
     for kind in ("SidecarSet", "WorkloadSpread"):
         assert all(stage_of(GroupKind("apps.kruise.io", kind)) < stage_of(one) for one in pods)
+
+
+def test_roles_come_before_their_bindings() -> None:
+    group = "rbac.authorization.k8s.io"
+    assert stage_of(GroupKind(group, "Role")) < stage_of(GroupKind(group, "RoleBinding"))
