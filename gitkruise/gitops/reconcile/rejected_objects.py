@@ -16,6 +16,7 @@ from gitkruise.model.gitops.config import Unit, duration
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import RetryPause
 
+SOON: Final = timedelta(seconds=5)  # what rejects it is of the unit, and may have changed just now
 AGAIN: Final = timedelta(minutes=2)  # rights, quotas and webhooks change without a commit
 
 
@@ -48,8 +49,9 @@ class RejectedObjects:
         elif sent.present:
             self.present.add(key)
         elif sent.finding is not None:
+            pause = SOON if self.causes and key not in self._told else AGAIN
             self._told[key] = _Refusal(
-                sent.desired.digest, sent.finding, RetryPause(now, now + AGAIN)
+                sent.desired.digest, sent.finding, RetryPause(now, now + pause)
             )
             return True
         return False

@@ -83,6 +83,7 @@ class Reporter:
         self._steps: dict[ObjectKey, tuple[RolloutStep, ...]] = {}
         self._begun: dict[ObjectKey, tuple[GitCommit, str]] = {}
         self._problems: tuple[Finding, ...] = ()
+        self._observed: tuple[Finding, ...] = ()  # in the last round, about objects
         self._source_problem: Finding | None = None
         self._refused: GitCommit | None = None  # the newest commit, by its signature or history
         self._rejected: BuiltCommit | None = None
@@ -161,7 +162,7 @@ class Reporter:
 
     def accepted(self, built: BuiltCommit, before: BuiltCommit | None) -> None:
         """Record that a commit was validated and is being applied."""
-        self._rejected, self._problems = None, built.findings
+        self._rejected, self._problems, self._observed = None, built.findings, ()
         overtaken = tuple((commit, built.commit.id) for commit in built.overtaken)
         if before is not None and self._unfinished():
             unfinished = before.causal
@@ -351,6 +352,7 @@ class Reporter:
         waiting = self._awaiting if self._awaits else None
         done = plan is not None and plan.all_done
         self._follow_steps(built, seen)
+        self._observed = (*refused, *blocked)
         record = replace(
             self.record,
             attempted=self._refused or waiting or (self._rejected or built).touched,
@@ -364,7 +366,7 @@ class Reporter:
             rollouts=answer.rollouts,
             steps=tuple(sorted(self._steps.items())),
             drift=drift_records(drift),
-            findings=self._findings((*refused, *blocked)),
+            findings=self._findings(),
         )
         self._change(record, state, message)
 
@@ -390,10 +392,10 @@ class Reporter:
     def _sourceless(self) -> tuple[Finding, ...]:
         return (self._source_problem,) if self._source_problem else ()
 
-    def _findings(self, more: tuple[Finding, ...] = ()) -> tuple[Finding, ...]:
+    def _findings(self) -> tuple[Finding, ...]:
         rejected = self._rejected.findings if self._rejected else ()
-        told = (*self._contained(), *rejected, *self._sourceless(), *more, *self._problems,
-                *self._remarks.values())  # fmt: skip
+        told = (*self._contained(), *rejected, *self._sourceless(), *self._observed,
+                *self._problems, *self._remarks.values())  # fmt: skip
         return tuple(dict.fromkeys(told))
 
     def _follow_steps(self, built: BuiltCommit, seen: Observation) -> None:

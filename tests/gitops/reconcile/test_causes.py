@@ -98,6 +98,65 @@ ROWS: Final[list[tuple[str, list[Obj], list[Obj]]]] = [
 ]  # fmt: skip
 
 
+def test_findings_stay_while_another_object_is_tried_again(staged: MakeStage) -> None:
+    """A status branch would get a commit with each try."""
+    stage = staged()
+
+    def refuse(request: ApiRequest) -> ApiError | None:
+        if request.verb != "patch" or "dryRun" in request.params:
+            return None
+        if request.name == "a":
+            why = 'failed calling webhook "guard.example.com": service "gone" not found'
+            return api_error({"message": f"Internal error occurred: {why}"}, 500)
+        if request.name == "b":
+            why = 'configmaps "b" is forbidden: ValidatingAdmissionPolicy \'p\' with binding \'p\''
+            return api_error({"message": f"{why} denied request: no", "reason": "Invalid"}, 422)
+        return None
+
+    async def script() -> None:
+        stage.wire.refuse = refuse
+        async with stage.running():
+            await stage.push(config_map("a", x="1"), config_map("b", x="1"))
+            await stage.rest(30)
+            seen = len(stage.offered)
+            await stage.rest(60)
+            codes = [[f.code for f in record.findings] for record in stage.offered[seen:]]
+            assert codes == [["GK2102", "GK5101"]] * len(codes)
+            assert len(codes) > 1
+
+    stage.play(script)
+
+
+def test_a_policy_of_the_unit_itself_may_take_effect_late(staged: MakeStage) -> None:
+    """API servers read policies and quotas from caches of their own."""
+    stage = staged()
+    late: list[Any] = []
+
+    def refuse(request: ApiRequest) -> ApiError | None:
+        grown = any(
+            q["spec"]["hard"]["count/configmaps"] == "2"
+            for q in stage.world.objects(GroupKind("", "ResourceQuota"))
+        )
+        if request.verb != "patch" or request.name != "b":
+            return None
+        if grown:
+            late.append(stage.clock.now())
+        why = "exceeded quota: maps, requested: count/configmaps=1, limited: count/configmaps=1"
+        reply = {"message": f'configmaps "b" is forbidden: {why}', "reason": "Forbidden"}
+        return api_error(reply, 403) if len(late) < 2 else None
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(quota("1"))
+            await stage.rest()
+            stage.wire.refuse = refuse
+            await stage.push(quota("2"), config_map("b", x="1"))
+            await stage.rest(15)
+            assert (stage.state, stage.record.findings) == ("Done", ())
+
+    stage.play(script)
+
+
 @pytest.mark.parametrize("restarts", [False, True], ids=["runs", "restarts"])
 @pytest.mark.parametrize(("before", "after"), [r[1:] for r in ROWS], ids=[r[0] for r in ROWS])
 def test_the_cause_is_applied_or_removed_first(
