@@ -31,6 +31,9 @@ _NAMES_ALONE: Final = re.compile(
     r'secrets "[^"]{0,253}" is forbidden: User "[^"]{0,253}" cannot \w+ resource "secrets"'
     r'( in API group "[^"]{0,253}")?( in the namespace "[^"]{0,253}")?'
     r'|namespaces "[^"]{0,253}" not found'
+    r'|^admission webhook "[^"]{0,253}" denied the request'
+    r"|^secrets \"[^\"]{0,253}\" is forbidden: (ValidatingAdmissionPolicy '[^']{0,253}'"
+    r" with binding '[^']{0,253}' denied request|exceeded quota: [-.a-z0-9]{1,253})"
 )
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 _UNTYPED: Final = re.compile(r": \.([^\s:]+): ")  # the first field of those listed
@@ -74,7 +77,8 @@ def unquoted(error: _E, desired: Desired) -> _E:
     )
     details = replace(error.details, causes=kept) if kept else StatusDetails()
     found = _NAMES_ALONE.search(error.message)
-    message = found[0] if found and not kept else _listed(kept) or f"refused: {error.reason}"
+    named = any(cause.field for cause in kept)
+    message = found[0] if found and not named else _listed(kept) or f"refused: {error.reason}"
     return type(error)(f"{desired.key}: {message}", details)
 
 

@@ -417,11 +417,11 @@ def refusal(d: Desired, error: ApiError, account: str = "") -> Finding:
     webhook = _CALLED.search(error.message)
     if webhook is not None:
         return _uncalled(d, *webhook.groups())
-    error = unquoted(error, d)
+    words, error = error.message, unquoted(error, d)
     if error.retry is not Retry.NEVER and not isinstance(error, Untyped):
         # Conflict among them: no word against the object
         return Finding(code="GK4102", message=f"{d.key}: {error.message}", object=str(d.key))
-    if isinstance(error, Forbidden) and not _BY_ADMISSION.search(error.message):
+    if isinstance(error, Forbidden) and not _BY_ADMISSION.search(words):
         return Finding(
             code="GK4301",
             message=f"not allowed: {error.message}",

@@ -45,11 +45,23 @@ OF_A_CLAIM = InvalidObject(
     ),
 )
 DENIED = Forbidden(f'admission webhook "w" denied the request: {HUNTER} is weak')
+_POLICY = f"ValidatingAdmissionPolicy 'p' with binding 'b' denied request: {HUNTER} is weak"
+BY_POLICY = InvalidObject(
+    f'secrets "a" is forbidden: {_POLICY}', StatusDetails(causes=(Cause("", "", _POLICY),))
+)
+NO_ROOM = Forbidden('secrets "a" is forbidden: exceeded quota: q, requested: count/secrets=1')
 RIGHTS = Forbidden('secrets "a" is forbidden: User "me" cannot patch resource "secrets"')
 ROWS = [
     ("invalid", SECRET, INVALID, "Secret shop/a: data[k]: the value is not valid"),
     ("a field of a custom resource", CLAIM, OF_A_CLAIM, "spec.password: the value is not valid"),
-    ("denied", SECRET, DENIED, "refused: Forbidden"),
+    ("denied", SECRET, DENIED, 'admission webhook "w" denied the request'),
+    (
+        "denied by a policy",
+        SECRET,
+        BY_POLICY,
+        "ValidatingAdmissionPolicy 'p' with binding 'b' denied request",
+    ),
+    ("no room", SECRET, NO_ROOM, "exceeded quota: q"),
     ("no rights", SECRET, RIGHTS, 'User "me" cannot patch resource "secrets"'),
     ("an error", SECRET, InternalError(f"cannot store {HUNTER}"), "refused: InternalError"),
     ("no secret", PLAIN, Forbidden("quota of pods exceeded"), "quota of pods exceeded"),
@@ -61,6 +73,12 @@ def test_a_refusal_names_fields_and_rules(text: str, error: ApiError, says: str)
     finding = refusal(desired(text), error)
     assert says in finding.message
     assert HUNTER not in repr(finding)
+
+
+def test_a_denied_secret_is_no_missing_right() -> None:
+    assert refusal(desired(SECRET), DENIED).code == "GK2102"
+    needed = [label for label, _ in refusal(desired(SECRET), NO_ROOM).notes]
+    assert needed == ["unchanged", "next"]
 
 
 @pytest.mark.parametrize(

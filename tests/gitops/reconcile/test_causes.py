@@ -109,7 +109,7 @@ def test_findings_stay_while_another_object_is_tried_again(staged: MakeStage) ->
             why = 'failed calling webhook "guard.example.com": service "gone" not found'
             return api_error({"message": f"Internal error occurred: {why}"}, 500)
         if request.name == "b":
-            why = 'configmaps "b" is forbidden: ValidatingAdmissionPolicy \'p\' with binding \'p\''
+            why = "configmaps \"b\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p'"
             return api_error({"message": f"{why} denied request: no", "reason": "Invalid"}, 422)
         return None
 
