@@ -1,4 +1,4 @@
-"""Apply of a unit's objects: server-side apply, rejections as findings, deletes."""
+"""Apply of a unit's objects: server-side apply, and rejections as findings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from gitkruise.errors import (
     AlreadyExists,
     ApiError,
     ApplyConflict,
-    ClusterFailed,
     Conflict,
     Finding,
     Forbidden,
@@ -62,6 +61,7 @@ _REGISTERED: Final = "mutatingwebhookconfiguration,validatingwebhookconfiguratio
 # What kube-apiserver answers with 500 when a webhook that must agree cannot be asked.
 # Their 403 is a word against the object, not our rights.
 _BY_ADMISSION: Final = re.compile("^admission webhook |: ValidatingAdmissionPolicy '")
+_ESCALATION: Final = "attempting to grant RBAC permissions not currently held"
 _QUOTA: Final = ": exceeded quota: "
 _CALLED: Final = re.compile(r'failed calling webhook "([^"]+)": (.+)', re.DOTALL)
 _NAMESPACE: Final = (
@@ -430,13 +430,7 @@ def refusal(d: Desired, error: ApiError, account: str = "") -> Finding:
             object=str(d.key),
         )
     if isinstance(error, NotFound):
-        return Finding(
-            code="GK4202",
-            message=f"{d.key}: {error.message}",
-            places=(d.document.place(("metadata", "namespace")),),
-            notes=(("next", _NAMESPACE),),
-            object=str(d.key),
-        )
+        return _not_found(d, error)
     once = d.key.group_kind == RECREATE and "immutable" in error.message
     return Finding(
         code="GK2102",
@@ -451,6 +445,30 @@ def refusal(d: Desired, error: ApiError, account: str = "") -> Finding:
     )
 
 
+def _not_found(d: Desired, error: NotFound) -> Finding:
+    """Return GK4202: a namespace does not exist, or the role of a binding."""
+    role = d.obj.get("roleRef")
+    if isinstance(role, Mapping) and f'"{role.get("name")}" not found' in error.message:
+        named = f"{role.get('kind')} {role['name']}"
+        return Finding(
+            code="GK4202",
+            message=f"{d.key}: {named} does not exist",
+            places=(d.document.place(("roleRef", "name")),),
+            notes=(
+                ("why", "without the verb bind an account binds only roles that exist"),
+                ("next", f"add {named} to git"),
+            ),
+            object=str(d.key),
+        )
+    return Finding(
+        code="GK4202",
+        message=f"{d.key}: {error.message}",
+        places=(d.document.place(("metadata", "namespace")),),
+        notes=(("next", _NAMESPACE),),
+        object=str(d.key),
+    )
+
+
 def _of_forbidden(d: Desired, error: Forbidden, account: str) -> tuple[tuple[str, str], ...]:
     """Return the notes on a rejection of any such write by this account, or by all accounts."""
     unchanged = ("unchanged", f"the live {d.key}; other units go on")
@@ -461,6 +479,12 @@ def _of_forbidden(d: Desired, error: Forbidden, account: str) -> tuple[tuple[str
     if _QUOTA in error.message:
         next_ = f"kubectl describe resourcequota -n {space}   shows what is used"
         return unchanged, ("next", next_)
+    if _ESCALATION in error.message:
+        verb = "bind" if "roleRef" in d.obj else "escalate"
+        holder = f"service account {account}" if account else "the account of gitkruise"
+        needed = f"every right that {d.key} grants, or verb {verb} on the role"
+        next_ = f"give {holder} these rights, by a Role and a RoleBinding"
+        return ("needed", needed), unchanged, ("next", next_)
     next_ = "gitkruise doctor rbac --print-fix   prints what is missing"
     if account:
         next_ = f"give service account {account} that right, by a Role and a RoleBinding"
@@ -470,32 +494,3 @@ def _of_forbidden(d: Desired, error: Forbidden, account: str) -> tuple[tuple[str
 
 def _inside(key: ObjectKey) -> str:
     return f" in namespace {key.namespace}" if key.namespace else ""
-
-
-async def delete(
-    transport: Transport, key: ObjectKey, live: Obj, catalog: Catalog, propagation: str
-) -> bool:
-    """Delete the object in the version we saw, never a successor of the same name.
-
-    Returns whether the request was accepted. Raises ApiError.
-    """
-    kind = catalog.stored(key.group_kind)
-    if kind is None:
-        raise ClusterFailed(Finding(code="GK4201", message=f"{key}: its kind is not served"))
-    body = {
-        "kind": "DeleteOptions",
-        "apiVersion": "v1",
-        "propagationPolicy": propagation,
-        "preconditions": {
-            "uid": get(live, "metadata", "uid"),
-            "resourceVersion": get(live, "metadata", "resourceVersion"),
-        },
-    }
-    request = ApiRequest(
-        verb="delete", resource=kind.ref, namespace=key.namespace, name=key.name, body=body
-    )
-    try:
-        await transport.send(request)
-    except (NotFound, Conflict):
-        return False  # gone, or changed since: the next round looks again
-    return True

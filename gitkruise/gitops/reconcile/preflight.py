@@ -179,10 +179,10 @@ def _causes(key: ObjectKey, live: Mapping[ObjectKey, Obj], item: Sent) -> bool:
     if key.namespace not in {"", item.desired.key.namespace}:
         return False
     said = _CAUSES[key.group_kind]
+    ref = item.desired.obj.get("roleRef", {}) if key.group == _RBAC else {}
+    if key.group == _RBAC and (ref.get("kind"), ref.get("name")) != (key.kind, key.name):
+        return False
     names = [hook["name"] for hook in live.get(key, {}).get("webhooks") or ()]
-    if key.group == _RBAC:
-        said = f"{key.kind.lower()}s.{_RBAC}" + said
-        return item.said.startswith(said.format(key.name))
     return any(said.format(name) in item.said for name in names or [key.name])
 
 

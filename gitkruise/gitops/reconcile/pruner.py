@@ -9,13 +9,20 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Final, TypeAlias
 
-from gitkruise.errors import ApiError, Finding, HistoryMissing, NotFound, Retry
+from gitkruise.errors import (
+    ApiError,
+    ClusterFailed,
+    Conflict,
+    Finding,
+    HistoryMissing,
+    NotFound,
+    Retry,
+)
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import BuiltCommit
 from gitkruise.gitops.cluster.delete_guards import held_back, held_by_others
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.cluster.ownership import Claims
-from gitkruise.gitops.reconcile.applier import delete
 from gitkruise.gitops.reconcile.approval import approvals
 from gitkruise.gitops.reconcile.interventions import (
     Journal,
@@ -31,8 +38,9 @@ from gitkruise.model.gitops.config import Unit, duration, resolve_reference
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.planner.sync.annotations import COMMIT, MANAGER, UNIT, annotation, untouched
 from gitkruise.planner.sync.prune import lingering
+from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.log_line import log_line
-from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
 
@@ -307,6 +315,35 @@ def prune_rules(unit: Unit) -> PruneRules:
         max_delete_percent=spec.max_delete_percent,
         allow_empty=spec.allow_empty,
     )
+
+
+async def delete(
+    transport: Transport, key: ObjectKey, live: Obj, catalog: Catalog, propagation: str
+) -> bool:
+    """Delete the object in the version we saw, never a successor of the same name.
+
+    Returns whether the request was accepted. Raises ApiError.
+    """
+    kind = catalog.stored(key.group_kind)
+    if kind is None:
+        raise ClusterFailed(Finding(code="GK4201", message=f"{key}: its kind is not served"))
+    body = {
+        "kind": "DeleteOptions",
+        "apiVersion": "v1",
+        "propagationPolicy": propagation,
+        "preconditions": {
+            "uid": get(live, "metadata", "uid"),
+            "resourceVersion": get(live, "metadata", "resourceVersion"),
+        },
+    }
+    request = ApiRequest(
+        verb="delete", resource=kind.ref, namespace=key.namespace, name=key.name, body=body
+    )
+    try:
+        await transport.send(request)
+    except (NotFound, Conflict):
+        return False  # gone, or changed since: the next round looks again
+    return True
 
 
 async def delete_to_replace(

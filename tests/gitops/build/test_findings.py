@@ -11,16 +11,19 @@ from gitkruise.errors import (
     Finding,
     Forbidden,
     InternalError,
+    NotFound,
     SourcePlace,
     StatusDetails,
 )
 from gitkruise.git.plumbing.errors import remote_failure
 from gitkruise.git.plumbing.process import Result
 from gitkruise.gitops.build.builder import next_step
+from gitkruise.gitops.reconcile.applier import refusal
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.cli.forms import all_forms
 from tests.git.repos import run_git
 from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
+from tests.planner.sync.build import desired
 
 pytestmark = pytest.mark.slow
 
@@ -136,6 +139,29 @@ def test_a_missing_right(staged: MakeStage, golden: Callable[[str, str], None]) 
 
     stage.play(script)
     golden("gitops/GK4301-forbidden.txt", said(stage, "GK4301"))
+
+
+BINDING = {
+    "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+    "metadata": {"name": "b", "namespace": "shop"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reads"},
+}  # fmt: skip
+
+
+def test_a_missing_role_is_no_missing_namespace() -> None:
+    error = NotFound('rolebindings.rbac.authorization.k8s.io "reads" not found')
+    finding = refusal(desired(BINDING), error)
+    assert finding.message.endswith(" shop/b: Role reads does not exist")
+    assert dict(finding.notes)["next"] == "add Role reads to git"
+
+
+@pytest.mark.parametrize("account", ["", "team/deployer"])
+def test_rights_that_the_account_lacks_itself(account: str) -> None:
+    error = Forbidden('rolebindings "b" is forbidden: user "x" (groups=["y"]) is attempting to '
+                      "grant RBAC permissions not currently held:\n{}")  # fmt: skip
+    notes = dict(refusal(desired(BINDING), error, account).notes)
+    assert notes["needed"].endswith(" grants, or verb bind on the role")
+    assert (account or "the account of gitkruise") in notes["next"]
 
 
 FORBIDDEN: list[tuple[str, tuple[Cause, ...], str, str]] = [

@@ -69,7 +69,7 @@ def rejections(stage: Stage, request: ApiRequest) -> ApiError | None:
             reply = {"message": f'configmaps "b" is forbidden: {why}', "reason": "Forbidden"}
             return api_error(reply, 403) if request.name == "b" else None
     if request.resource.plural == "rolebindings" and request.name not in live(_RBAC, "Role"):
-        why = f'roles.{_RBAC} "{request.name}" not found'
+        why = f'rolebindings.{_RBAC} "{request.name}" not found'  # the name is the role's
         return api_error({"message": why, "reason": "NotFound"}, 404)
     return None
 
