@@ -311,12 +311,15 @@ def _definitions(catalog: Catalog) -> frozenset[tuple[str, int]]:
 
 
 def _not_followed(informer: Informer) -> Finding:
+    feed = informer.feed
+    what = f"{feed.ref.plural}.{feed.ref.group}".rstrip(".")
+    where = f"-n {feed.namespace}" if feed.namespace else "-A"
     return Finding(
         code="GK4103",
-        message=f"cannot watch {informer.feed}" + (f": {informer.error}" if informer.error else ""),
+        message=f"cannot watch {feed}" + (f": {informer.error}" if informer.error else ""),
         notes=(
             ("unchanged", "all live objects; the watch is retried"),
-            ("next", "gitkruise doctor cluster"),
+            ("next", f"kubectl get {what} {where}   shows when the API server lists them again"),
         ),
     )
 

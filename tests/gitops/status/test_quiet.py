@@ -92,6 +92,7 @@ def test_a_watch_that_fails_concerns_units_with_its_kind_alone(staged: MakeStage
             failing = stage.live.problem({CLONESET})
             assert failing is not None
             assert failing.message == "cannot watch CloneSet.apps.kruise.io: connection refused"
+            assert "kubectl get clonesets.apps.kruise.io -A " in dict(failing.notes)["next"]
             assert stage.live.problem({GroupKind("", "Secret")}) is None
 
     stage.play(script)
