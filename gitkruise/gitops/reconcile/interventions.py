@@ -63,7 +63,9 @@ def report_applied(
             text = f"taken over from unit {_name(owner)}"
             _tell(events, unit, "TakenOver", text, item.reply, journal)
         elif key in corrected:
-            _tell(events, unit, "DriftCorrected", _fields(corrected[key]), item.reply, journal)
+            # An admission webhook may set the field again: then the apply changes nothing.
+            if before is None or _version(before.obj) != _version(item.reply):
+                _tell(events, unit, "DriftCorrected", _fields(corrected[key]), item.reply, journal)
         elif before is None and key in lost and not item.desired.hook:
             text = _DELETED if item.created else _UNMARKED
             _tell(events, unit, "DriftCorrected", text, item.reply, journal)
@@ -143,6 +145,10 @@ def _tell(events: Recorder, unit: str, reason: str, text: str, obj: Obj, journal
     uid = str(get(obj, "metadata", "uid", default=""))
     subject = Subject(key=key, version=version, uid=uid)
     events.record(subject, Event("Normal", reason, f"unit {unit}: {text}"), COMPONENT)
+
+
+def _version(obj: Obj) -> str:
+    return str(get(obj, "metadata", "resourceVersion"))
 
 
 def _name(text: str) -> str:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from gitkruise.gitops.reconcile.applier import Sent
+from gitkruise.gitops.reconcile.interventions import report_applied
 from gitkruise.gitops.status.reader import interventions
+from gitkruise.model.gitops.change import ChangeKind, Live, ObjectChange
 from gitkruise.model.gitops.record import Intervention
 from gitkruise.wire.primitives.log_line import log_line
-from gitkruise.wire.primitives.names import GroupKind
+from gitkruise.wire.primitives.names import GroupKind, ObjectKey
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.gitops.stage import STATUS, MakeStage, Stage, config_map, web
+from tests.planner.sync.build import desired
 from tests.worlds import SPACE
 
 pytestmark = pytest.mark.slow
@@ -250,3 +254,23 @@ def test_a_deleted_workload_is_recorded_with_its_volumes(staged: MakeStage) -> N
     (entry,) = recorded(stage)
     assert (entry.reason, entry.key.kind) == ("Pruned", "CloneSet")
     assert all(f"PersistentVolumeClaim shop/{name}" in entry.text for name in before)
+
+
+def test_a_value_that_a_webhook_sets_again_was_not_put_back(staged: MakeStage) -> None:
+    """After a start the controller cannot know that; its apply leaves the version as it was."""
+    stage = staged()
+    told: list[tuple[ObjectKey, str, str]] = []
+
+    def note(key: ObjectKey, reason: str, text: str) -> None:
+        told.append((key, reason, text))
+
+    d = desired({**SETTINGS, "metadata": {"name": "settings", "namespace": SPACE}})
+    for version, count in ("7", 0), ("8", 1):
+        found = {**d.obj, "metadata": {**d.obj["metadata"], "resourceVersion": "7"}}
+        reply = {**found, "metadata": {**found["metadata"], "resourceVersion": version}}
+        report_applied(
+            stage.live.events, "shop/web", [Sent(desired=d, reply=reply)], note,
+            healing=[ObjectChange(kind=ChangeKind.CONFIGURE, key=d.key, before=found, after=d.obj)],
+            live={d.key: Live(obj=found, ready=True)}, lost=frozenset(),
+        )  # fmt: skip
+        assert len(told) == count
