@@ -16,7 +16,7 @@ from gitkruise.model.gitops.config import Unit, duration
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import RetryPause
 
-SOON: Final = timedelta(seconds=5)  # what rejects it is of the unit, and may have changed just now
+SOON: Final = timedelta(seconds=5)  # API servers read policies and quotas from caches
 AGAIN: Final = timedelta(minutes=2)  # rights, quotas and webhooks change without a commit
 
 
@@ -25,13 +25,15 @@ class _Refusal:
     digest: str
     finding: Finding
     pause: RetryPause
+    final: bool  # not because of what the unit may have changed just now
 
 
 class RejectedObjects:
     """Rejections by object: the finding, and the pause before the next try.
 
     `replacing` are to be deleted and created again; `present` are create-only and exist already;
-    `causes` are the objects of the unit because of which something was rejected the last time.
+    `causes` are the objects of the unit because of which something was rejected since the last
+    dry run.
     """
 
     def __init__(self) -> None:
@@ -49,10 +51,9 @@ class RejectedObjects:
         elif sent.present:
             self.present.add(key)
         elif sent.finding is not None:
-            pause = SOON if self.causes and key not in self._told else AGAIN
-            self._told[key] = _Refusal(
-                sent.desired.digest, sent.finding, RetryPause(now, now + pause)
-            )
+            final = not self.causes or key in self._told
+            pause = RetryPause(now, now + (AGAIN if final else SOON))
+            self._told[key] = _Refusal(sent.desired.digest, sent.finding, pause, final)
             return True
         return False
 
@@ -72,8 +73,12 @@ class RejectedObjects:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Return the findings in key order; each is kept until its object is applied."""
-        return tuple(self._told[key].finding for key in sorted(self._told))
+        """Return the findings in key order; each is kept until its object is applied.
+
+        The first one because of an object of the unit is left out: it is tried again soon.
+        """
+        told = (self._told[key] for key in sorted(self._told))
+        return tuple(one.finding for one in told if one.final)
 
     def wake_at(self, now: datetime) -> datetime | None:
         pauses = (told.pause for told in self._told.values())

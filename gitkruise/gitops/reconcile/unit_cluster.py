@@ -250,7 +250,9 @@ class UnitCluster:
             objects, live, catalog, take=take, dry_run=dry_run, overtaken=stop
         )
         there = {key: found.obj for key, found in seen.live.items()}
-        self.rejected.causes = causes(sent, there, there.keys() | {d.key for d in objects})
+        before = frozenset() if dry_run else self.rejected.causes
+        keys = there.keys() | {d.key for d in objects}
+        self.rejected.causes = before | causes(sent, there, keys)
         return sent
 
     def accept(self, desired: Desired, reply: Obj, seen: Observation) -> Obj | None:

@@ -86,6 +86,11 @@ ROWS: Final[list[tuple[str, list[Obj], list[Obj]]]] = [
         [config_map("a", x="2")],
     ),
     (
+        "a webhook is removed and a quota grows",
+        [config_map("a", x="1"), webhooks("Fail"), quota("1")],
+        [config_map("a", x="2"), quota("2")],
+    ),
+    (
         "a quota grows",
         [config_map("a", x="1"), quota("1")],
         [config_map("a", x="1"), config_map("b", x="1"), quota("2")],
@@ -151,8 +156,14 @@ def test_a_policy_of_the_unit_itself_may_take_effect_late(staged: MakeStage) -> 
             await stage.rest()
             stage.wire.refuse = refuse
             await stage.push(quota("2"), config_map("b", x="1"))
+            seen = len(stage.offered)
             await stage.rest(15)
             assert (stage.state, stage.record.findings) == ("Done", ())
+            assert {str(record.state) for record in stage.offered[seen:]} <= {
+                "Rolling",
+                "Waiting",
+                "Done",
+            }
 
     stage.play(script)
 
