@@ -25,14 +25,14 @@ from gitkruise.gitops.build.redacted_findings import parse_field, refused_field,
 from gitkruise.gitops.build.validate import served_as, written
 from gitkruise.gitops.cluster.impersonation import account_of, proven
 from gitkruise.gitops.config.other_tools import instead_of_kind
-from gitkruise.gitops.reconcile.field_adoption import adopt
+from gitkruise.gitops.reconcile.field_adoption import adopt, of_known_tool
 from gitkruise.gitops.reconcile.replace import cannot_change, immutable, replaceable
-from gitkruise.gitops.reconcile.version_binding import bound, collided, renewed
+from gitkruise.gitops.reconcile.version_binding import bound, collided, present, renewed
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock, SystemClock
 from gitkruise.kube.system.package_data import DRIVEN, KRUISE_GROUPS
-from gitkruise.model.gitops.change import Desired, ObjectChange
+from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.node.recreate_request import RECREATE
@@ -68,11 +68,6 @@ _NAMESPACE: Final = (
     "add the Namespace to git; target.createNamespace: true creates that of target.namespace alone"
 )
 _CONFLICTING: Final = re.compile(r'conflict with "([^"]+)"')
-# Tools whose fields git may take over without asking: people moved on to git from them.
-_KNOWN_TOOLS: Final = (
-    "kubectl", "helm", "argocd", "kustomize-controller", "flux", "before-first-apply",
-    "configsync", "kluctl", "gitkruise", "Go-http-client",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +168,11 @@ class Applier:
             asked, refused = await self._paused(asked, live, dialect, dry_run=dry_run)
             if refused is not None:
                 return refused
-        request = self._request(asked, live, dialect, dry_run=dry_run)
+        try:
+            stored = await self._stored(d, live, dialect)
+        except ApiError as error:
+            return self._refused(d, error)
+        request = self._request(asked, live, dialect, dry_run=dry_run, stored=stored)
         if create_only(d.obj):
             params = {k: v for k, v in request.params.items() if k != "force"}
             request = replace(request, verb="create", name="", content_type=JSON, params=params)
@@ -185,15 +184,27 @@ class Applier:
             sent = await self._taken_over(sent, request)
         return sent if sent.reply is None else replace(sent, reply=dialect.incoming(sent.reply))
 
+    async def _stored(self, d: Desired, live: Obj | None, dialect: ClusterDialect) -> Obj | None:
+        """Return the stored object, also one that no unit applied yet, if our defaults need it."""
+        if live is not None or not dialect.defaulted:
+            return live
+        return await present(self._transport, dialect.kind.ref, d.key)
+
     def _request(
-        self, d: Desired, live: Obj | None, dialect: ClusterDialect, *, dry_run: bool
+        self,
+        d: Desired,
+        live: Obj | None,
+        dialect: ClusterDialect,
+        *,
+        dry_run: bool,
+        stored: Obj | None = None,
     ) -> ApiRequest:
         return ApiRequest(
             verb="patch",
             resource=dialect.kind.ref,
             namespace=d.key.namespace,
             name=d.key.name,
-            body=dialect.outgoing(self._body(d, live), live, self._facts.gates),
+            body=dialect.outgoing(self._body(d, live), stored or live, self._facts.gates),
             content_type=APPLY_PATCH,
             params={
                 "fieldManager": MANAGER,
@@ -324,13 +335,7 @@ def _ends_pause(error: ApplyConflict, live: Obj | None) -> bool:
 def _ours(manager: str, field: str) -> bool:
     """Return whether git may take a field from `manager`; also replicas that no autoscaler sets
     now."""
-    return manager.startswith(_KNOWN_TOOLS) or (field, manager) == (_SIZE, _SIZER)
-
-
-def left_by_tools(change: ObjectChange) -> bool:
-    """Return whether tools that git may take over from own everything that differs."""
-    managers = {manager for field in change.fields for manager, _ in field.owners}
-    return bool(managers) and all(manager.startswith(_KNOWN_TOOLS) for manager in managers)
+    return of_known_tool(manager) or (field, manager) == (_SIZE, _SIZER)
 
 
 def _others(reply: Obj) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gitkruise.errors import Conflict
 from gitkruise.kube.client.transport import Transport
+from gitkruise.model.gitops.change import ObjectChange
 from gitkruise.planner.sync.annotations import MANAGER
 from gitkruise.planner.sync.takeover import joined
 from gitkruise.wire.primitives.names import Obj
@@ -19,6 +20,11 @@ from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import JSON_PATCH, ApiRequest
 
 _TRIES: Final = 3
+# Tools whose fields git may take over without asking: people moved on to git from them.
+_KNOWN_TOOLS: Final = (
+    "kubectl", "helm", "argocd", "kustomize-controller", "flux", "before-first-apply",
+    "configsync", "kluctl", "gitkruise", "Go-http-client",
+)  # fmt: skip
 
 
 async def adopt(transport: Transport, applied: ApiRequest, reply: Obj) -> Obj:
@@ -59,3 +65,14 @@ def _joining(applied: ApiRequest, patch: list[dict[str, Any]]) -> ApiRequest:
         content_type=JSON_PATCH,
         params={"fieldManager": MANAGER},
     )
+
+
+def of_known_tool(manager: str) -> bool:
+    """Return whether git may take fields of `manager` over without asking."""
+    return manager.startswith(_KNOWN_TOOLS)
+
+
+def left_by_tools(change: ObjectChange) -> bool:
+    """Return whether tools that git may take over from own everything that differs."""
+    managers = {manager for field in change.fields for manager, _ in field.owners}
+    return bool(managers) and all(of_known_tool(manager) for manager in managers)

@@ -14,9 +14,10 @@ from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding, Histor
 from gitkruise.gitops.build.builder import Builder, BuiltCommit, with_unchanged
 from gitkruise.gitops.cluster.impersonation import account_of, acting_as
 from gitkruise.gitops.config.fingerprints import source_of
-from gitkruise.gitops.reconcile.applier import Sent, left_by_tools
+from gitkruise.gitops.reconcile.applier import Sent
 from gitkruise.gitops.reconcile.commit_validation import CommitValidator, LastTaken
 from gitkruise.gitops.reconcile.drift_correction import DriftBackoff, Pace
+from gitkruise.gitops.reconcile.field_adoption import left_by_tools
 from gitkruise.gitops.reconcile.interventions import report_applied
 from gitkruise.gitops.reconcile.pruner import UnitPruner, delete_to_replace
 from gitkruise.gitops.reconcile.rejected_objects import look_again as retry_of

@@ -15,9 +15,9 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.planner.sync.annotations import COMMIT, annotation
 from gitkruise.planner.sync.field_owners import marks_are_ours
 from gitkruise.planner.sync.ownership import mark_of
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get, put
-from gitkruise.wire.primitives.requests import ApiRequest
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 
 _VERSION: Final = (("metadata", "uid"), ("metadata", "resourceVersion"))
 
@@ -35,6 +35,15 @@ def collided(request: ApiRequest, error: ApiError) -> bool:
     return isinstance(error, Conflict) or (
         isinstance(error, AlreadyExists) and request.verb == "patch"
     )
+
+
+async def present(transport: Transport, kind: ResourceRef, key: ObjectKey) -> Obj | None:
+    """Return an object as the API server has it now; None when there is none. Raises ApiError."""
+    read = ApiRequest(verb="get", resource=kind, namespace=key.namespace, name=key.name)
+    try:
+        return (await transport.send(read)).body
+    except NotFound:
+        return None
 
 
 async def renewed(transport: Transport, request: ApiRequest, live: Obj | None) -> ApiRequest:

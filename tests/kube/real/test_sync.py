@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -221,6 +222,39 @@ def test_a_clone_set_stored_without_any_defaults_rolls_too(
             await until(running, rolled)
 
     play(server, tmp_path, "bare", scene)
+
+
+def test_a_clone_set_stored_without_any_defaults_is_taken_over_without_a_restart(
+    server: Apiserver, tmp_path: Path
+) -> None:
+    async def scene(
+        shop: Shop, transport: HttpTransport, running: RunningController, news: News
+    ) -> None:
+        space = shop.namespace
+        pod = {"containers": [{"name": "app", "image": "bare:1"}]}
+        template = {"metadata": {"labels": {"app": "bare"}}, "spec": pod}
+        spec = {"replicas": 2, "selector": {"matchLabels": {"app": "bare"}}, "template": template}
+        bare: Obj = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet",
+                     "metadata": {"name": "bare", "namespace": space}, "spec": spec}  # fmt: skip
+        asked = ApiRequest(
+            verb="create", resource=CLONESETS, namespace=space, body=bare,
+            params={"fieldManager": "kubectl-create"},
+        )  # fmt: skip
+        await transport.send(asked)
+        names: list[str] = []
+
+        async def born() -> bool:
+            found = [p for p in await listed(transport, PODS, space) if _bare(p)]
+            names[:] = sorted(p["metadata"]["name"] for p in found)
+            return [c["ready"] for p in found for c in _statuses(p)] == [True] * 2
+
+        await until(running, born)
+        (shop.clone / "apps/bare.yaml").write_text(json.dumps(bare))
+        await news.settled(shop.push("Take the object over"))
+        found = [p for p in await listed(transport, PODS, space) if _bare(p)]
+        assert sorted(p["metadata"]["name"] for p in found) == names
+
+    play(server, tmp_path, "taken", scene)
 
 
 def _bare(pod: Obj) -> bool:
