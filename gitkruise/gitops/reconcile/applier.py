@@ -171,7 +171,7 @@ class Applier:
         try:
             stored = await self._stored(d, live, dialect)
         except ApiError as error:
-            return self._refused(d, error)
+            return self._refused(d, error, live)
         request = self._request(asked, live, dialect, dry_run=dry_run, stored=stored)
         if create_only(d.obj):
             params = {k: v for k, v in request.params.items() if k != "force"}
