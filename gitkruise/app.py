@@ -374,6 +374,20 @@ class _Program:
                 shard=options.shard,
             )  # fmt: skip
             self._run(("the workload controllers", driving))
+        finalizer = self._ending(fleet, context)
+        if resource_controller is not None:
+            follow = partial(resource_controller.run, fleet, finalizer, engine)
+            self._run(("statuses", status_writer.run), ("custom resources", follow))
+        else:
+            self._run(("the configuration", partial(_mend, fleet, config, clock)))
+        return RunningController(
+            live=live, fleet=fleet, engine=engine, standings=context.standings,
+            custom=resources.units(),
+        )  # fmt: skip
+
+    def _ending(self, fleet: Supervisor, context: UnitContext) -> UnitFinalizer:
+        """Start the work that ends units: those that left, and those removed before the start."""
+        options = self._options
         removals = Removals(self._remembered(UNITS), options.config.origin, shard=options.shard)
         finalizer = UnitFinalizer(
             lambda: [unit.pruning for unit in fleet.units.values()],
@@ -384,15 +398,7 @@ class _Program:
             ("units that left", finalizer.run),
             ("removed units, which keep their objects until then", recall),
         )
-        if resource_controller is not None:
-            follow = partial(resource_controller.run, fleet, finalizer, engine)
-            self._run(("statuses", status_writer.run), ("custom resources", follow))
-        else:
-            self._run(("the configuration", partial(_mend, fleet, config, clock)))
-        return RunningController(
-            live=live, fleet=fleet, engine=engine, standings=context.standings,
-            custom=resources.units(),
-        )  # fmt: skip
+        return finalizer
 
     async def _begun(self, lease: LeaseName) -> Lease:
         """Wait until this process leads; return the lease of the workloads, followed until then."""

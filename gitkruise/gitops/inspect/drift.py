@@ -29,8 +29,8 @@ from gitkruise.gitops.preview.changes import changes_between, with_live
 from gitkruise.gitops.preview.inputs import not_here, units_elsewhere, whole_config_at
 from gitkruise.gitops.preview.live_diff import LiveObjects, read_live, sized_workloads
 from gitkruise.gitops.preview.ownership import set_aside
-from gitkruise.gitops.reconcile.applier import not_served
 from gitkruise.gitops.reconcile.drift_correction import ignore_rules
+from gitkruise.gitops.reconcile.rejections import not_served
 from gitkruise.gitops.source.ancestry import newest_of
 from gitkruise.gitops.status.observer import drift_records
 from gitkruise.gitops.status.reader import read_units, status_branches

@@ -14,8 +14,8 @@ from gitkruise.gitops.cluster.inventory import labelled_objects, listable_kinds
 from gitkruise.gitops.preview.inputs import PlanSide
 from gitkruise.gitops.preview.live_diff import read_live, sized_workloads
 from gitkruise.gitops.preview.simulate import rollout_objects
-from gitkruise.gitops.reconcile.applier import refusal
 from gitkruise.gitops.reconcile.preflight import NAMESPACE, ignored_canaries, unserved
+from gitkruise.gitops.reconcile.rejections import refusal
 from gitkruise.kube.client.discovery import definitions, served_by
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport

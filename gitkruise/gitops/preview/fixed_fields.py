@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gitkruise.gitops.preview.simulate import refusals_of
-from gitkruise.gitops.reconcile.replace import cannot_change, immutable, replaceable
+from gitkruise.gitops.reconcile.rejections import cannot_change, immutable, replaceable
 from gitkruise.model.gitops.change import ChangeKind, Desired
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.report.blast_radius import played_ahead

@@ -19,7 +19,7 @@ from gitkruise.errors import ApiError, BadRequest, Finding, Forbidden, InvalidOb
 from gitkruise.gitops.build.redacted_findings import unquoted
 from gitkruise.gitops.build.validate import check_object
 from gitkruise.gitops.preview.changes import rollouts_started
-from gitkruise.gitops.reconcile.replace import JUDGED_HERE, cannot_change, immutable
+from gitkruise.gitops.reconcile.rejections import JUDGED_HERE, cannot_change, immutable
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange

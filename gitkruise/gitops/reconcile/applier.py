@@ -1,4 +1,4 @@
-"""Apply of a unit's objects: server-side apply, and rejections as findings."""
+"""Apply of a unit's objects by server-side apply."""
 
 from __future__ import annotations
 
@@ -14,28 +14,27 @@ from gitkruise.errors import (
     ApplyConflict,
     Conflict,
     Finding,
-    Forbidden,
-    NotFound,
     Retry,
     StatusDetails,
-    Untyped,
 )
 from gitkruise.gitops.build.kruise_defaulting import ClusterDialect, dialect_of
-from gitkruise.gitops.build.redacted_findings import parse_field, refused_field, unquoted
-from gitkruise.gitops.build.validate import served_as, written
+from gitkruise.gitops.build.redacted_findings import parse_field
 from gitkruise.gitops.cluster.impersonation import account_of, proven
-from gitkruise.gitops.config.other_tools import instead_of_kind
 from gitkruise.gitops.reconcile.field_adoption import adopt, of_known_tool
-from gitkruise.gitops.reconcile.replace import cannot_change, immutable, replaceable
+from gitkruise.gitops.reconcile.rejections import (
+    cannot_change,
+    immutable,
+    not_served,
+    refusal,
+    replaceable,
+)
 from gitkruise.gitops.reconcile.version_binding import bound, collided, present, renewed
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock, SystemClock
-from gitkruise.kube.system.package_data import DRIVEN, KRUISE_GROUPS
 from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.document import GitCommit
-from gitkruise.model.node.recreate_request import RECREATE
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import (
     ARTIFACT,
@@ -49,7 +48,7 @@ from gitkruise.planner.sync.annotations import (
 from gitkruise.planner.sync.autoscale import sized_as
 from gitkruise.planner.sync.canary_pause import as_sent, by_canary, held_back, set_by_canary
 from gitkruise.wire.catalog.catalog import Catalog
-from gitkruise.wire.primitives.names import OWN_GROUP, Obj, ObjectKey
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import APPLY_PATCH, JSON, ApiReply, ApiRequest
 
@@ -57,16 +56,6 @@ _CREATED: Final = 201  # HTTP
 TRIES: Final = 5  # of one request that meets writes of others
 _SYSTEM: Final = SystemClock()
 _SIZE, _SIZER = ".spec.replicas", "kube-controller-manager"  # which runs the autoscaler
-_REGISTERED: Final = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
-# What kube-apiserver answers with 500 when a webhook that must agree cannot be asked.
-# Their 403 is a word against the object, not our rights.
-_BY_ADMISSION: Final = re.compile("^admission webhook |: ValidatingAdmissionPolicy '")
-_ESCALATION: Final = "attempting to grant RBAC permissions not currently held"
-_QUOTA: Final = ": exceeded quota: "
-_CALLED: Final = re.compile(r'failed calling webhook "([^"]+)": (.+)', re.DOTALL)
-_NAMESPACE: Final = (
-    "add the Namespace to git; target.createNamespace: true creates that of target.namespace alone"
-)
 _CONFLICTING: Final = re.compile(r'conflict with "([^"]+)"')
 
 
@@ -366,136 +355,3 @@ def _conflict(d: Desired, error: ApplyConflict) -> Finding:
         ),
         object=str(d.key),
     )
-
-
-def not_served(d: Desired, catalog: Catalog) -> Finding:
-    """Return GK4201 for an object whose kind the cluster does not know."""
-    other = served_as(d, catalog)
-    found = f"it serves {other.kind} ({other.api_version})" if other else "its CRD is not installed"
-    next_ = written(other) if other else "install the CRD, or add it to git"
-    next_ = instead_of_kind(d.key.group_kind) or next_
-    if d.key.group == OWN_GROUP or (d.key.group in KRUISE_GROUPS and d.key.kind in DRIVEN):
-        next_ = "gitkruise install --crds"
-    elif d.key.group in KRUISE_GROUPS:
-        next_ = (
-            "install OpenKruise, or take the object out of git: gitkruise has no such controller"
-        )
-    return Finding(
-        code="GK4201",
-        message=f"this cluster does not know kind {d.key.kind} ({d.obj['apiVersion']}): {found}",
-        places=(d.document.place(("kind",)),),
-        notes=(
-            ("unchanged", "nothing of this commit is applied while one of its kinds is unknown"),
-            ("next", next_),
-        ),
-        object=str(d.key),
-    )
-
-
-def _uncalled(d: Desired, name: str, why: str) -> Finding:
-    """Return GK5101: an admission webhook that must agree cannot be called."""
-    distrusted = "x509" in why or "certificate" in why
-    message = (
-        f"the API server refuses the certificate of webhook {name}"
-        if distrusted
-        else f"the API server cannot call webhook {name}"
-    )
-    return Finding(
-        code="GK5101",
-        message=message,
-        places=(d.document.place(("kind",)),),
-        notes=(
-            ("it says", why),
-            ("effect", "nothing that the webhook is asked about can be written (failurePolicy)"),
-            ("unchanged", f"the live {d.key}; it is tried again"),
-            ("next", f"see what serves it: kubectl get {_REGISTERED} -o yaml | grep -A9 {name}"),
-        ),
-        object=str(d.key),
-    )
-
-
-def refusal(d: Desired, error: ApiError, account: str = "") -> Finding:
-    """Return the API server's rejection of one object, at the line that caused it if known.
-
-    `account` is the service account of the request, if it was not our own.
-    """
-    webhook = _CALLED.search(error.message)
-    if webhook is not None:
-        return _uncalled(d, *webhook.groups())
-    words, error = error.message, unquoted(error, d)
-    if error.retry is not Retry.NEVER and not isinstance(error, Untyped):
-        # Conflict among them: no word against the object
-        return Finding(code="GK4102", message=f"{d.key}: {error.message}", object=str(d.key))
-    if isinstance(error, Forbidden) and not _BY_ADMISSION.search(words):
-        return Finding(
-            code="GK4301",
-            message=f"not allowed: {error.message}",
-            places=(d.document.place(("kind",)),),
-            notes=_of_forbidden(d, error, account),
-            object=str(d.key),
-        )
-    if isinstance(error, NotFound):
-        return _not_found(d, error)
-    once = d.key.group_kind == RECREATE and "immutable" in error.message
-    return Finding(
-        code="GK2102",
-        message=error.message,
-        places=(d.document.place(parse_field(refused_field(error))),),
-        notes=(
-            ("why", "the cluster refuses it"),
-            ("unchanged", f"the live {d.key}"),
-            *([("next", "a request is carried out once: give the new one another name")] * once),
-        ),
-        object=str(d.key),
-    )
-
-
-def _not_found(d: Desired, error: NotFound) -> Finding:
-    """Return GK4202: a namespace does not exist, or the role of a binding."""
-    role = d.obj.get("roleRef")
-    if isinstance(role, Mapping) and f'"{role.get("name")}" not found' in error.message:
-        named = f"{role.get('kind')} {role['name']}"
-        return Finding(
-            code="GK4202",
-            message=f"{d.key}: {named} does not exist",
-            places=(d.document.place(("roleRef", "name")),),
-            notes=(
-                ("why", "without the verb bind an account binds only roles that exist"),
-                ("next", f"add {named} to git"),
-            ),
-            object=str(d.key),
-        )
-    return Finding(
-        code="GK4202",
-        message=f"{d.key}: {error.message}",
-        places=(d.document.place(("metadata", "namespace")),),
-        notes=(("next", _NAMESPACE),),
-        object=str(d.key),
-    )
-
-
-def _of_forbidden(d: Desired, error: Forbidden, account: str) -> tuple[tuple[str, str], ...]:
-    """Return the notes on a rejection of any such write by this account, or by all accounts."""
-    unchanged = ("unchanged", f"the live {d.key}; other units go on")
-    space = d.key.namespace
-    if any(cause.reason == "NamespaceTerminating" for cause in error.details.causes):
-        next_ = f"kubectl describe namespace {space}   shows what its deletion waits for"
-        return unchanged, ("next", next_)
-    if _QUOTA in error.message:
-        next_ = f"kubectl describe resourcequota -n {space}   shows what is used"
-        return unchanged, ("next", next_)
-    if _ESCALATION in error.message:
-        verb = "bind" if "roleRef" in d.obj else "escalate"
-        holder = f"service account {account}" if account else "the account of gitkruise"
-        needed = f"every right that {d.key} grants, or verb {verb} on the role"
-        next_ = f"give {holder} these rights, by a Role and a RoleBinding"
-        return ("needed", needed), unchanged, ("next", next_)
-    next_ = "gitkruise doctor rbac --print-fix   prints what is missing"
-    if account:
-        next_ = f"give service account {account} that right, by a Role and a RoleBinding"
-    needed = f"verb patch on {d.key.group_kind}{_inside(d.key)}, to apply {d.key}"
-    return ("needed", needed), unchanged, ("next", next_)
-
-
-def _inside(key: ObjectKey) -> str:
-    return f" in namespace {key.namespace}" if key.namespace else ""

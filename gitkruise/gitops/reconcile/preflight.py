@@ -10,8 +10,8 @@ from gitkruise.errors import Concern, Finding, Forbidden
 from gitkruise.gitops.build.kruise_defaulting import as_webhook_keeps, dialect_of
 from gitkruise.gitops.build.validate import CRD, check_object, defined_kind
 from gitkruise.gitops.cluster.engine import heeds_canaries
-from gitkruise.gitops.reconcile.applier import Sent, not_served
-from gitkruise.gitops.reconcile.replace import JUDGED_HERE
+from gitkruise.gitops.reconcile.applier import Sent
+from gitkruise.gitops.reconcile.rejections import JUDGED_HERE, not_served
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.package_data import load_catalog

@@ -137,7 +137,7 @@ class Reporter:
 
     @property
     def known(self) -> UnitRecord:
-        """The record, without what nobody but an earlier process has observed."""
+        """The record, without the observations of an earlier process."""
         if self.looked:
             return self.record
         return replace(self.record, state=State.UNKNOWN, message=_UNSEEN, rollouts=(), drift=())

@@ -18,7 +18,7 @@ from gitkruise.errors import (
 from gitkruise.git.plumbing.errors import remote_failure
 from gitkruise.git.plumbing.process import Result
 from gitkruise.gitops.build.builder import next_step
-from gitkruise.gitops.reconcile.applier import refusal
+from gitkruise.gitops.reconcile.rejections import refusal
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.cli.forms import all_forms
 from tests.git.repos import run_git

@@ -15,7 +15,7 @@ from gitkruise.errors import (
 )
 from gitkruise.git.parsing.documents import parse_file
 from gitkruise.gitops.build.desired import desired_of
-from gitkruise.gitops.reconcile.applier import refusal
+from gitkruise.gitops.reconcile.rejections import refusal
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.change import Desired
 

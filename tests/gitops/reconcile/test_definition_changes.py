@@ -8,7 +8,7 @@ import pytest
 
 from gitkruise.errors import api_error
 from gitkruise.gitops.build.redacted_findings import refused_field
-from gitkruise.gitops.reconcile.applier import refusal
+from gitkruise.gitops.reconcile.rejections import refusal
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import Obj
