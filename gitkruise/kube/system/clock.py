@@ -140,6 +140,14 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._virtual.monotonic()
 
+    async def shutdown_default_executor(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109  asyncio's signature since Python 3.12
+    ) -> None:
+        """Wait for threads without a limit: they end in real time, which no timer here measures."""
+        del timeout
+        await super().shutdown_default_executor()
+
     @property
     def _clock_resolution(self) -> float:
         """Return the time that a timer may be early.

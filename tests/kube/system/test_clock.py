@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -120,3 +121,19 @@ def test_no_timer_is_early() -> None:
         return clock.monotonic()
 
     assert clock.run(main()) == 1.0
+
+
+def test_threads_end_in_real_time() -> None:
+    clock, over, ended = ManualClock(START), threading.Event(), list[str]()
+
+    def late() -> None:
+        over.wait()
+        ended.extend(str(number) for number in range(100_000))
+
+    async def main() -> None:
+        asyncio.get_running_loop().run_in_executor(None, late)
+        over.set()
+
+    clock.run(main())
+    assert len(ended) == 100_000
+    assert clock.now() == START
