@@ -10,7 +10,7 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -86,14 +86,7 @@ class NotificationOutbox:
         check_database(path)
         self._lock = threading.Lock()
         self._decode = msgspec.json.Decoder(OutboxItem).decode
-        self._connection = sqlite3.connect(path, timeout=_WAIT_S, check_same_thread=False)
-        _refuse_newer(path, self._connection)
-        path.chmod(0o600)
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = FULL")
-        _upgrade(self._connection)
-        self._connection.executescript(_SCHEMA)
-        self._connection.execute(f"PRAGMA user_version = {FORMAT}")
+        self._connection = _opened(path)
 
     def close(self) -> None:
         with self._lock:
@@ -227,9 +220,12 @@ def open_outbox(state_dir: Path) -> NotificationOutbox:
                 part.rename(state_dir / (FILE + suffix))
     with _readable(path):
         outbox = NotificationOutbox(path)
-    if old.exists():
-        with _readable(old):
-            outbox.drain(old)
+    with ExitStack() as failed:
+        failed.callback(outbox.close)
+        if old.exists():
+            with _readable(old):
+                outbox.drain(old)
+        failed.pop_all()
     return outbox
 
 
@@ -242,12 +238,28 @@ def _readable(path: Path) -> Iterator[None]:
         raise ClusterFailed(unusable_state(path, error)) from error
 
 
+def _opened(path: Path) -> sqlite3.Connection:
+    """Open the file of an outbox, in the newest format. Raises sqlite3.Error, ClusterFailed
+    GK4122."""
+    database = sqlite3.connect(path, timeout=_WAIT_S, check_same_thread=False)
+    with ExitStack() as failed:
+        failed.callback(database.close)
+        _refuse_newer(path, database)
+        path.chmod(0o600)
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = FULL")
+        _upgrade(database)
+        database.executescript(_SCHEMA)
+        database.execute(f"PRAGMA user_version = {FORMAT}")
+        failed.pop_all()
+    return database
+
+
 def _refuse_newer(path: Path, database: sqlite3.Connection) -> None:
     """Raise ClusterFailed GK4122 for a file of a newer gitkruise, whose messages we might lose."""
     (found,) = database.execute("PRAGMA user_version").fetchone()
     if found <= FORMAT:
         return
-    database.close()
     message = f"the outbox {path} has format {found}; this gitkruise knows up to {FORMAT}"
     notes = (
         ("unchanged", "the file: its messages wait in it"),

@@ -6,12 +6,12 @@ import asyncio
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from datetime import timedelta
 from itertools import cycle
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 import pytest
@@ -44,6 +44,9 @@ def status(commit: str, state: StatusState = "success", words: str = "done") -> 
     return CommitStatusItem(commit, "gitkruise/test/shop/web", state, words)
 
 
+NewOffice: TypeAlias = Callable[..., "Office"]
+
+
 class Office:
     """A box, its sender and a forge, in virtual time."""
 
@@ -52,6 +55,9 @@ class Office:
         self.model = ModelForge(kind, commits=set(COMMITS))
         self.path = path / "outbox.sqlite"
         self.outbox = NotificationOutbox(self.path)
+
+    def close(self) -> None:
+        self.outbox.close()
 
     def put(self, *items: CommitStatusItem | CommentItem, after: float = 0) -> None:
         when = self.clock.now() + timedelta(seconds=after)
@@ -83,9 +89,29 @@ class Office:
         return {commit for commit, _ in self.model.statuses}
 
 
+@pytest.fixture
+def new_office(tmp_path: Path) -> Iterator[NewOffice]:
+    with ExitStack() as ended:
+
+        def opened(kind: str = "github") -> Office:
+            office = Office(tmp_path, kind)
+            ended.callback(office.close)
+            return office
+
+        yield opened
+
+
+def is_open(path: Path) -> bool:
+    """Return whether this process has the file open."""
+    handles = Path("/proc/self/fd").iterdir()
+    return any(os.path.realpath(handle) == str(path.resolve()) for handle in handles)
+
+
 @pytest.mark.parametrize("kind", ["github", "gitlab", "gitea"])
-def test_refusals_by_turns_lose_nothing_and_double_nothing(tmp_path: Path, kind: str) -> None:
-    office = Office(tmp_path, kind)
+def test_refusals_by_turns_lose_nothing_and_double_nothing(
+    new_office: NewOffice, kind: str
+) -> None:
+    office = new_office(kind)
     turns = cycle([403, 422, 429, 500, 200, 404, 200, 200, 200, 503, 200])
 
     def fails(_method: str, _path: str) -> JsonReply | None:
@@ -104,8 +130,10 @@ def test_refusals_by_turns_lose_nothing_and_double_nothing(tmp_path: Path, kind:
 
 
 @pytest.mark.slow
-def test_an_hour_of_silence_loses_nothing_and_is_asked_about_once_a_minute(tmp_path: Path) -> None:
-    office = Office(tmp_path)
+def test_an_hour_of_silence_loses_nothing_and_is_asked_about_once_a_minute(
+    new_office: NewOffice,
+) -> None:
+    office = new_office()
     office.model.fails = away
     for number, commit in enumerate(COMMITS[:30]):
         office.put(status(commit, "pending", f"{number}"))
@@ -123,8 +151,10 @@ def test_an_hour_of_silence_loses_nothing_and_is_asked_about_once_a_minute(tmp_p
     assert all(len(kept) == 1 for kept in office.model.statuses.values())
 
 
-def test_the_newest_words_replace_those_not_sent_and_the_last_word_wins(tmp_path: Path) -> None:
-    office = Office(tmp_path)
+def test_the_newest_words_replace_those_not_sent_and_the_last_word_wins(
+    new_office: NewOffice,
+) -> None:
+    office = new_office()
     office.model.fails = away
     commit = COMMITS[0]
 
@@ -141,8 +171,8 @@ def test_the_newest_words_replace_those_not_sent_and_the_last_word_wins(tmp_path
     ]
 
 
-def test_a_letter_replaced_while_it_is_sent_is_sent_again(tmp_path: Path) -> None:
-    office = Office(tmp_path)
+def test_a_letter_replaced_while_it_is_sent_is_sent_again(new_office: NewOffice) -> None:
+    office = new_office()
     commit = COMMITS[0]
     office.put(status(commit, "pending", "moving"))
 
@@ -158,8 +188,8 @@ def test_a_letter_replaced_while_it_is_sent_is_sent_again(tmp_path: Path) -> Non
     ]  # fmt: skip
 
 
-def test_what_the_forge_will_never_take_steps_back_and_is_given_up(tmp_path: Path) -> None:
-    office = Office(tmp_path)
+def test_what_the_forge_will_never_take_steps_back_and_is_given_up(new_office: NewOffice) -> None:
+    office = new_office()
     office.put(status("f" * 40), *(status(commit) for commit in COMMITS[:5]))
     office.run(20)
     assert office.arrived == set(COMMITS[:5])
@@ -169,8 +199,8 @@ def test_what_the_forge_will_never_take_steps_back_and_is_given_up(tmp_path: Pat
     assert sum(path.endswith("f" * 40) for path in office.model.asked) == TRIES_MAX
 
 
-def test_retry_after_is_kept_to_and_letters_wait_for_their_time(tmp_path: Path) -> None:
-    office = Office(tmp_path)
+def test_retry_after_is_kept_to_and_letters_wait_for_their_time(new_office: NewOffice) -> None:
+    office = new_office()
     times: list[float] = []
 
     def fails(_method: str, _path: str) -> JsonReply | None:
@@ -186,8 +216,8 @@ def test_retry_after_is_kept_to_and_letters_wait_for_their_time(tmp_path: Path) 
     assert 1200 <= times[2] <= 1210
 
 
-def test_a_clock_that_is_set_back_holds_no_letter_up(tmp_path: Path) -> None:
-    office = Office(tmp_path)
+def test_a_clock_that_is_set_back_holds_no_letter_up(new_office: NewOffice) -> None:
+    office = new_office()
     office.put(status(COMMITS[0]))
     office.model.fails = away
 
@@ -200,21 +230,21 @@ def test_a_clock_that_is_set_back_holds_no_letter_up(tmp_path: Path) -> None:
     assert office.outbox.empty([CHANNEL])
 
 
-def test_a_letter_of_a_process_whose_clock_was_ahead_is_sent(tmp_path: Path) -> None:
-    office = Office(tmp_path)
+def test_a_letter_of_a_process_whose_clock_was_ahead_is_sent(new_office: NewOffice) -> None:
+    office = new_office()
     office.put(status(COMMITS[0]), after=24 * 3600)
     office.run(20)
     assert office.outbox.empty([CHANNEL])
 
 
-def test_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:
-    office = Office(tmp_path)
+def test_a_restart_goes_on_where_it_was(new_office: NewOffice) -> None:
+    office = new_office()
     office.model.fails = away
     office.put(*(status(commit) for commit in COMMITS))
     office.outbox.put(CHANNEL, [], {"sent/x": b"kept", "sent/y": b"gone"})
     office.outbox.put(CHANNEL, [], {"sent/y": None})
     office.run(50)
-    office.outbox.close()
+    office.close()
     office.outbox = NotificationOutbox(office.path)
     assert len(office.outbox.waiting(CHANNEL)) == len(COMMITS)
     assert office.outbox.notes(CHANNEL, "sent/") == {"x": b"kept"}
@@ -239,8 +269,8 @@ def test_a_box_has_a_limit_and_keeps_the_newest(
         assert first.key == "3"
 
 
-def test_trouble_is_told_when_it_lasts_and_when_it_ends(tmp_path: Path) -> None:
-    office, told = Office(tmp_path), list[tuple[float, str]]()
+def test_trouble_is_told_when_it_lasts_and_when_it_ends(new_office: NewOffice) -> None:
+    office, told = new_office(), list[tuple[float, str]]()
     office.model.fails = away
     office.put(status(COMMITS[0]))
 
@@ -256,9 +286,9 @@ def test_trouble_is_told_when_it_lasts_and_when_it_ends(tmp_path: Path) -> None:
     assert 600 <= told[1][0] <= 700
 
 
-def test_a_receiver_that_takes_no_letter_is_told(tmp_path: Path) -> None:
+def test_a_receiver_that_takes_no_letter_is_told(new_office: NewOffice) -> None:
     """A chat answers 404 for a web hook that was deleted, to whatever it is sent."""
-    office, told = Office(tmp_path), list[str]()
+    office, told = new_office(), list[str]()
     office.model.fails = lambda _method, _path: reply(404, {"message": "no_service"})
     office.put(status(COMMITS[0]))
 
@@ -276,8 +306,8 @@ def test_a_receiver_that_takes_no_letter_is_told(tmp_path: Path) -> None:
     assert end == ""
 
 
-def test_a_refused_token_is_told_at_once(tmp_path: Path) -> None:
-    office, told = Office(tmp_path), list[str]()
+def test_a_refused_token_is_told_at_once(new_office: NewOffice) -> None:
+    office, told = new_office(), list[str]()
     office.model.fails = lambda _method, _path: reply(401, {"message": "Bad credentials"})
     office.put(status(COMMITS[0]), after=5)
 
@@ -289,9 +319,9 @@ def test_a_refused_token_is_told_at_once(tmp_path: Path) -> None:
     assert "Bad credentials" in told[0]
 
 
-def test_a_token_that_may_not_comment_holds_up_no_status(tmp_path: Path) -> None:
+def test_a_token_that_may_not_comment_holds_up_no_status(new_office: NewOffice) -> None:
     """Nor does one conversation that is locked hold up another."""
-    office, told = Office(tmp_path), list[str]()
+    office, told = new_office(), list[str]()
     locked = reply(403, {"message": "Resource not accessible by personal access token"})
     office.model.fails = lambda _method, path: locked if "/issues/4/" in path else None
     office.put(CommentItem(4, "test", "plan"), CommentItem(5, "test", "plan"))
@@ -408,6 +438,8 @@ def test_a_damaged_file_is_named_and_left_as_it_is(tmp_path: Path, name: str, da
         open_outbox(tmp_path)
     assert raised.value.findings[0].code == "GK4111"
     assert (tmp_path / name).read_bytes() == data
+    assert not is_open(tmp_path / name)
+    assert not is_open(tmp_path / FILE)
 
 
 def test_the_file_of_a_newer_version_is_refused_untouched(tmp_path: Path) -> None:
