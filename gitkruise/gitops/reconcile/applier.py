@@ -87,7 +87,8 @@ class ApplyFacts:
 
 
 class Applier:
-    """Applies objects of one unit at one commit. `label` is the unit's label value.
+    """Applies objects of one unit at one commit. `label` is the unit's label value; `reader` has
+    our own rights, where `transport` acts as the unit's account.
 
     Requests use a version that the cluster serves; replies are in git's version.
     """
@@ -101,8 +102,10 @@ class Applier:
         *,
         facts: ApplyFacts = ApplyFacts(),
         clock: Clock = _SYSTEM,
+        reader: Transport | None = None,
     ) -> None:
         self._transport, self._unit, self._label, self._commit = transport, unit, label, commit
+        self._reader = reader or transport
         self._clock, self._facts = clock, facts
         self._slots = asyncio.Semaphore(unit.spec.apply.concurrency)
 
@@ -177,7 +180,7 @@ class Applier:
         """Return the stored object, also one that no unit applied yet, if our defaults need it."""
         if live is not None or not dialect.defaulted:
             return live
-        return await present(self._transport, dialect.kind.ref, d.key)
+        return await present(self._reader, dialect.kind.ref, d.key)
 
     def _request(
         self,

@@ -243,8 +243,9 @@ class UnitCluster:
             },
         )
         applier = Applier(
-            self._transport, self._unit, self.label, commit, facts=facts, clock=around.clock
-        )
+            self._transport, self._unit, self.label, commit,
+            facts=facts, clock=around.clock, reader=around.live.transport,
+        )  # fmt: skip
         catalog = around.live.catalog
         sent = await applier.send(
             objects, live, catalog, take=take, dry_run=dry_run, overtaken=stop
