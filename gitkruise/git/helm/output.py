@@ -19,7 +19,12 @@ from gitkruise.printable import shown
 from gitkruise.wire.primitives.paths import get, put
 
 OUTPUT: Final = Limits(
-    file_bytes=64 << 20, documents=20_000, nodes=5_000_000, items=1_000_000, map_keys=100_000
+    file_bytes=64 << 20,
+    document_chars=64 << 20,
+    documents=20_000,
+    nodes=5_000_000,
+    items=1_000_000,
+    map_keys=100_000,
 )
 _SOURCE: Final = re.compile(rb"^---[ \t]*\r?\n# Source: ([^\r\n]+)\r?\n", re.MULTILINE)
 _NOWHERE: Final = 1 << 30  # the number of no document of a file: no positions

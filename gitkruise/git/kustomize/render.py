@@ -31,7 +31,12 @@ from gitkruise.printable import shown
 _FOLDERS_MAX: Final = 200
 _REMOTE_MAX: Final = 20
 _OUTPUT: Final = Limits(
-    file_bytes=64 << 20, documents=20_000, nodes=5_000_000, items=1_000_000, map_keys=100_000
+    file_bytes=64 << 20,
+    document_chars=64 << 20,
+    documents=20_000,
+    nodes=5_000_000,
+    items=1_000_000,
+    map_keys=100_000,
 )
 _SECRET: Final = re.compile(rb"secret|sops|\\[xu]|PRIVATE KEY", re.IGNORECASE)
 _LOGGED: Final = re.compile(

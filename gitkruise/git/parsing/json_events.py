@@ -75,7 +75,8 @@ def events(text: str) -> Iterator[yaml.Event]:
         mark = lines.mark(token.start(token.lastgroup or 0))
         yield yaml.DocumentStartEvent(mark, mark, explicit=True)
         position = yield from _value(text, position, lines)
-        yield yaml.DocumentEndEvent(mark, mark)
+        end = lines.mark(position)
+        yield yaml.DocumentEndEvent(end, end)
 
 
 def _value(text: str, position: int, lines: LinePositions) -> Generator[yaml.Event, None, int]:

@@ -30,13 +30,14 @@ from gitkruise.wire.primitives.secret_names import holds_secret, keeps_secret, m
 class Limits:
     """Bounds of one file; every one names itself in its error (GK9001 to GK9005)."""
 
-    file_bytes: int = 1 << 20
+    file_bytes: int = 8 << 20
     documents: int = 1_000
+    document_chars: int = 1 << 20  # no API server stores a larger object
     nesting: int = 100
     alias_nodes: int = 50_000  # a document's aliases, expanded
     map_keys: int = 10_000
     items: int = 100_000
-    nodes: int = 100_000  # keys and values of the whole file
+    nodes: int = 500_000  # keys and values of the whole file
     key_chars: int = 1_024
     findings: int = 50
 
@@ -247,7 +248,7 @@ class Composer:
             code=report.code, message=message, places=(*others, place), severity=report.severity
         )
 
-    def _exceeds(self, code: str, limit: str, at: yaml.Event) -> Stop:
+    def _exceeds(self, code: str, limit: str, at: Spot | yaml.Event) -> Stop:
         self.report(code, f"{shown(self._file)} is beyond a limit: {limit}", at, label="here")
         return Stop()
 
@@ -265,10 +266,15 @@ class Composer:
         if getattr(event, "tags", None):
             self.report("GK1009", "the directive %TAG is not allowed", event)
 
-    def _end(self, _: yaml.DocumentEndEvent) -> None:
+    def _end(self, event: yaml.DocumentEndEvent) -> None:
         if self._root is not None:
             marks = EventMarks(self._marks or {})
             self.roots.append(Root(self._root, self._root_line, self._documents - 1, marks))
+        start, line, column = self.starts[-1]
+        assert event.end_mark is not None
+        if event.end_mark.index - start > self._limits.document_chars:
+            limit = f"{self._limits.document_chars:,} characters a document"
+            raise self._exceeds("GK9005", limit, Spot(line + 1, column + 1, 1))
 
     def _open(self, event: yaml.CollectionStartEvent) -> None:
         stack = self._stack

@@ -37,11 +37,12 @@ _SERVER: Final = (
 )
 _PLAIN: Final = "commit plain files in its place, or list {file} in .gitkruiseignore"
 _SPLIT: Final = "split {file} into smaller files"
+_SMALLER: Final = f"{_SPLIT}, or an object of more than 1 MiB into smaller ones"
 # What validates a file helps with none of these.
 _NEXT: Final = {
     "GK2102": _SERVER, "GK3011": _PLAIN, "GK3012": _PLAIN, "GK3013": _PLAIN,
     "GK3015": "give the file a name in UTF-8, with git mv", "GK3404": _RENDER, "GK3406": _RENDER,
-    "GK9001": _SPLIT, "GK9004": _SPLIT, "GK9005": _SPLIT,
+    "GK9001": _SPLIT, "GK9004": _SPLIT, "GK9005": _SMALLER,
 }  # fmt: skip
 _Read = TypeVar("_Read")
 _NUMBERS = itertools.count(1)  # of readers in this process

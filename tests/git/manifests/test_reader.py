@@ -126,7 +126,7 @@ def test_names_that_are_not_utf8_are_refused(origin: Origin, repository: Reposit
 
 
 def test_a_large_file_is_refused_before_it_is_read(origin: Origin, repository: Repository) -> None:
-    commit = origin.commit({"a.yaml": b"#" * (2 << 20), "b.yaml": config_map("b")})
+    commit = origin.commit({"a.yaml": b"#" * (9 << 20), "b.yaml": config_map("b")})
     cache = ParseCache()
     manifests = read_desired(repository, commit, cache=cache)
     assert (codes(manifests), cache.parsed) == (["GK9005"], 1)

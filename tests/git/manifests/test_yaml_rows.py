@@ -58,13 +58,13 @@ REFUSED = [
     ("B-Y30-escaped", '"a\\x07": x', "GK1002", "1:1"),
     ("B-Y32", "a:\n\tb: 1", "GK1101", "2:1"),
     ("B-Y34", "---\na: 1\n" * 10_001, "GK9004", "2001:1"),
-    ("B-Y35", 'a: "' + "x" * 1_150_000 + '"', "GK9005", ""),
+    ("B-Y35", 'a: "' + "x" * 1_150_000 + '"', "GK9005", "1:1"),
     ("B-Y36", b"x" * (20 << 20), "GK9005", ""),
     ("B-Y37", 'a: "' + "x" * 1_000_000, "GK1101", "1:4"),
     ("B-Y37-bracket", "a: [" + "x" * 1_000_000, "GK1101", "1:4"),
     ("B-Y38-key", "? " + "x" * 1_000_000 + "\n: 1", "GK9001", "1:3"),
     ("B-Y38-keys", "{" + ",".join(f"k{i}: 1" for i in range(60_000)) + "}", "GK9001", "1:88892"),
-    ("B-Y38-items", "- 1\n" * 200_000, "GK9001", "100000:3"),
+    ("B-Y38-items", "- 1\n" * 200_000, "GK9001", "100001:3"),
     ("B-Y39-nan", '{"a": NaN}', "GK1006", "1:7"),
     ("B-Y39-twice", '{"a": 1, "a": 2}', "GK1003", "1:10"),
     ("B-Y39-comma", '{"a": 1,}', "GK1101", "1:9"),
@@ -102,6 +102,7 @@ ACCEPTED = [
     ("B-Y31-mixed", "a:\r\n  b: 1\n  c: |\r\n    x\n", [{"a": {"b": 1, "c": "x\n"}}], []),
     ("B-Y31-cr", "a:\r  b: 1\r", [{"a": {"b": 1}}], []),
     *((f"B-Y33-{n}", text, [], []) for n, text in enumerate(["", "# x\n", "---", "---\n...\n"])),
+    ("B-Y36-documents", f"---\na: {'x' * 10**6}\n" * 4, [{"a": "x" * 10**6}] * 4, []),
     ("null-skipped", "---\n---\na: 1\n---\nnull\n", [{"a": 1}], []),
 ]  # fmt: skip
 
@@ -135,10 +136,11 @@ def test_problems_of_one_file_are_counted_up_to_a_limit() -> None:
         (Limits(items=10), lambda n: "- 1\n" * n, "GK9001"),
         (Limits(documents=10), lambda n: "---\na: 1\n" * n, "GK9004"),
         (Limits(file_bytes=10), lambda n: "a: " + "x" * (n - 3), "GK9005"),
+        (Limits(document_chars=10), lambda n: "a: 1\n---\nb: " + "x" * (n - 7), "GK9005"),
         (Limits(key_chars=10), lambda n: "x" * n + ": 1", "GK9001"),
         (Limits(nodes=10), lambda n: "- 1\n" * (n - 1), "GK9001"),
     ],
-    ids=["nesting", "keys", "items", "documents", "bytes", "key", "nodes"],
+    ids=["nesting", "keys", "items", "documents", "bytes", "document", "key", "nodes"],
 )
 def test_a_limit_holds_exactly(limits: Limits, text: object, code: str, extra: int) -> None:
     assert callable(text)

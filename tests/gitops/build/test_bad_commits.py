@@ -197,7 +197,10 @@ STEPS = {
     "a name that no command line takes": (
         "GK3015", "b\udcff.yaml", "give the file a name in UTF-8, with git mv"
     ),
-    "a file that is too large": ("GK9005", "b.yaml", "split a/b.yaml into smaller files"),
+    "a file that is too large": (
+        "GK9005", "b.yaml",
+        "split a/b.yaml into smaller files, or an object of more than 1 MiB into smaller ones",
+    ),
     "a kustomization": (
         "GK3404", "kustomization.yaml",
         "correct a/kustomization.yaml, and try: gitkruise plan --include-dirty",
