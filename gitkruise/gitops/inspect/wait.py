@@ -30,6 +30,7 @@ from gitkruise.gitops.status.reader import UnitNews
 from gitkruise.model.gitops.config import Config, Unit, resolve_reference
 from gitkruise.model.gitops.unit_state import SETTLED, State, stuck_for_good, worst
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
 
@@ -142,7 +143,7 @@ class WaitCondition:
         if news.waits or news.state is State.REJECTED:
             return self._behind(news, now, read, live)
         return WaitResult(
-            news=news, met=self._reached(news, news.state, now), why=self._told(news, read)
+            news=news, met=self._reached(news, _rolled_out(news), now), why=self._told(news, read)
         )
 
     def _live(self, news: UnitNews, read: str) -> str:
@@ -258,6 +259,18 @@ class WaitCondition:
         # Not their messages: some name the commit.
         errors = frozenset((f.code, f.object, f.places) for f in findings if f.is_error)
         return digests, errors
+
+
+def _rolled_out(news: UnitNews) -> State:
+    """Return the state of a unit apart from drift that it leaves uncorrected: that of an object
+    without pods holds up no rollout, and may stay for ever."""
+    if news.state is not State.DRIFTED:
+        return news.state
+    return worst(
+        one.state
+        for key, one in news.objects.items()
+        if one.state is not State.DRIFTED or key.group_kind in ROLLING_KINDS
+    )
 
 
 def unrecorded_units(config: Config, recorded: Collection[str]) -> set[str]:

@@ -10,7 +10,7 @@ from gitkruise.gitops.status.reader import read_units
 from gitkruise.model.gitops.config import Config, GitSource, GitSourceSpec, Unit
 from gitkruise.model.gitops.unit_state import State
 from tests.git.repos import run_git
-from tests.gitops.stage import STATUS, MakeStage, Stage, documents, web
+from tests.gitops.stage import STATUS, MakeStage, Stage, config_map, documents, web
 
 pytestmark = pytest.mark.slow
 
@@ -68,6 +68,29 @@ def test_pausing_a_held_canary_is_reached(staged: MakeStage) -> None:
             assert [(step.state, step.done is not None) for step in steps] == [
                 (State.DONE, True), (State.HELD, True), (State.PAUSED, False),
             ]  # fmt: skip
+
+    stage.play(script)
+
+
+def test_drift_that_stays_hides_no_rollout(staged: MakeStage) -> None:
+    stage = staged(drift={"mode": "detect"})
+    settings = config_map("settings", mode="fast")
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(settings, web())
+            await stage.rest()
+            stage.meddle(config_map("settings", mode="slow"))
+            await stage.rest()
+            held = await stage.push(settings, web("app:v2", **CANARY))
+            await stage.rest(1)
+            assert met(stage, held, "held") is None
+            await stage.rest()
+            assert stage.record.state is State.DRIFTED
+            assert [met(stage, held, goal) for goal in ("held", "done")] == [True, None]
+            stage.meddle(web("app:other", **CANARY))
+            await stage.rest(120)
+            assert met(stage, held, "held") is None
 
     stage.play(script)
 
