@@ -233,8 +233,7 @@ class Composer:
     def _kinds(self) -> list[Any]:
         """Kinds of the documents as far as they were read."""
         objects = [root.obj for root in self.roots]
-        if self._stack:
-            objects.append(self._stack[0].value)
+        objects.append(self._stack[0].value if self._stack else self._root)
         return [obj.get("kind") if isinstance(obj, dict) else None for obj in objects]
 
     def _finding(self, report: _Report, *, private: bool) -> Finding:
@@ -267,14 +266,14 @@ class Composer:
             self.report("GK1009", "the directive %TAG is not allowed", event)
 
     def _end(self, event: yaml.DocumentEndEvent) -> None:
-        if self._root is not None:
-            marks = EventMarks(self._marks or {})
-            self.roots.append(Root(self._root, self._root_line, self._documents - 1, marks))
         start, line, column = self.starts[-1]
         assert event.end_mark is not None
         if event.end_mark.index - start > self._limits.document_chars:
             limit = f"{self._limits.document_chars:,} characters a document"
             raise self._exceeds("GK9005", limit, Spot(line + 1, column + 1, 1))
+        if self._root is not None:
+            marks = EventMarks(self._marks or {})
+            self.roots.append(Root(self._root, self._root_line, self._documents - 1, marks))
 
     def _open(self, event: yaml.CollectionStartEvent) -> None:
         stack = self._stack

@@ -127,6 +127,13 @@ def test_problems_of_one_file_are_counted_up_to_a_limit() -> None:
     assert len(parse_file(text.encode(), "a.yaml", Limits(findings=7)).findings) == 7
 
 
+def test_a_secret_beyond_the_limit_is_not_quoted() -> None:
+    text = '{"kind": "\\u0053ecret", "data": {"password": "hunter2", "x": "' + "x" * 100 + '"}}'
+    (finding,) = parse_file(text.encode(), "a.json", Limits(document_chars=100)).findings
+    assert finding.code == "GK9005"
+    assert "hunter2" not in repr(finding)
+
+
 @pytest.mark.parametrize("extra", [-1, 0, 1])
 @pytest.mark.parametrize(
     ("limits", "text", "code"),
