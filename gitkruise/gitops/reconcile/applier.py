@@ -307,7 +307,7 @@ class Applier:
         if fixed and replaceable(d, self._unit):
             return Sent(desired=d, replace=True)
         account = account_of(self._unit)
-        told = cannot_change(d, error, live) if fixed else refusal(d, error, account)
+        told = cannot_change(d, error, live) if fixed else refusal(d, error, account, live=live)
         again = error.retry is not Retry.NEVER
         return Sent(desired=d, finding=told, said=error.message, retry=again)
 

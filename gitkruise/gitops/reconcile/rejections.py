@@ -128,7 +128,7 @@ def not_served(d: Desired, catalog: Catalog) -> Finding:
     )
 
 
-def _uncalled(d: Desired, name: str, why: str) -> Finding:
+def _uncalled(d: Desired, name: str, why: str, live: Obj | None) -> Finding:
     """Return GK5101: an admission webhook that must agree cannot be called."""
     distrusted = "x509" in why or "certificate" in why
     message = (
@@ -143,21 +143,26 @@ def _uncalled(d: Desired, name: str, why: str) -> Finding:
         notes=(
             ("it says", why),
             ("effect", "nothing that the webhook is asked about can be written (failurePolicy)"),
-            ("unchanged", f"the live {d.key}; it is tried again"),
+            ("unchanged", f"{_kept(d, live)}; it is tried again"),
             ("next", f"see what serves it: kubectl get {_REGISTERED} -o yaml | grep -A9 {name}"),
         ),
         object=str(d.key),
     )
 
 
-def refusal(d: Desired, error: ApiError, account: str = "") -> Finding:
+def _kept(d: Desired, live: Obj | None) -> str:
+    return f"the live {d.key}" if live is not None else f"the cluster, which has no {d.key}"
+
+
+def refusal(d: Desired, error: ApiError, account: str = "", *, live: Obj | None = None) -> Finding:
     """Return the API server's rejection of one object, at the line that caused it if known.
 
-    `account` is the service account of the request, if it was not our own.
+    `account` is the service account of the request, if it was not our own; `live` is the object in
+    the cluster, if it is there.
     """
     webhook = _CALLED.search(error.message)
     if webhook is not None:
-        return _uncalled(d, *webhook.groups())
+        return _uncalled(d, webhook[1], webhook[2], live)
     words, error = error.message, unquoted(error, d)
     if error.retry is not Retry.NEVER and not isinstance(error, Untyped):
         # Conflict among them: no word against the object
@@ -167,7 +172,7 @@ def refusal(d: Desired, error: ApiError, account: str = "") -> Finding:
             code="GK4301",
             message=f"not allowed: {error.message}",
             places=(d.document.place(("kind",)),),
-            notes=_of_forbidden(d, error, account),
+            notes=_of_forbidden(d, error, account, live),
             object=str(d.key),
         )
     if isinstance(error, NotFound):
@@ -179,7 +184,7 @@ def refusal(d: Desired, error: ApiError, account: str = "") -> Finding:
         places=(d.document.place(parse_field(refused_field(error))),),
         notes=(
             ("why", "the cluster refuses it"),
-            ("unchanged", f"the live {d.key}"),
+            ("unchanged", _kept(d, live)),
             *([("next", "a request is carried out once: give the new one another name")] * once),
         ),
         object=str(d.key),
@@ -210,9 +215,11 @@ def _not_found(d: Desired, error: NotFound) -> Finding:
     )
 
 
-def _of_forbidden(d: Desired, error: Forbidden, account: str) -> tuple[tuple[str, str], ...]:
+def _of_forbidden(
+    d: Desired, error: Forbidden, account: str, live: Obj | None
+) -> tuple[tuple[str, str], ...]:
     """Return the notes on a rejection of any such write by this account, or by all accounts."""
-    unchanged = ("unchanged", f"the live {d.key}; other units go on")
+    unchanged = ("unchanged", f"{_kept(d, live)}; other units go on")
     space = d.key.namespace
     if any(cause.reason == "NamespaceTerminating" for cause in error.details.causes):
         next_ = f"kubectl describe namespace {space}   shows what its deletion waits for"

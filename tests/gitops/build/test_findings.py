@@ -7,10 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from gitkruise.errors import (
+    ApiError,
     Cause,
     Finding,
     Forbidden,
     InternalError,
+    InvalidObject,
     NotFound,
     SourcePlace,
     StatusDetails,
@@ -19,6 +21,7 @@ from gitkruise.git.plumbing.errors import remote_failure
 from gitkruise.git.plumbing.process import Result
 from gitkruise.gitops.build.builder import next_step
 from gitkruise.gitops.reconcile.rejections import refusal
+from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.cli.forms import all_forms
 from tests.git.repos import run_git
@@ -162,6 +165,16 @@ def test_rights_that_the_account_lacks_itself(account: str) -> None:
     notes = dict(refusal(desired(BINDING), error, account).notes)
     assert notes["needed"].endswith(" grants, or verb bind on the role")
     assert (account or "the account of gitkruise") in notes["next"]
+
+
+@pytest.mark.parametrize("error", [
+    Forbidden('rolebindings "b" is forbidden'), InvalidObject("spec: no"),
+    InternalError('failed calling webhook "x.io": no endpoints'),
+], ids=["right", "rule", "webhook"])  # fmt: skip
+@pytest.mark.parametrize("live", [None, BINDING], ids=["absent", "live"])
+def test_only_what_is_there_stays_unchanged(error: ApiError, live: Obj | None) -> None:
+    notes = dict(refusal(desired(BINDING), error, live=live).notes)
+    assert notes["unchanged"].startswith("the live " if live else "the cluster, which has no ")
 
 
 FORBIDDEN: list[tuple[str, tuple[Cause, ...], str, str]] = [
