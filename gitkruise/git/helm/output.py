@@ -11,21 +11,13 @@ from typing import Any, Final
 
 from gitkruise.errors import Finding, Severity, SourcePlace
 from gitkruise.git.helm.chart import CHART_FILE, ChartFiles
-from gitkruise.git.parsing.documents import Elsewhere, Limits, parse_file
+from gitkruise.git.parsing.documents import RENDERED, Elsewhere, parse_file
 from gitkruise.git.parsing.template_text import without_actions
 from gitkruise.model.gitops.document import Document
 from gitkruise.planner.sync.hooks import HOOK, LAST, POST, PRE
 from gitkruise.printable import shown
 from gitkruise.wire.primitives.paths import get, put
 
-OUTPUT: Final = Limits(
-    file_bytes=64 << 20,
-    document_chars=64 << 20,
-    documents=20_000,
-    nodes=5_000_000,
-    items=1_000_000,
-    map_keys=100_000,
-)
 _SOURCE: Final = re.compile(rb"^---[ \t]*\r?\n# Source: ([^\r\n]+)\r?\n", re.MULTILINE)
 _NOWHERE: Final = 1 << 30  # the number of no document of a file: no positions
 _HELM_HOOK: Final = "helm.sh/hook"
@@ -103,7 +95,7 @@ class Output:
     def _segment(self, source: str, text: bytes) -> None:
         path = chart_path(source, self.chart.copied.entries, self.chart.folder)
         file = path or self.chart.chart_file
-        parsed = parse_file(text, file, OUTPUT)
+        parsed = parse_file(text, file, RENDERED)
         place = SourcePlace(file=file)
         for finding in parsed.findings:
             if finding.is_error:  # its line is one of the output, which is no file

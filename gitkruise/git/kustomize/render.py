@@ -16,7 +16,7 @@ from typing import Any, Final
 from gitkruise.errors import Finding, InvalidManifests, RendererMissing, SourcePlace
 from gitkruise.git.kustomize.allowed_files import check
 from gitkruise.git.kustomize.remote_bases import NONE, FoundBase, RemoteBases, root_of
-from gitkruise.git.parsing.documents import Limits, Parsed, parse_file
+from gitkruise.git.parsing.documents import RENDERED, Parsed, parse_file
 from gitkruise.git.parsing.parse_cache import ParseCache
 from gitkruise.git.plumbing import process
 from gitkruise.git.plumbing.trees import TreeEntry
@@ -30,14 +30,6 @@ from gitkruise.printable import shown
 
 _FOLDERS_MAX: Final = 200
 _REMOTE_MAX: Final = 20
-_OUTPUT: Final = Limits(
-    file_bytes=64 << 20,
-    document_chars=64 << 20,
-    documents=20_000,
-    nodes=5_000_000,
-    items=1_000_000,
-    map_keys=100_000,
-)
 _SECRET: Final = re.compile(rb"secret|sops|\\[xu]|PRIVATE KEY", re.IGNORECASE)
 _LOGGED: Final = re.compile(
     r'^[EF]\d{4} [^\]\n]+\] "[^"]+" err=(?:<\n(.+?)\n >|"(.+)"$)', re.MULTILINE | re.DOTALL
@@ -120,7 +112,7 @@ class Renderer:
             tried = f"{posixpath.basename(program[0])} {program[1]} {shown(path or '.')}"
             said = result.errors.replace(f"{root}/", "").replace(str(root), ".")
             raise _refused(said, path, needed, tried)
-        parsed = parse_file(result.output, f"{path}/kustomization", _OUTPUT)
+        parsed = parse_file(result.output, f"{path}/kustomization", RENDERED)
         sources = Sources(needed.inputs(), needed.kustomizations)
         placed = tuple(sources.placed(document) for document in parsed.documents)
         return Parsed(placed, tuple(f for f in parsed.findings if f.is_error))

@@ -22,9 +22,18 @@ from gitkruise.printable import shown
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.secret_names import holds_secret
 
-__all__ = ["LIMITS", "Limits", "Parsed", "parse_file"]
+__all__ = ["LIMITS", "RENDERED", "Limits", "Parsed", "parse_file"]
 
 LIMITS: Final = Limits()
+# Of what a renderer writes: hundreds of files in one.
+RENDERED: Final = Limits(
+    file_bytes=64 << 20,
+    document_chars=64 << 20,
+    documents=20_000,
+    nodes=5_000_000,
+    items=1_000_000,
+    map_keys=100_000,
+)
 _CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]")
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _WIDE: Final[tuple[tuple[bytes, str], ...]] = (
