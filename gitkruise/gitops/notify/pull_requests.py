@@ -269,19 +269,19 @@ class PullRequestLoop:
         except NotFound:  # deleted, as nothing else was: the list of open ones was read just now
             await self._forget(story)
             return
+        planner = self.planners.get(pull.base)
+        if planner is None and pull.state != "closed":
+            await self._left(story, pull)
+            return
         if pull.state == "open":
-            if pull.base not in self.planners:
-                await self._left(story, pull.base)
-            return  # otherwise it was opened, or moved in the list, while its pages were read
+            return  # it was opened, or moved in the list, while its pages were read
         commits: tuple[str, ...] = ()
-        if pull.state == "merged":
-            planner = self.planners.get(story.branch)
-            if planner is None:
-                return
+        if planner is not None and pull.state == "merged":
             commits = await asyncio.to_thread(planner.brought, story, pull.merged_as)
         ended = msgspec.structs.replace(
-            story, state=pull.state, newer="", merged_as=pull.merged_as, commits=commits
-        )
+            story, state=pull.state, branch=pull.base, newer="", merged_as=pull.merged_as,
+            commits=commits,
+        )  # fmt: skip
         await self._publish(ended)
         if ended.state == "merged":
             await self._add(ended, self._latest.values())
@@ -292,11 +292,13 @@ class PullRequestLoop:
         await asyncio.to_thread(self._channel.put, [], note)
         (await self._known()).pop(story.number, None)
 
-    async def _left(self, story: PullRequestReport, into: str) -> None:
-        """A pull request asks for a branch that no unit follows; it is new if it comes back."""
+    async def _left(self, story: PullRequestReport, pull: Pull) -> None:
+        """A pull request asks for a branch that no unit follows, or was merged into it; it is new
+        if it comes back."""
         left = msgspec.structs.replace(
-            story, state="closed", into=into, newer="", failed="", crashed=False, touches=False
-        )
+            story, state="closed", into=pull.base, merged_as=pull.merged_as, newer="", failed="",
+            crashed=False, touches=False,
+        )  # fmt: skip
         await self._publish_checked(left, check(left, self._check, ""))
 
     async def proposed(

@@ -116,7 +116,9 @@ def _heading(story: PullRequestReport, cluster: str) -> str:
 def _currency(story: PullRequestReport) -> str:
     """Return what has become of the plan of a pull request that is not merged."""
     if story.into:
-        return f"outdated: it asks for `{_code(story.into)}` now, which no unit follows"
+        into = f"`{_code(story.into)}`"
+        went = f"was merged into {into}" if story.merged_as else f"asks for {into} now"
+        return f"outdated: it {went}, which no unit follows"
     if story.state == "closed":
         return "closed without a merge, nothing changes"
     if story.newer:

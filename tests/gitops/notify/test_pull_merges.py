@@ -142,3 +142,36 @@ def test_the_outcome_of_each_way_to_merge_is_found(
             assert "done (4/4 updated)" in desk.comment(1)
 
     desk.stage.play(main)
+
+
+@pytest.mark.parametrize("followed", [True, False])
+def test_a_pull_request_that_was_merged_into_another_branch_says_so(
+    staged: MakeStage, tmp_path: Path, *, followed: bool
+) -> None:
+    """Its base was changed and it was merged between two looks."""
+
+    async def script(desk: Desk) -> None:
+        origin = desk.stage.origin
+        head = desk.branch(1, web("app:v2"))
+        await desk.stage.rest(5)
+        assert "→ `main` on `test` · ✅ current" in desk.comment(1)
+        if followed:
+            desk.pulls.planners = {**desk.pulls.planners, "release": desk.planner("release")}
+        run_git(origin.work, "checkout", "--quiet", "--detach", "main")
+        run_git(origin.work, "merge", "--quiet", "--no-ff", "-m", "Merge 1", head)
+        run_git(origin.work, "push", "--quiet", "origin", "HEAD:refs/heads/release")
+        merged = run_git(origin.work, "rev-parse", "HEAD")
+        run_git(origin.work, "checkout", "--quiet", "main")
+        desk.model.pulls[1]["base"] = "release"
+        desk.model.end_pull(1, "merged", merged)
+        desk.pulls.look_now()
+        await desk.stage.rest(60)
+        assert desk.pulls.problem == ""
+        if followed:
+            assert f"### gitkruise: `{merged[:7]}` → `release` on `test` · mer" in desk.comment(1)
+        else:
+            said = "→ `main` on `test` · outdated: it was merged into `release`, which no unit"
+            assert said in desk.comment(1)
+            assert desk.told(head, CHECK) == ("success", "no units affected")
+
+    play(staged, tmp_path, script)
