@@ -161,6 +161,8 @@ class FailureHandler:
                 self._wake.set()
                 return
             pull = await self._deliver(proposal, branch, failure)
+            subject = proposal.subject
+            log.warning(log_line("rollback-proposed", unit=self._unit.id, subject=subject))
         if self._offers is not None and pull is not None:
             kin, why = action_branch(BRANCHES, record, ""), f"Overtaken by #{pull.number}."
             await self._offers.retire(kin, branch, ActionVerb.ROLLBACK, failure.key, why)
@@ -173,7 +175,6 @@ class FailureHandler:
         self, proposal: ActionProposal, branch: str, failure: Failure
     ) -> Pull | None:
         """Return its pull request; None for a push."""
-        log.warning(log_line("rollback-proposed", unit=self._unit.id, subject=proposal.subject))
         if self._offers is None:
             await asyncio.to_thread(self._proposer.push, proposal)
             return None

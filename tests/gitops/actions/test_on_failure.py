@@ -7,7 +7,7 @@ import pytest
 from gitkruise.gitops.actions.on_failure import FailureHandler
 from tests.git.repos import run_git
 from tests.gitops.actions.test_promotion_pulls import forge_of, shown
-from tests.gitops.forges.forges import client
+from tests.gitops.forges.forges import client, reply
 from tests.gitops.promoted import promoting, written
 from tests.gitops.stage import MakeStage, web
 
@@ -68,6 +68,30 @@ def test_a_failed_rollout_gets_one_pull_request_over_restarts(staged: MakeStage)
             await stage.rest(2 * 60)
             assert (stage.state, stage.images()) == ("Done", ["app:v1"] * 4)
             assert stage.record.findings == ()
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_a_rollback_is_logged_as_proposed_when_the_forge_has_it(
+    staged: MakeStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = staged(onFailure="revert-pr")
+    model = forge_of(stage)
+
+    async def script() -> None:
+        async with promoting(stage, client(model, stage.clock), FailureHandler):
+            await stage.push(web(), message="first")
+            await stage.rest()
+            model.fails = lambda method, _: reply(403, {}) if method == "POST" else None
+            await stage.push(web("app:bad"), message="bad")
+            await stage.rest(2 * 60)
+            assert "cannot be prepared" in stage.record.findings[0].message
+            assert "rollback-proposed" not in caplog.text
+            model.fails = lambda _method, _path: None
+            await stage.rest(3 * 60)
+            assert [state for _, state in shown(model)] == ["open"]
+            assert caplog.text.count("rollback-proposed") == 1
 
     stage.play(script)
 
