@@ -86,8 +86,11 @@ class FailureHandler:
         record = self._reporter.record
         fails = measured_badly(record) or stuck_rollout(record)
         if not isinstance(error, RefMoved):
-            what = "prepared" if fails else "withdrawn"
-            self._say(f"the rollback cannot be {what}: {told(error)}")
+            what = "rollbacks that are over cannot be withdrawn"
+            if fails:
+                proposed = f"the pull request of {self._proposed} cannot be read"
+                what = proposed if self._proposed else "the rollback cannot be prepared"
+            self._say(f"{what}: {told(error)}")
         return 2.0
 
     async def look(self) -> timedelta | None:
@@ -185,8 +188,9 @@ class FailureHandler:
         finding, record = None, self._reporter.record
         failure = measured_badly(record) or stuck_rollout(record)
         if words:
-            object_name = named(failure.key) if failure is not None else "NAME"
-            next_ = f"gitkruise rollback {object_name}"
+            next_ = "check that the forge answers, and that the token may close pull requests"
+            if failure is not None:
+                next_ = f"gitkruise rollback {named(failure.key)}"
             if pull is not None and pull.state == "open":
                 next_ = f"merge {pull.url}"
             finding = Finding(

@@ -7,7 +7,7 @@ import pytest
 from gitkruise.gitops.actions.on_failure import FailureHandler
 from tests.git.repos import run_git
 from tests.gitops.actions.test_promotion_pulls import forge_of, shown
-from tests.gitops.forges.forges import client, reply
+from tests.gitops.forges.forges import away, client, reply
 from tests.gitops.promoted import promoting, written
 from tests.gitops.stage import MakeStage, web
 
@@ -142,6 +142,33 @@ def test_the_rollback_of_a_unit_that_recovered_is_withdrawn_and_proposed_again(
             assert model.pulls[1]["title"].startswith("Withdrawn: web: roll back to")
             assert bad[:7] in model.pulls[1]["branch"]
             assert stage.record.findings == ()
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_a_silent_forge_is_reported_for_what_it_was_asked(staged: MakeStage) -> None:
+    stage = staged(onFailure="revert-pr")
+    model = forge_of(stage)
+
+    async def script() -> None:
+        async with promoting(stage, client(model, stage.clock), FailureHandler):
+            model.fails = away
+            await stage.push(web(), message="first")
+            await stage.rest(6 * 60)
+            (finding,) = stage.record.findings
+            assert stage.state == "Done"
+            assert "rollbacks that are over cannot be withdrawn: " in finding.message
+            assert dict(finding.notes)["next"].startswith("check that the forge answers")
+            model.fails = lambda _method, _path: None
+            bad = await stage.push(web("app:bad"), message="bad")
+            await stage.rest(5 * 60)
+            assert "the rollback is proposed" in stage.record.findings[0].message
+            model.fails = away
+            await stage.rest(2 * 60)
+            branch = f"gitkruise/revert/test/shop/web/web-{bad[:7]}"
+            said = f"the pull request of {branch} cannot be read: "
+            assert said in stage.record.findings[0].message
 
     stage.play(script)
 
