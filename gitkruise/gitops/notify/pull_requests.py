@@ -142,7 +142,7 @@ class PullRequestLoop:
         refused = isinstance(error, Unauthorized | Forbidden | NotFound)
         self._failures += 1
         self._since = now if self._since is None else self._since
-        if refused or now - self._since >= PROBLEM_AFTER_S:
+        if refused or self._fails_for_long():
             self._report(str(error))
         self._look = True
         if self._failures & (self._failures - 1) == 0:
@@ -150,6 +150,10 @@ class PullRequestLoop:
         pause = pause_s(self._failures, first_s=1.0, cap_s=PAUSE_MAX_S, seed=self._channel.name)
         told = error.details.retry_after_s if isinstance(error, ApiError) else 0
         return max(pause, float(told))
+
+    def _fails_for_long(self) -> bool:
+        since = self._since
+        return since is not None and self._clock.monotonic() - since >= PROBLEM_AFTER_S
 
     def _report(self, problem: str) -> None:
         if problem != self.problem:
@@ -277,7 +281,7 @@ class PullRequestLoop:
             return  # it was opened, or moved in the list, while its pages were read
         commits: tuple[str, ...] = ()
         if planner is not None and pull.state == "merged":
-            commits = await asyncio.to_thread(planner.brought, story, pull.merged_as)
+            commits = await self._brought(planner, story, pull.merged_as)
         ended = msgspec.structs.replace(
             story, state=pull.state, branch=pull.base, newer="", merged_as=pull.merged_as,
             commits=commits,
@@ -285,6 +289,17 @@ class PullRequestLoop:
         await self._publish(ended)
         if ended.state == "merged":
             await self._add(ended, self._latest.values())
+
+    async def _brought(
+        self, planner: PullRequestPlanner, story: PullRequestReport, merged_as: str
+    ) -> tuple[str, ...]:
+        """Return the commits that a merge brought, as far as the branch still has it."""
+        try:
+            return await asyncio.to_thread(planner.brought, story, merged_as)
+        except SourceFailed:
+            if not self._fails_for_long():
+                raise
+            return (story.head, merged_as)  # another push may have replaced it
 
     async def _forget(self, story: PullRequestReport) -> None:
         """Drop the story of a pull request that was deleted: nothing can be written there."""

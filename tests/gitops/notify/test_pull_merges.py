@@ -175,3 +175,20 @@ def test_a_pull_request_that_was_merged_into_another_branch_says_so(
             assert desk.told(head, CHECK) == ("success", "no units affected")
 
     play(staged, tmp_path, script)
+
+
+def test_a_merge_that_another_push_replaced_ends_the_looks_for_it(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    async def script(desk: Desk) -> None:
+        desk.branch(1, web("app:v2"))
+        await desk.stage.rest(5)
+        desk.model.end_pull(1, "merged", "f" * 40)
+        desk.pulls.look_now()
+        await desk.stage.rest(60)
+        assert "✅ current" in desk.comment(1), "git may get it yet"
+        await desk.stage.rest(15 * 60)
+        assert desk.pulls.problem == ""
+        assert "### gitkruise: `fffffff` → `main` on `test` · merged" in desk.comment(1)
+
+    play(staged, tmp_path, script)
