@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from gitkruise.wire.catalog.catalog import Catalog
 
 GATES: Final = Gates()
+_UNSQUASHED: Final = "Merge it without a squash, which would drop its commit: it changes no file."
 EarlierStages: TypeAlias = "Callable[[Sequence[Desired]], tuple[tuple[Desired, ...], ...]]"
 
 
@@ -289,11 +290,12 @@ def _proposed(draft: CommitDraft, publisher: Publisher) -> tuple[str, str]:
         tip = publisher.beside(draft.branch, branch)
         return bool(tip) and draft.content.same_action(tip)
 
+    words = [draft.content.why, summary(draft.report), "" if draft.diff else _UNSQUASHED]
     pushed = Pushed(
         branch=draft.onto,
         base=draft.branch.name,
         title=draft.after.commit.subject,
-        body="\n\n".join(map(plain, filter(None, [draft.content.why, summary(draft.report)]))),
+        body="\n\n".join(map(plain, filter(None, words))),
         same_action=same_action,
     )
     return open_pull(pushed, draft.sink, draft.options.cluster)

@@ -34,13 +34,17 @@ PAGES = {
 def config(kind: str, url: str) -> str:
     head = "apiVersion: gitkruise.io/v1alpha1\nkind: "
     forge = {"type": kind, "url": url, "repo": REPO, "secretRef": {"name": "forge"}}
-    unit = {"sourceRef": {"name": "here"}, "path": "apps", "sinkRef": {"name": "out"}}
+    steps = [{"partition": "60%"}, {"partition": 0}]
+    unit = {
+        "sourceRef": {"name": "here"}, "path": "apps", "sinkRef": {"name": "out"},
+        "promotion": {"workload": {"kind": "CloneSet", "name": "checkout"}, "steps": steps},
+    }  # fmt: skip
     return "---\n".join(
         f"{head}{name}\nmetadata: {{name: {name.lower() if name == 'Unit' else short}, "
         f"namespace: default}}\nspec: {json.dumps(spec)}\n"
         for name, short, spec in (
             ("GitSource", "here", {"url": ".", "ref": {"branch": "main"}}),
-            ("Sink", "out", {"forge": forge}),
+            ("Sink", "out", {"git": {"sourceRef": {"name": "here"}}, "forge": forge}),
             ("Unit", "unit", unit),
         )
     )
@@ -129,6 +133,26 @@ def test_the_pull_request_is_opened_with_the_sinks_token_and_its_address_told(
         assert model.head_of(branch)
         assert f"next: open it at {url}/{REPO}{PAGES[kind].format(branch=branch)}" in (ended.err)
     assert len(model.pulls) == 4
+
+
+@pytest.mark.slow
+def test_the_pull_request_of_a_hold_warns_of_a_squash(
+    gk: Caller, cluster: Path, tmp_path: Path
+) -> None:
+    model = ModelForge("gitea")
+    with answering(model) as url:
+        origin, _ = canary(tmp_path, "gitea", url)
+        model.head_of = lambda name: run_git(
+            origin.bare, "for-each-ref", "--format=%(objectname)", f"refs/heads/{name}"
+        )
+        put_token(cluster, TOKEN)
+        words = ["checkout", "-n", "shop", "--kubeconfig", str(cluster), "--force"]
+        for verb in (["hold", "--partition", "60%"], ["promote", "--partition", "30%"]):
+            ended = gk(verb[0], *words, *verb[1:], cwd=origin.work, **WHO)
+            assert ended.code == 0, ended.err
+        held, promoted = (pull["body"] for pull in model.pulls.values())
+        assert "Merge it without a squash" in held
+        assert "squash" not in promoted
 
 
 @pytest.mark.slow
