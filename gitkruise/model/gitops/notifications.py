@@ -113,7 +113,8 @@ class PullRequestReport(msgspec.Struct, frozen=True, kw_only=True):
     `settings` is the digest of the units that it was made for, and `seen` has those of them that it
     changes, as they were then. `checked` is the status that the head got, and `names`
     are those of the section and of that status. `into` is the branch that it asks for now, or was
-    merged into, where no unit follows that one. `commits` are those a merge brought, for finding its outcomes.
+    merged into, where no unit follows that one. `commits` are those a merge brought, for finding
+    its outcomes.
     """
 
     number: int
