@@ -383,16 +383,16 @@ class Promoter:
 
 def _body(told: PromotionRecord, spec: Promotion, proposal: ActionProposal) -> str:
     """Return the body of the pull request; the plan is added as a comment."""
-    stood = ""
+    done = ""
     if told.step:
         soak = spec.steps[told.step - 1].soak
-        stood = f"Step {told.step} has stood well for {soak}. " if soak != "0s" else ""
-        stood += _measured(told)
+        done = f"Step {told.step} was healthy for {soak}. " if soak != "0s" else ""
+        done += _measured(told)
     merged = "It is merged when the forge lets it be."
     waits = "Merge it to go on; close it to stay where it is."
     return (
         f"Step {told.step + 1} of {told.steps} of the promotion of {told.key}: "
-        f"{proposal.edit.words}.\n\n{stood}{merged if spec.merge == 'whenReady' else waits}"
+        f"{proposal.edit.words}.\n\n{done}{merged if spec.merge == 'whenReady' else waits}"
     )
 
 
