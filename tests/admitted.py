@@ -247,8 +247,7 @@ class Admitting:
 
 def _repaired(obj: Obj, error: ApiError, base: Obj) -> Obj:
     """The object with what a refusal says of its fields; fields of `base` stay."""
-    causes = error.details.causes if error.details else ()
-    fields = [(cause.field, cause.message) for cause in causes]
+    fields = [(cause.field, cause.message) for cause in error.details.causes]
     if not fields:  # a decoding error names one in its text
         return _shorter(obj, base)
     for path, message in fields:

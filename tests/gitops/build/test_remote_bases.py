@@ -118,9 +118,11 @@ def objects(side: PlanSide) -> list[Any]:
 def test_a_remote_base_gives_what_a_copy_of_it_gives(repositories: Repositories) -> None:
     commit = repositories.tag("v1", BASE, "--annotate", "-m", "one")
     copied = repositories.side(repositories.overlay("../deploy", **BASE))
-    for ref in ("v1", commit):
-        remote = repositories.side(repositories.overlay(f"{repositories.url}//deploy?ref={ref}"))
-        assert objects(remote) == objects(copied) != []
+    tagged, remote = (
+        repositories.side(repositories.overlay(f"{repositories.url}//deploy?ref={ref}"))
+        for ref in ("v1", commit)
+    )
+    assert objects(tagged) == objects(remote) == objects(copied) != []
     (base,) = remote.bases["shop/web"]
     assert base == BaseRecord(url=repositories.url, ref=commit, commit=commit)
     (web,) = (d for d in remote.objects if d.key.name == "prod-web")

@@ -189,9 +189,10 @@ def test_a_pause_by_git_is_a_change_where_a_canary_pauses_already(
     program = options(stage, tmp_path, SOURCE + unit("one"))
 
     async def script() -> None:
-        for image in ("v1", "v2"):
-            base = stage.origin.commit({"one/a.yaml": deployment(image, "3")})
-            await follow(stage, program)
+        stage.origin.commit({"one/a.yaml": deployment("v1", "3")})
+        await follow(stage, program)
+        base = stage.origin.commit({"one/a.yaml": deployment("v2", "3")})
+        await follow(stage, program)
         assert stage.get("Deployment", "web", "apps")["spec"]["paused"] is True
         target = stage.origin.commit({"one/a.yaml": deployment("v2", "3", paused=True)})
         (change,) = (await planned(stage, program, base, target)).changes

@@ -355,7 +355,7 @@ def test_credentials_of_the_secret_are_sent(
     secrets.data["pull"] = {"username": "ann", "password": "hunter2"}
     shelf.push(ONE, "latest")
     shelf.host.user = "Basic " + base64.b64encode(b"ann:hunter2").decode()
-    assert bench(tmp_path, shelf, secrets, secretRef={"name": "pull"}).resolve()
+    assert bench(tmp_path, shelf, secrets, secretRef={"name": "pull"}).resolve().commit
     said = bench(tmp_path / "x", shelf).refusal()
     assert "it requires credentials, and none were sent" in said
 
@@ -378,7 +378,7 @@ def test_a_secret_of_docker_is_understood(
     secrets.data["pull"] = {".dockerconfigjson": docker(f"https://{host}/v1/", **login)}
     shelf.push(ONE, "latest")
     shelf.host.user = BASIC
-    assert bench(tmp_path, shelf, secrets, secretRef={"name": "pull"}).resolve()
+    assert bench(tmp_path, shelf, secrets, secretRef={"name": "pull"}).resolve().commit
     secrets.data["pull"] = {".dockerconfigjson": docker("elsewhere.example", **login)}
     with pytest.raises(UsageProblem, match=f"no credentials for the registry {host}"):
         bench(tmp_path / "x", shelf, secrets, secretRef={"name": "pull"})
@@ -399,7 +399,7 @@ def test_a_token_is_kept_until_the_registry_rejects_it(
     assert host.paths[before:] == ["/v2/app/manifests/latest"]
     host.user = "Bearer two"
     host.has(asked, b'{"token": "two"}')
-    assert desk.resolve()
+    assert desk.resolve().commit
 
 
 # A unit of an artifact --------------------------------------------------------------------------
