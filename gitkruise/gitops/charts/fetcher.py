@@ -136,7 +136,9 @@ class _KnownHost:
     index: ChartIndex = field(default_factory=ChartIndex)
     versions: dict[str, tuple[float, tuple[ChartVersion, ...]]] = field(default_factory=dict)
     tags: registry.ReadTags = field(default_factory=dict)
-    failed: dict[str, tuple[float, str]] = field(default_factory=dict)  # when and why, by scope
+    failed: dict[str, tuple[float, str]] = field(
+        default_factory=dict
+    )  # until when, and why, by scope
     unread_since: dict[str, datetime] = field(default_factory=dict)  # by the innermost scope
 
 
@@ -188,8 +190,8 @@ class ChartFetcher:
         """Ask the repository, unless it, or the chart, failed a moment ago. Raises SourceFailed."""
         scopes = _scopes(wanted)
         for scope in scopes:
-            at, why = known.failed.get(scope, (0.0, ""))
-            if why and self._clock.monotonic() < at + _SILENT_S:
+            until, why = known.failed.get(scope, (0.0, ""))
+            if why and self._clock.monotonic() < until:
                 raise SourceFailed(_silent(wanted, why))
         host = ContentHost(
             home=address_of(wanted.repository), access=access, namespace=unit.namespace,
@@ -204,7 +206,8 @@ class ChartFetcher:
             # An index is of all charts; a registry has a list for each, and may refuse one alone.
             scope = scopes[2 if listed else int(host.answered and _is_registry(wanted))]
             why = access.cover(error.message)
-            known.failed[scope] = self._clock.monotonic(), why
+            pause = max(_SILENT_S, error.details.retry_after_s)
+            known.failed[scope] = self._clock.monotonic() + pause, why
             raise SourceFailed(_silent(wanted, why)) from error
         for scope in scopes:
             known.failed.pop(scope, None)

@@ -10,7 +10,7 @@ from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
-from gitkruise.errors import Unavailable
+from gitkruise.errors import StatusDetails, Unavailable
 from gitkruise.gitops.config.metric_addresses import host_of, is_this_machine, out_of_reach
 from gitkruise.gitops.http_get import Access, Fetch, HttpGet, HttpReply
 from gitkruise.printable import shown
@@ -21,6 +21,7 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _PARAMETER: Final = r'([\w-]+)=(?:"([^"]*)"|([^\s",]+))'
 _BEARER: Final = re.compile(rf"(?:^|[\s,])bearer\s+((?:{_PARAMETER}[\s,]*)+)", re.IGNORECASE)
 _SECONDS: Final = re.compile(r"\d{1,6}")
+_PAUSE_MAX_S: Final = 3600  # that a server may ask for
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,7 +126,8 @@ def body_of(reply: HttpReply, what: str) -> bytes:
     """Return the body of a success. Raises Unavailable for anything else."""
     if reply.status == 200:
         return reply.body
-    raise Unavailable(f"{what}: {_why(reply)}")
+    details = StatusDetails(retry_after_s=min(_pause_s(reply), _PAUSE_MAX_S))
+    raise Unavailable(f"{what}: {_why(reply)}", details)
 
 
 def _why(reply: HttpReply) -> str:
@@ -141,8 +143,13 @@ def _why(reply: HttpReply) -> str:
 
 
 def _pause(reply: HttpReply) -> str:
+    seconds = _pause_s(reply)
+    return f", and asks for a pause of {seconds} s" if seconds else ""
+
+
+def _pause_s(reply: HttpReply) -> int:
     told = _SECONDS.fullmatch(reply.headers.get("Retry-After", ""))
-    return f", and asks for a pause of {told[0]} s" if told else ""
+    return int(told[0]) if told else 0
 
 
 def decoded(reply: HttpReply, what: str) -> Mapping[str, object]:

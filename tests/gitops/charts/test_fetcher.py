@@ -159,6 +159,22 @@ def test_a_repository_that_is_away_leaves_the_last_version_in_use(
     assert charts.answer(unit).stale is None
 
 
+@pytest.mark.parametrize(("asked", "waits"), [("", 20), ("5", 20), ("90", 90), ("999999", 3600)])
+def test_a_repository_is_left_alone_for_as_long_as_it_asks(
+    host: Host, charts: Charts, asked: str, waits: int
+) -> None:
+    unit = unit_of(host, "1.x")
+    host.replies["/index.yaml"] = (429, {"Retry-After": asked}, b"")
+    charts.refusal(unit)
+    before = len(host.requests)
+    charts.wait(waits - 1)
+    charts.refusal(unit)
+    assert len(host.requests) == before
+    charts.wait(2)
+    charts.refusal(unit)
+    assert len(host.requests) > before
+
+
 def test_a_refusal_ends_the_time_that_a_repository_was_away(host: Host, charts: Charts) -> None:
     unit = unit_of(host, "1.x")
     charts.version(unit)
