@@ -62,7 +62,7 @@ class NodeAgents:
         requested = world.state.knows(RECREATE)
         for key, obj in changes:
             kind = key[:2]
-            if kind == NODE_IMAGE or (kind == _POD and (requested or concerns(obj))):
+            if kind == NODE_IMAGE or (kind == _POD and (requested or _may_concern(obj))):
                 yield key
             elif kind == RECREATE:
                 yield _pod_of(obj)
@@ -77,6 +77,15 @@ class NodeAgents:
             keep_environment(world, self._kubelet, pod, now)
         if world.state.knows(RECREATE) and (at := self._recreate.run(world, key, now)):
             self._due[key] = at
+
+
+def _may_concern(pod: Obj) -> bool:
+    """Return whether an agent has to look at a pod; also at one that cannot be read, so that its
+    look fails and holds up no other."""
+    try:
+        return concerns(pod)
+    except (AttributeError, KeyError, TypeError):
+        return True
 
 
 def _pod_of(request: Obj) -> ObjectKey:
