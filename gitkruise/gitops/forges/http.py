@@ -151,7 +151,7 @@ class JsonClient:
 def _decoded(answer: JsonReply) -> Any:
     try:
         return msgspec.json.decode(answer.body) if answer.body else None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         why = _page(answer.body) or str(error)
         raise Unavailable(f"the answer is no JSON: {why}") from error
 
@@ -166,10 +166,9 @@ def _page(body: bytes) -> str:
 def _words(body: bytes) -> str:
     """Return what an answer says in words, whether as JSON, a page or text."""
     try:
-        said = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+        return ", ".join(_texts(msgspec.json.decode(body)))
+    except (msgspec.DecodeError, RecursionError):
         return _page(body) or body[:_WORDS_MAX].decode("utf-8", "replace")
-    return ", ".join(_texts(said))
 
 
 def _texts(said: Any) -> Iterator[str]:
