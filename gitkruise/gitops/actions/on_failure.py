@@ -82,12 +82,15 @@ class FailureHandler:
             seed=self._unit.id, containment=self._containment,
         )  # fmt: skip
 
-    def _failed(self, error: RefMoved | DiagnosticError | ApiError) -> float:
+    @property
+    def _failure(self) -> Failure | None:
         record = self._reporter.record
-        fails = measured_badly(record) or stuck_rollout(record)
+        return measured_badly(record) or stuck_rollout(record)
+
+    def _failed(self, error: RefMoved | DiagnosticError | ApiError) -> float:
         if not isinstance(error, RefMoved):
             what = "rollbacks that are over cannot be withdrawn"
-            if fails:
+            if self._failure is not None:
                 proposed = f"the pull request of {self._proposed} cannot be read"
                 what = proposed if self._proposed else "the rollback cannot be prepared"
             self._say(f"{what}: {told(error)}")
@@ -96,8 +99,7 @@ class FailureHandler:
     async def look(self) -> timedelta | None:
         """Go back if it is time; how long nothing is to be done without news."""
         record, now = self._reporter.record, self._clock.now()
-        measured, stuck = measured_badly(record), stuck_rollout(record)
-        failure = measured or stuck
+        failure = self._failure
         causal, live = record.causal, self._following.live_commit
         if failure is None or causal is None:
             left = await self._retire(record, causal)
@@ -107,7 +109,11 @@ class FailureHandler:
             return await self._follow(causal)
         if self._unit.spec.suspended(now) is not None:
             return None
-        left = timedelta() if measured is not None else until_stuck_for_good(record.since, now)
+        left = (
+            timedelta()
+            if measured_badly(record) is not None
+            else until_stuck_for_good(record.since, now)
+        )
         if left > timedelta():
             return left
         if not live or self._has_news(self._unit.id):
@@ -185,9 +191,9 @@ class FailureHandler:
         return await self._offers.make(branch, proposal, body)
 
     def _say(self, words: str, pull: Pull | None = None) -> None:
-        finding, record = None, self._reporter.record
-        failure = measured_badly(record) or stuck_rollout(record)
+        finding = None
         if words:
+            failure = self._failure
             next_ = "check that the forge answers, and that the token may close pull requests"
             if failure is not None:
                 next_ = f"gitkruise rollback {named(failure.key)}"

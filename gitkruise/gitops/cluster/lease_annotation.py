@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
@@ -94,7 +95,7 @@ class LeaseAnnotation:
         return found if isinstance(found, dict) else {}
 
 
-class LeaseMemory(Generic[V]):
+class LeaseMemory(ABC, Generic[V]):
     """A value of each unit in an annotation, shared by the units of a process.
 
     The Lease is read in each term, because another process may have led before. Without the right
@@ -141,6 +142,6 @@ class LeaseMemory(Generic[V]):
         values = value if isinstance(value, dict) else {}
         return {unit: one for unit, one in values.items() if isinstance(one, self.kind)}
 
+    @abstractmethod
     def _answered(self, error: Forbidden | None) -> None:
         """Take note of an answer of the API server: the right to the Lease, or its refusal."""
-        raise NotImplementedError
