@@ -180,7 +180,7 @@ class Applier:
         """Return the stored object, also one that no unit applied yet, if our defaults need it."""
         if live is not None or not dialect.defaulted:
             return live
-        return await present(self._reader, dialect.kind.ref, d.key)
+        return await present(self._reader, dialect.kind.ref, d.key.namespace, d.key.name)
 
     def _request(
         self,

@@ -15,7 +15,7 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.planner.sync.annotations import COMMIT, annotation
 from gitkruise.planner.sync.field_owners import marks_are_ours
 from gitkruise.planner.sync.ownership import mark_of
-from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get, put
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 
@@ -37,9 +37,11 @@ def collided(request: ApiRequest, error: ApiError) -> bool:
     )
 
 
-async def present(transport: Transport, kind: ResourceRef, key: ObjectKey) -> Obj | None:
+async def present(
+    transport: Transport, resource: ResourceRef, namespace: str, name: str
+) -> Obj | None:
     """Return an object as the API server has it now; None when there is none. Raises ApiError."""
-    read = ApiRequest(verb="get", resource=kind, namespace=key.namespace, name=key.name)
+    read = ApiRequest(verb="get", resource=resource, namespace=namespace, name=name)
     try:
         return (await transport.send(read)).body
     except NotFound:
@@ -52,22 +54,18 @@ async def renewed(transport: Transport, request: ApiRequest, live: Obj | None) -
     Writes of other clients (a status, an edit) leave the decision as it is. Raises Conflict when
     the object `live` was deleted since, or another commit or unit applied it. Raises ApiError.
     """
-    read = ApiRequest(
-        verb="get", resource=request.resource, namespace=request.namespace, name=request.name
-    )
-    try:
-        present = (await transport.send(read)).body
-    except NotFound:
+    stored = await present(transport, request.resource, request.namespace, request.name)
+    if stored is None:
         if live is not None:
-            raise Conflict("it was deleted meanwhile") from None
+            raise Conflict("it was deleted meanwhile")
         return request
-    if not marks_are_ours(get(present, "metadata", "managedFields", default=())):
-        return bound(request, present)
+    if not marks_are_ours(get(stored, "metadata", "managedFields", default=())):
+        return bound(request, stored)
     expected = {annotation(request.body, COMMIT), annotation(live, COMMIT) if live else ""}
-    applied = annotation(present, COMMIT)
+    applied = annotation(stored, COMMIT)
     if applied and applied not in expected:
         raise Conflict(f"commit {applied[:7]} was applied meanwhile")
     known = {"", mark_of(request.body), mark_of(live) if live else ""}
-    if mark_of(present) not in known:
+    if mark_of(stored) not in known:
         raise Conflict("another unit applied it meanwhile")
-    return bound(request, present)
+    return bound(request, stored)
