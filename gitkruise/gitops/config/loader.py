@@ -33,6 +33,7 @@ from gitkruise.kube.system.private_files import read_regular
 from gitkruise.model.gitops.config import (
     API_VERSION,
     DURATIONS,
+    FIELDS,
     GROUP,
     LATER,
     MAY_BE_ZERO,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
 _CLASSES: Final = {"GitSource": GitSource, "Unit": Unit, "Sink": Sink, "Receiver": Receiver}
 SUFFIXES: Final = (".yaml", ".yml", ".json")
+UNRESOLVED: Final = "GK7007"
 INTERVAL_MIN: Final = timedelta(milliseconds=100)  # of polls, rounds, pauses and deadlines
 
 
@@ -412,28 +414,35 @@ def _unresolved(config: Config) -> Iterator[Finding]:
         yield from missing_for(receiver, config)
 
 
-def missing_for(owner: Unit | Sink | Receiver, config: Config) -> Iterator[Finding]:
-    """GK7007 for each source or sink that `owner` refers to and `config` lacks."""
+def named_by(owner: Unit | Sink | Receiver) -> Iterator[tuple[FieldPath, str, Reference]]:
+    """Yield the field, the kind, and the name of each source and sink that `owner` refers to."""
     match owner:
         case Unit():
-            yield from _missing(owner, ("sourceRef",), owner.spec.source_ref, config.sources)
+            yield ("sourceRef",), "GitSource", owner.spec.source_ref
             if owner.spec.sink_ref:
-                yield from _missing(owner, ("sinkRef",), owner.spec.sink_ref, config.sinks)
-                yield from _unknown_to_forge(owner, config)
+                yield ("sinkRef",), "Sink", owner.spec.sink_ref
         case Sink():
             if owner.spec.git:
-                ref = owner.spec.git.source_ref
-                yield from _missing(owner, ("git", "sourceRef"), ref, config.sources)
-                yield from _unwritable(owner, config)
+                yield ("git", "sourceRef"), "GitSource", owner.spec.git.source_ref
         case Receiver():
             for index, ref in enumerate(owner.spec.sources):
-                yield from _missing(owner, ("sources", index), ref, config.sources)
+                yield ("sources", index), "GitSource", ref
+
+
+def missing_for(owner: Unit | Sink | Receiver, config: Config) -> Iterator[Finding]:
+    """Yield GK7007 for each source or sink that `owner` refers to and `config` lacks, GK7076 for
+    one that does not fit."""
+    for path, kind, ref in named_by(owner):
+        yield from _missing(owner, path, ref, getattr(config, FIELDS[kind]))
+    if isinstance(owner, Unit):
+        yield from _unknown_to_forge(owner, config)
+    elif isinstance(owner, Sink):
+        yield from _unwritable(owner, config)
 
 
 def _unwritable(sink: Sink, config: Config) -> Iterator[Finding]:
     """GK7076 for a status branch in what is no git repository."""
-    assert sink.spec.git is not None
-    name = resolve_reference(sink.spec.git.source_ref, sink.namespace)
+    name = resolve_reference(sink.spec.git.source_ref, sink.namespace) if sink.spec.git else ""
     source = config.sources.get(name)
     if source is not None and source.spec.is_artifact:
         yield Finding(
@@ -469,7 +478,7 @@ def _missing(
         listed = ", ".join(sorted(known)) or "none"
         field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
         yield Finding(
-            code="GK7007",
+            code=UNRESOLVED,
             message=f"{type(owner).__name__} {owner.namespace}/{owner.name}: "
             f"spec{field} names {wanted}, which is not configured",
             places=places(owner, *path) if isinstance(owner, Unit) else (),

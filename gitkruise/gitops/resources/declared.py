@@ -12,13 +12,28 @@ from gitkruise.errors import Crashed, Finding, SourceFailed
 from gitkruise.git.plumbing.refs import parse_url
 from gitkruise.gitops.cluster.engine import AUTO
 from gitkruise.gitops.config.dependency_checks import waits_of
-from gitkruise.gitops.config.loader import check_document, declared, missing_for
+from gitkruise.gitops.config.loader import (
+    UNRESOLVED,
+    check_document,
+    declared,
+    missing_for,
+    named_by,
+)
 from gitkruise.gitops.config.metric_addresses import out_of_reach
 from gitkruise.gitops.config.registry_checks import BASES, address_of, registry_address
 from gitkruise.gitops.config.sync_window_checks import bad_windows
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.resources.expression_checks import ExpressionChecks
-from gitkruise.model.gitops.config import FIELDS, OCI, Config, GitSource, Receiver, Sink, Unit
+from gitkruise.model.gitops.config import (
+    FIELDS,
+    OCI,
+    Config,
+    GitSource,
+    Receiver,
+    Sink,
+    Unit,
+    resolve_reference,
+)
 from gitkruise.model.gitops.document import Document
 from gitkruise.planner.sync.annotations import CONSENTS
 from gitkruise.planner.sync.dependencies import cycle
@@ -232,7 +247,7 @@ def _unfit(
     if isinstance(value, GitSource):
         return None
     for missing in missing_for(value, config):
-        return _because(missing, broken)
+        return _because(value, missing, config, broken)
     if not isinstance(value, Unit):
         return None
     wish = value.spec.workloads.engine
@@ -241,14 +256,19 @@ def _unfit(
     return next(bad_windows(value), None)
 
 
-def _because(missing: Finding, broken: Mapping[Name, Finding]) -> Finding:
+def _because(
+    owner: Unit | Sink | Receiver, missing: Finding, config: Config, broken: Mapping[Name, Finding]
+) -> Finding:
     """Say so where what is missing is there, and broken itself."""
-    for (kind, name), why in broken.items():
-        if kind in {"GitSource", "Sink"} and f"names {name}," in missing.message:
-            message = f"{missing.message.rpartition(',')[0]}, which is broken: {why.message}"
-            return replace(missing, message=message, notes=why.notes)
-    notes = (("next", "create it, or correct the reference"),)
-    return replace(missing, notes=notes)  # other namespaces may be secret to the author
+    if missing.code != UNRESOLVED:
+        return missing
+    named = ((kind, resolve_reference(ref, owner.namespace)) for _, kind, ref in named_by(owner))
+    kind, name = next(one for one in named if one[1] not in getattr(config, FIELDS[one[0]]))
+    why = broken.get((kind, name))
+    if why is None:  # other namespaces may be secret to the author
+        return replace(missing, notes=(("next", "create it, or correct the reference"),))
+    message = f"{missing.message.rpartition(',')[0]}, which is broken: {why.message}"
+    return replace(missing, message=message, notes=why.notes)
 
 
 def _without_circles(config: Config, broken: dict[Name, Finding]) -> Config:

@@ -71,6 +71,25 @@ def test_a_held_rollout_is_ready_and_a_moving_one_is_not(hands: House) -> None:
     play(hands, script)
 
 
+def test_an_object_is_told_why_what_it_names_does_not_serve(hands: House) -> None:
+    hands.push(web=[config_map("web", a="1")])
+
+    async def script(hands: House) -> None:
+        await hands.apply("GitSource", "plain", url="http://a.example/x", ref={"branch": "main"})
+        await hands.apply("GitSource", "charts", url="oci://a.example/x", ref={"tag": "v1"})
+        await hands.apply("Sink", "charts", git={"sourceRef": {"name": "charts"}})
+        await hands.apply("Sink", "none", git={"sourceRef": {"name": "none"}})
+        await hands.unit("web", sourceRef={"name": "plain"}, sinkRef={"name": "none"})
+        await hands.rest()
+        assert "next: name a GitSource of a git repository" in hands.message("Sink", "charts")
+        assert "next: create it, or correct" in hands.message("Sink", "none")
+        said = hands.message("Unit", "web")
+        assert "spec.sourceRef names shop/plain, which is broken: " in said
+        assert "GK7007" in said
+
+    play(hands, script)
+
+
 def test_a_broken_object_is_told_and_leaves_the_others_alone(hands: House) -> None:
     hands.push(**{name: [config_map(name, a="1")] for name in ("good", "bad", "lost")})
 
