@@ -55,13 +55,20 @@ class ArtifactReader:
     fetch: Fetch = fetch
     _host: ContentHost | None = None
     _away_since: datetime | None = None
+    _refusals: Sequence[DiagnosticError] = ()  # of the last look, if no source was resolved
+    _silent_until: float = 0.0  # on the monotonic clock, as the registry asked
     _signed: set[tuple[str, TrustedKeys]] = field(default_factory=set)  # SHA-256, and the keys
 
     async def resolve(self, sources: Sequence[GitSource]) -> list[ResolvedRef | DiagnosticError]:
         """Return the commit of each source, or why there is none."""
-        host = self._host = self._as_known()
+        known, host = self._host, self._as_known()
+        self._host = host
+        if self._refusals and host is known and self.clock.monotonic() < self._silent_until:
+            return [*self._refusals]
         found = [await self._resolved(RegistryRepository(host), source) for source in sources]
-        if not all(isinstance(one, DiagnosticError) for one in found):
+        refused = [one for one in found if isinstance(one, DiagnosticError)]
+        self._refusals = refused if len(refused) == len(found) else ()
+        if not self._refusals:
             self._away_since = None
         return found
 
@@ -91,6 +98,8 @@ class ArtifactReader:
             return error
         except Unavailable as error:
             self._away_since = self._away_since or self.clock.now()
+            asked = self.clock.monotonic() + error.details.retry_after_s
+            self._silent_until = max(self._silent_until, asked)
             why = registry.host.access.cover(error.message)
             return SourceFailed(_away(source, why, self._away_since))
         except OtherContent as error:

@@ -70,6 +70,7 @@ class Bench:
     reader: ArtifactReader
     source: GitSource
     repository: Repository
+    clock: ManualClock
 
     def resolve(self) -> ResolvedRef:
         (found,) = asyncio.run(self.reader.resolve([self.source]))
@@ -117,9 +118,9 @@ def bench() -> Iterator[Factory]:
             opened.callback(repository.close)
             reader = ArtifactReader(
                 repository=repository, sources={"shop/app": source}, renewal=renewal,
-                clock=ManualClock(), fetch=fetch_now,
+                clock=(clock := ManualClock()), fetch=fetch_now,
             )  # fmt: skip
-            return Bench(reader, source, repository)
+            return Bench(reader, source, repository, clock)
 
         yield make
 
@@ -208,6 +209,25 @@ def test_a_registry_that_is_away_is_named_with_the_time_since_when(
     assert "('since', '2026" in said
     shelf.host.replies.clear()
     assert "GK3201" in desk.refusal(), "a tag that is gone deletes nothing"
+
+
+def test_a_registry_that_asks_for_a_pause_is_left_alone_for_as_long(
+    bench: Factory, shelf: Shelf, tmp_path: Path
+) -> None:
+    shelf.push(ONE, "latest")
+    desk = bench(tmp_path, shelf)
+    whole = dict(shelf.host.replies)
+    for path in whole:
+        shelf.host.replies[path] = (429, {"Retry-After": "60"}, b"")
+    said = desk.refusal()
+    assert "asks for a pause of 60 s" in said
+    asked = len(shelf.host.requests)
+    shelf.host.replies.update(whole)
+    desk.clock.advance(59)
+    assert desk.refusal() == said
+    assert len(shelf.host.requests) == asked
+    desk.clock.advance(1)
+    assert desk.resolve().commit
 
 
 def test_content_with_another_digest_is_refused(
