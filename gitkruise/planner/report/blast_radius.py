@@ -185,7 +185,17 @@ def _gone(change: ObjectChange) -> PodEffects:
     if change.key.group_kind in DAEMON_KINDS:
         return PodEffects(uncounted=1)
     sized = change.key.group_kind in _SIZED
-    return PodEffects(gone=(_replicas(change.before) or 0) if sized else 0)
+    return PodEffects(gone=_present(change.before or {}) if sized else 0)
+
+
+def _present(obj: Obj) -> int:
+    """Return the pods of a live workload by its status: a surge has more than spec.replicas. By its
+    spec where no controller has counted them."""
+    status = obj.get("status") or {}
+    seen = status.get("observedGeneration")
+    if seen is not None and seen == get(obj, "metadata", "generation"):
+        return int(status.get("replicas", 0))
+    return _replicas(obj) or 0
 
 
 def _replicas(obj: Obj | None) -> int | None:
