@@ -16,6 +16,7 @@ from typing import Final
 from gitkruise.admission.chain import admit
 from gitkruise.admission.conversion.registry import convert
 from gitkruise.errors import ApiError, BadRequest, Finding, Forbidden, InvalidObject, Severity
+from gitkruise.gitops.build.kruise_defaulting import dialect_of
 from gitkruise.gitops.build.redacted_findings import unquoted
 from gitkruise.gitops.build.validate import check_object
 from gitkruise.gitops.preview.changes import rollouts_started
@@ -136,7 +137,7 @@ async def rollout_objects(
     """The objects of the rollouts in `namespaces` ("" for all) and those that they can depend on,
     revisions that SidecarSets inject included. Deployments and StatefulSets are read where they
     are among `kinds`, those of the plan; kinds that the cluster does not serve have no objects.
-    Raises ApiError.
+    Objects of a version that `catalog` does not store are converted. Raises ApiError.
     """
     import asyncio  # noqa: PLC0415  slow to import, and not needed offline
 
@@ -144,10 +145,11 @@ async def rollout_objects(
     spaces = [""] if "" in spaces else spaces
     async with asyncio.TaskGroup() as tasks:
         lists = [
-            tasks.create_task(_read(transport, kind, ns))
+            tasks.create_task(_read(transport, there, ns, stored.version))
             for gk in (*_STAGE, *(more for kind in _ALSO if kind in kinds for more in _ALSO[kind]))
-            if (kind := catalog.stored(gk)) is not None and served.stored(gk) is not None
-            for ns in (spaces if kind.namespaced else [""])
+            if (stored := catalog.stored(gk)) is not None
+            and (there := served.stored(gk)) is not None
+            for ns in (spaces if there.namespaced else [""])
         ]
     return tuple(obj for task in lists for obj in task.result())
 
@@ -163,11 +165,11 @@ def _version(obj: Obj) -> int:
     return int(obj["metadata"]["resourceVersion"])
 
 
-async def _read(transport: Transport, kind: Kind, namespace: str) -> list[Obj]:
+async def _read(transport: Transport, kind: Kind, namespace: str, version: str) -> list[Obj]:
     request = ApiRequest(verb="list", resource=kind.ref, namespace=namespace)
     items = (await transport.send(request)).body.get("items") or ()
     marks = {"apiVersion": kind.api_version, "kind": kind.kind}
-    return [{**marks, **thaw(item)} for item in items]
+    return [convert({**marks, **thaw(item)}, version) for item in items]
 
 
 def _world(catalog: Catalog, gates: Gates) -> World:
@@ -190,14 +192,14 @@ def _ensure_namespace(world: World, name: str, catalog: Catalog, now: datetime) 
 
 
 def _apply(d: Desired, catalog: Catalog) -> ApiRequest:
-    kind = catalog.by_kind(d.key.group, d.version, d.key.kind)
-    assert kind is not None
+    dialect = dialect_of(d, catalog)
+    assert dialect is not None
     return ApiRequest(
         verb="patch",
-        resource=kind.ref,
+        resource=dialect.kind.ref,
         namespace=d.key.namespace,
         name=d.key.name,
-        body=d.obj,
+        body=convert(d.obj, dialect.kind.version),
         content_type=APPLY_PATCH,
         params={"fieldManager": MANAGER, "force": "true"},
     )

@@ -7,12 +7,16 @@ from typing import Any, Final
 
 import pytest
 
+from gitkruise.admission.conversion.registry import convert
 from gitkruise.app import controller
 from gitkruise.gitops.preview.inputs import read_side
 from gitkruise.gitops.preview.preview import Preview, live_preview
+from gitkruise.kube.client.discovery import CRDS
+from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.takeover import handed_over
 from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.requests import ApiRequest
 from tests.gitops.programs import SOURCE, options, unit
 from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
 
@@ -94,6 +98,45 @@ def test_a_plan_says_what_a_takeover_removes(staged: MakeStage, tmp_path: Path, 
         assert (preview.forecast is not None) == any(one.startswith("spec.") for one in gone)
 
     stage.play(script)
+
+
+@pytest.mark.parametrize(("served", "git"), [("v1alpha1", "v1beta1"), ("v1beta1", "v1alpha1")])
+def test_a_cluster_that_serves_another_version_than_git_has(
+    staged: MakeStage, tmp_path: Path, served: str, git: str
+) -> None:
+    """OpenKruise serves v1alpha1 alone up to 1.8."""
+    stage = staged()
+    there, wanted = convert(with_env(web()), served), convert(web("app:v2"), git)
+
+    async def script() -> None:
+        _serve(stage, "clonesets.apps.kruise.io", served)
+        stage.meddle(there, manager="kubectl")
+        await stage.rest(60)
+        commit = stage.origin.commit({"one/a.yaml": documents(wanted)})
+        program, catalog = options(stage, tmp_path, SOURCE + unit("one")), load_catalog()
+        target = read_side(stage.repository, commit, program.config, catalog, GATES)
+        preview = await live_preview(
+            None, target, catalog, GATES, transport=stage.wire, now=stage.clock.now()
+        )
+        (change,) = preview.changes
+        image = ENV.replace("env", "image")
+        assert [".".join(map(str, f.path)) for f in change.fields] == [image, ENV]
+        assert (preview.unplayed, preview.forecast is not None) == ((), True)
+
+    stage.play(script)
+
+
+def _serve(stage: Stage, definition: str, version: str) -> None:
+    """Serve and store one version of a kind alone."""
+    crd: Any = stage.get("CustomResourceDefinition", definition, CRDS.group)
+    versions = [
+        {**one, "served": one["name"] == version, "storage": one["name"] == version}
+        for one in crd["spec"]["versions"]
+    ]
+    body = {**crd, "spec": {**crd["spec"], "versions": versions}}
+    update = ApiRequest(verb="update", resource=CRDS, name=definition, body=body)
+    stage.world.handle(update, stage.clock.now())
+    stage.cluster.publish()
 
 
 def test_a_plan_says_where_it_does_not_know(staged: MakeStage, tmp_path: Path) -> None:
