@@ -33,6 +33,7 @@ from gitkruise.planner.sync.drift import (
     differences,
     drop_fields,
     ignored_paths,
+    kept_by_server,
     leaves_fields,
 )
 from gitkruise.planner.sync.field_owners import given_up, marks_are_ours, read_managed
@@ -167,7 +168,8 @@ def _held_against(
     steered = paused_fields(there)  # their live values are a canary's: git alone says what changes
     passed = ignored_paths(d, seen, found, ignore.get(d.key, ())) | steered
     passed |= lost_fields(d.obj, catalog)
-    passed |= consumed_fields(d, there, found) if applied else frozenset()
+    if applied:
+        passed |= consumed_fields(d, there, found) | kept_by_server(d, seen, found)
     passed |= _encrypted(d, found) - {field.path for field in change.fields}
     fields = tuple(field for field in found if field.path not in passed)
     if not applied:

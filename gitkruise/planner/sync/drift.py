@@ -23,7 +23,7 @@ from gitkruise.planner.sync.annotations import IGNORE, annotation, pointers
 from gitkruise.planner.sync.autoscale import REPLICAS
 from gitkruise.planner.sync.canary_pause import paused_fields
 from gitkruise.planner.sync.diff import owned_differences
-from gitkruise.planner.sync.field_owners import field_owners, read_managed
+from gitkruise.planner.sync.field_owners import field_owners, read_managed, set_by_server
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
@@ -45,6 +45,8 @@ def drift_of(
     passed = s.settled.get(d.key, frozenset()) | ignored_paths(d, live, found, s.ignore)
     passed |= {REPLICAS} if d.key in s.autoscaled else set()
     passed |= paused_fields(live.obj) | consumed_fields(d, live.obj, found)
+    # A correction, which finds out by itself, ends with the webhook that set the value.
+    passed |= frozenset() if s.correct_drift else kept_by_server(d, live, found)
     fields = tuple(change for change in found if change.path not in passed)
     if not fields:
         return None
@@ -100,6 +102,12 @@ def consumed_fields(d: Desired, live: Obj, found: Iterable[FieldChange]) -> froz
     asked, left = (set(get(obj, *_TO_DELETE, default=())) for obj in (d.obj, live))
     paths = frozenset(c.path for c in found if c.path[: len(_TO_DELETE)] == _TO_DELETE)
     return paths if left < asked else frozenset()
+
+
+def kept_by_server(d: Desired, live: Live, found: Iterable[FieldChange]) -> frozenset[Path]:
+    """Return the fields of an applied object that the API server sets in place of git."""
+    entries = read_managed(live.managed)
+    return frozenset(c.path for c in found if set_by_server(entries, d.obj, c))
 
 
 def leaves_fields(d: Desired, live: Obj, rules: Sequence[IgnoreRule]) -> bool:

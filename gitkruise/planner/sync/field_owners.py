@@ -42,6 +42,18 @@ def field_owners(entries: Sequence[Obj], obj: Obj, path: Path) -> tuple[FieldOwn
     return tuple(sorted(found, key=lambda owner: owner.time, reverse=True))
 
 
+def set_by_server(entries: Sequence[Obj], desired: Obj, change: FieldChange) -> bool:
+    """Return whether the API server took another value of a field than the one we sent.
+
+    An admission webhook becomes no manager of what it sets; everyone else does who changes a
+    value. Paths of managers that write another version of the kind are not compared.
+    """
+    whole = [entry for entry in entries if entry.get("subresource") != "status"]
+    alike = all(entry.get("apiVersion") == desired["apiVersion"] for entry in whole)
+    changed = change.before is not MISSING and not change.owners
+    return changed and alike and any(map(_is_our_apply, whole))
+
+
 def marks_are_ours(entries: Sequence[Obj]) -> bool:
     """Return whether the marks of an object are as an apply of gitkruise wrote them.
 
