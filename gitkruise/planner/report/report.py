@@ -23,9 +23,10 @@ from gitkruise.planner.report.blast_radius import (
 )
 from gitkruise.planner.report.changed_fields import field_rows
 from gitkruise.planner.report.forecast import rollout_view
-from gitkruise.planner.sync.prune import asks, stays
+from gitkruise.planner.sync.prune import GUARDED, asks, stays
 from gitkruise.printable import listing, many
 from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.paths import get
 
 # So many objects with one and the same change are one entry.
 _FOLDED_FROM: Final = {ChangeKind.CONFIGURE: 3, ChangeKind.CREATE: 6, ChangeKind.PRUNE: 6}
@@ -144,6 +145,8 @@ def _prune_notes(change: ObjectChange) -> Iterator[str]:
         return
     if not change.agreed and (why := asks(change.key, change.before)):
         yield f"waits for approval: {why}"
+    if change.key.group_kind in GUARDED and not get(change.before, "metadata", "uid"):
+        yield "stays while it holds objects that its unit did not create: only the cluster knows"
     if change.key.group_kind == SIDECARSET:
         yield "pods that run keep its containers until they are created again"
 

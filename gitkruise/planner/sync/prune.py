@@ -29,11 +29,14 @@ from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import format_duration, parse_time
 
 TRAILER: Final = "Gitkruise-Approve"  # of a commit of the source: the hash of a deletion
+# Never deleted while they contain objects of others.
+GUARDED: Final = frozenset(
+    {GroupKind("", "Namespace"), GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")}
+)
 # Deleting one of these deletes what it holds; that is never a mere side effect of a commit.
 HOLDS_DATA: Final = frozenset(
     {
-        GroupKind("", "Namespace"),
-        GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
+        *GUARDED,
         GroupKind("", "PersistentVolume"),
         GroupKind("", "PersistentVolumeClaim"),
     }

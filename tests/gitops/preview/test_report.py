@@ -122,8 +122,11 @@ def test_blast_radius(row: tuple[str, list[Obj], list[Obj], list[str]]) -> None:
 
 
 def test_what_holds_data_waits_for_approval() -> None:
-    (entry,) = report([thing("shop", "Namespace")], []).entries
-    assert entry.notes == ("waits for approval: deleting it would delete what it holds",)
+    there: Obj = thing("shop", "Namespace")
+    live = {**there, "metadata": {**there["metadata"], "uid": "1"}}
+    asks = "waits for approval: deleting it would delete what it holds"
+    unseen = "stays while it holds objects that its unit did not create: only the cluster knows"
+    assert [report([obj], []).entries[0].notes for obj in (there, live)] == [(asks, unseen), (asks,)]
 
 
 # Secrets ----------------------------------------------------------------------------------------
