@@ -9,7 +9,7 @@ from typing import Any
 from gitkruise.errors import Finding
 from gitkruise.gitops.build import ordering_checks
 from gitkruise.gitops.build.field_types import untyped
-from gitkruise.gitops.build.object_checks import SERVER_FIELDS, lifetime, name_problems, own_health
+from gitkruise.gitops.build.object_checks import lifetime, name_problems, own_health, server_fields
 from gitkruise.kube.system.cel import BadCelExpression, holds
 from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
 from gitkruise.model.gitops.document import Document
@@ -183,7 +183,7 @@ def _clean(obj: Obj, namespace: str) -> Obj:
     and rules that the cluster aggregates; move stringData of Secrets to `data`, and write base64 as
     the API server stores it."""
     marks = (("metadata", "annotations", name) for name in MARKS)
-    for path in filter(None, (*SERVER_FIELDS, lifetime(obj), *marks)):
+    for path in filter(None, (*server_fields(obj), lifetime(obj), *marks)):
         obj = drop(obj, path)
     obj = bare(obj)
     if namespace:

@@ -40,6 +40,14 @@ SERVER_FIELDS: Final = (
     ("metadata", "annotations", "deployment.kubernetes.io/revision"),
     ("metadata", "annotations", "deprecated.daemonset.template.generation"),
 )
+# Of a Job: the cluster makes them of its uid, and takes them for no other.
+_SELECTOR: Final = ("spec", "selector")
+_UIDS: Final = ("batch.kubernetes.io/controller-uid", "controller-uid")
+_JOB_LABELS: Final = tuple(
+    (*at, "metadata", "labels", name)
+    for at in ((), ("spec", "template"))
+    for name in (*_UIDS, "batch.kubernetes.io/job-name", "job-name")
+)
 _NAMES: Final = {GroupKind("", "Namespace"): dns_label, GroupKind("", "Service"): service_name}
 _FREE_NAMES: Final = frozenset({"rbac.authorization.k8s.io", "certificates.k8s.io"})
 # Objects with the metadata of a pod.
@@ -77,6 +85,15 @@ _FOR_THE_CLUSTER: Final = (
     ("deletionTimestamp", "an object is deleted by taking it out of git"),
     ("ownerReferences", "an owner's uid exists in one cluster alone, and the object dies with it"),
 )
+
+
+def server_fields(obj: Obj) -> tuple[tuple[str, ...], ...]:
+    """Return the paths that a server fills in, for the kind of an object."""
+    group, _ = split_api_version(obj["apiVersion"])
+    generated = any(get(obj, *_SELECTOR, "matchLabels", name) for name in _UIDS)
+    if GroupKind(group, obj["kind"]) != JOB or get(obj, "spec", "manualSelector") or not generated:
+        return SERVER_FIELDS
+    return (*SERVER_FIELDS, _SELECTOR, *_JOB_LABELS)
 
 
 def lifetime(obj: Obj) -> tuple[str, ...]:
@@ -129,8 +146,8 @@ def _the_servers(desired: Desired) -> Iterator[Finding]:
     """GK2021, a warning: the field is removed before applying. Empty ones are written by
     generators."""
     document = desired.document
-    for path in SERVER_FIELDS:
-        if get(document.obj, *path):
+    for path in server_fields(document.obj):
+        if get(document.obj, *path) and path not in _JOB_LABELS:
             name = ".".join(path[:2]) if len(path) < 3 else path[2]
             yield Finding(
                 code="GK2021",

@@ -75,6 +75,19 @@ def meta(**fields: Any) -> str:
     return documents({**obj, "metadata": {**obj["metadata"], **fields}})
 
 
+JOB_LABELS: Final = {"batch.kubernetes.io/controller-uid": "u"}
+
+
+def exported_job(selector: Obj, **more: Any) -> Obj:
+    """A Job as `kubectl get -o yaml` shows it."""
+    labels = {**selector, "batch.kubernetes.io/job-name": "a", "job-name": "a"}
+    pod = {"restartPolicy": "Never", "containers": [{"name": "app", "image": "app:v1"}]}
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    spec = {"selector": {"matchLabels": selector}, "template": template, **more}
+    return {"apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {"name": "a", "labels": labels}, "spec": spec}  # fmt: skip
+
+
 def named(name: str) -> str:
     return documents(config_map(name))
 
@@ -212,6 +225,9 @@ READ: list[tuple[str, list[str], str]] = [
     ("B-M11 exported", ["GK2021"] * 2, meta(annotations={
         "deployment.kubernetes.io/revision": "2",
         "deprecated.daemonset.template.generation": "1"})),
+    ("B-M11 exported job", ["GK2021"], documents(exported_job(JOB_LABELS))),
+    ("B-M11 old job", ["GK2021"], documents(exported_job({"controller-uid": "u"}))),
+    ("B-M11 own selector", [], documents(exported_job(JOB_LABELS, manualSelector=True))),
     ("CAN-8", [], canary("gitkruise.io/canary", "30%")),
     ("CAN-8 plain", [], canary("canary", "3")),
     ("CAN-8 not ours", ["GK2025"], canary("canary", "true")),

@@ -126,7 +126,8 @@ def test_what_holds_data_waits_for_approval() -> None:
     live = {**there, "metadata": {**there["metadata"], "uid": "1"}}
     asks = "waits for approval: deleting it would delete what it holds"
     unseen = "stays while it holds objects that its unit did not create: only the cluster knows"
-    assert [report([obj], []).entries[0].notes for obj in (there, live)] == [(asks, unseen), (asks,)]
+    told = [report([obj], []).entries[0].notes for obj in (there, live)]
+    assert told == [(asks, unseen), (asks,)]
 
 
 # Secrets ----------------------------------------------------------------------------------------
