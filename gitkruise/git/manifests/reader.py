@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -35,6 +35,7 @@ _AHEAD_BYTES: Final = 4 << 20  # of files that are read before they are parsed
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _BACKUP_ENDINGS: Final = ("~", ".bak", ".orig", ".swp", ".tmp", "#")
 _ELSEWHERE: Final = "name a folder in spec.path of the unit, or commit plain files in its place"
+_NEEDED: Final = ("next", "every object needs apiVersion, kind and metadata.name")
 _KUSTOMIZE: Final = "kustomize.config.k8s.io"
 
 
@@ -292,7 +293,8 @@ class _Reading:
         for name, value in (("apiVersion", api_version), ("kind", kind)):
             if not isinstance(value, str) or not value:
                 what = "is missing" if value is None else "must be text"
-                self.findings.append(finding_at(document, "GK2001", f"{name} {what}", (name,)))
+                found = finding_at(document, "GK2001", f"{name} {what}", (name,))
+                self.findings.append(replace(found, notes=(_NEEDED,)))
                 return
         assert isinstance(api_version, str)
         group = api_version.rpartition("/")[0]

@@ -311,20 +311,36 @@ def expanded(document: Document) -> Iterator[Document | Finding]:
     if items is None and "items" in obj and obj.get("kind") == "List":
         return  # as templates write a list without items
     if not str(obj.get("kind")).endswith("List") or not isinstance(items, list):
-        yield document
+        yield _no_items(document) if obj.get("kind") == "List" else document
         return
     if is_encrypted(obj):
         what = "an encrypted List is not opened; encrypt its Secrets one by one"
         yield finding_at(document, "GK1504", what, ("kind",))
         return
     for number, item in enumerate(items):
-        inner = replace(document, obj=item, base=("items", number))
+        inner = replace(document, obj=_typed(item, obj), base=("items", number))
         if not isinstance(item, dict):
             yield finding_at(inner, "GK2002", "an item of this List is not an object", ())
         elif str(item.get("kind")).endswith("List") and "items" in item:
             yield finding_at(inner, "GK2010", "a List inside a List is not read", ("kind",))
         else:
             yield replace(inner, line=inner.place().line)
+
+
+def _typed(item: Any, listed: Mapping[str, Any]) -> Any:
+    """Return an item with the kind that its list names, as kubectl reads it: a ConfigMapList holds
+    ConfigMaps."""
+    kind, version = listed["kind"].removesuffix("List"), listed.get("apiVersion")
+    if not isinstance(item, dict) or item.get("kind") or item.get("apiVersion") or not kind:
+        return item
+    return {"apiVersion": version, "kind": kind, **item}
+
+
+def _no_items(document: Document) -> Finding:
+    """GK2002 for a List whose items are missing, or are no list."""
+    has = "items" in document.obj
+    found = finding_at(document, "GK2002", "this List has no list of items", ("items",) * has)
+    return replace(found, notes=(("next", "write the objects under items, or remove the List"),))
 
 
 def finding_at(document: Document, code: str, message: str, path: tuple[str | int, ...]) -> Finding:

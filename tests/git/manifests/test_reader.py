@@ -65,6 +65,18 @@ def test_lists_are_expanded_once(origin: Origin, repository: Repository) -> None
     assert codes(manifests) == ["GK2010", "GK2002"]
 
 
+def test_items_of_a_typed_list_need_no_kind(origin: Origin, repository: Repository) -> None:
+    text = (
+        "apiVersion: v1\nkind: ConfigMapList\nitems:\n- metadata: {name: a}\n"
+        "- {apiVersion: v2, kind: B, metadata: {name: b}}\n- {kind: C, metadata: {name: c}}\n"
+    )
+    manifests = read_desired(repository, origin.commit({"l.yaml": text}))
+    found = [(d.obj["apiVersion"], d.obj["kind"], str(d)) for d in manifests.documents]
+    assert found == [("v1", "ConfigMap", "l.yaml:4"), ("v2", "B", "l.yaml:5")]
+    (finding,) = manifests.findings
+    assert (finding.code, str(finding.places[0])) == ("GK2001", "l.yaml:6:3")
+
+
 def test_a_list_of_a_template_may_be_empty(origin: Origin, repository: Repository) -> None:
     files = {"a.yaml": "apiVersion: v1\nkind: List\nitems:\n", "b.yaml": config_map("b")}
     manifests = read_desired(repository, origin.commit(files)).checked()
@@ -76,6 +88,9 @@ SHAPES = [
     ("B-M01-kind", "apiVersion: v1\n", "GK2001", "a.yaml:1"),
     ("B-M01-number", "apiVersion: v1\nkind: 5\n", "GK2001", "a.yaml:2:7"),
     ("B-M02-list", "- a\n", "GK2002", "a.yaml:1:1"),
+    ("B-M02-list-bare", "apiVersion: v1\nkind: List\n", "GK2002", "a.yaml:1"),
+    ("B-M02-list-items", "apiVersion: v1\nkind: List\nitems: {}\n", "GK2002", "a.yaml:3:8"),
+    ("B-M02-list-kind", "apiVersion: v1\nkind: List\nitems: [{a: b}]\n", "GK2001", "a.yaml:3:9"),
     ("B-M02-scalar", "hello\n", "GK2002", "a.yaml:1:1"),
     ("B-G14", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "GK3013",
      "a.yaml:1"),
