@@ -279,7 +279,9 @@ def _findings_of(error: GitkruiseError) -> tuple[Finding, ...]:
     if isinstance(error, DiagnosticError):
         return error.findings
     if isinstance(error, ApiError):
-        return (Finding(code="GK4001", message=f"the API server rejected it: {error.message}"),)
+        message = f"the API server rejected it: {error.message}"
+        next_ = ("next", "gitkruise doctor cluster rbac   checks the cluster and your rights")
+        return (Finding(code="GK4001", message=message, notes=(next_,)),)
     return (Finding(code="GK9011", message=str(error) or type(error).__name__),)
 
 

@@ -27,6 +27,7 @@ from gitkruise.gitops.reconcile.rejections import (
     not_served,
     refusal,
     replaceable,
+    unanswered,
 )
 from gitkruise.gitops.reconcile.version_binding import bound, collided, present, renewed
 from gitkruise.kube.client.limits import pause_s
@@ -260,8 +261,8 @@ class Applier:
             if d.key in self._facts.autoscaled and all(
                 c.field == _SIZE for c in error.details.causes
             ):
-                why = Finding(code="GK4102", message=f"{d.key}: its size changed meanwhile")
-                return Sent(desired=d, finding=why, retry=True)
+                told = unanswered(d, "its size changed meanwhile", live)
+                return Sent(desired=d, finding=told, retry=True)
             ends_pause = _ends_pause(error, live)
             if ends_pause or self._may_take(error):
                 forced = {**request.params, "force": "true"}

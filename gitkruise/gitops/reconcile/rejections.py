@@ -154,6 +154,19 @@ def _kept(d: Desired, live: Obj | None) -> str:
     return f"the live {d.key}" if live is not None else f"the cluster, which has no {d.key}"
 
 
+def unanswered(d: Desired, why: str, live: Obj | None) -> Finding:
+    """Return GK4102: a write that did not come about and is tried again."""
+    return Finding(
+        code="GK4102",
+        message=f"{d.key}: {why}",
+        notes=(
+            ("unchanged", f"{_kept(d, live)}; it is tried again"),
+            ("next", "gitkruise doctor cluster, if it goes on"),
+        ),
+        object=str(d.key),
+    )
+
+
 def refusal(d: Desired, error: ApiError, account: str = "", *, live: Obj | None = None) -> Finding:
     """Return the API server's rejection of one object, at the line that caused it if known.
 
@@ -166,7 +179,7 @@ def refusal(d: Desired, error: ApiError, account: str = "", *, live: Obj | None 
     words, error = error.message, unquoted(error, d)
     if error.retry is not Retry.NEVER and not isinstance(error, Untyped):
         # Conflict among them: no word against the object
-        return Finding(code="GK4102", message=f"{d.key}: {error.message}", object=str(d.key))
+        return unanswered(d, error.message, live)
     if isinstance(error, Forbidden) and not _BY_ADMISSION.search(words):
         return Finding(
             code="GK4301",

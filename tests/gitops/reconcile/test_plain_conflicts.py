@@ -70,6 +70,7 @@ def test_many_are_repeated_with_pauses_and_reject_nothing(staged: MakeStage, dry
             await stage.rest(300)
             assert len(stage.wire.requests) - asked < 200
             assert {f.code for f in stage.record.findings} == {"GK4102"}
+            assert {"unchanged", "next"} <= dict(stage.record.findings[0].notes).keys()
             stage.wire.refuse = lambda _: None
             await stage.rest(60)
             assert stage.state == "Done"
