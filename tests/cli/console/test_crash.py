@@ -11,6 +11,7 @@ import click
 import pytest
 
 from gitkruise.cli import root
+from gitkruise.errors import InternalError
 from gitkruise.kube.system.crash_reports import REPORTS_MAX
 
 CANARY = "canary-77aa"
@@ -62,3 +63,20 @@ def test_without_a_place_for_a_report_the_message_says_so(
     state.write_text("a file in its place")
     assert run_crashing(monkeypatch) == root.UNEXPECTED
     assert "not written (" in capsys.readouterr().err
+
+
+@click.command()
+def refused() -> None:
+    """Fail at a request."""
+    raise InternalError("etcd is full")
+
+
+def test_a_request_that_the_cluster_rejects_has_a_next_step(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(root.COMMANDS, "refused", (__name__, "refused", "Fail."))
+    root.run(["refused"])
+    said = capsys.readouterr().err
+    assert "GK4001" in said
+    assert "etcd is full" in said
+    assert "next: gitkruise doctor cluster" in said
