@@ -8,7 +8,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gitkruise.gitops.preview.simulate import refusals_of
-from gitkruise.gitops.reconcile.rejections import cannot_change, immutable, replaceable
+from gitkruise.gitops.reconcile.rejections import (
+    cannot_change,
+    immutable,
+    pulled_already,
+    replaceable,
+)
 from gitkruise.model.gitops.change import ChangeKind, Desired
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.report.blast_radius import played_ahead
@@ -39,7 +44,11 @@ def with_fixed_fields(
         if change.kind is ChangeKind.CONFIGURE and change.fields and change.key in before
     }
     mine = [d for d in target.objects if d.key in due and not d.hook]
-    refused = refusals_of([(d, before[d.key]) for d in mine], catalog, gates, now)
+    refused = [*refusals_of([(d, before[d.key]) for d in mine], catalog, gates, now)]
+    for d in mine:
+        there = before[d.key]
+        if not isinstance(there, Desired) and (complete := pulled_already(d, there)) is not None:
+            refused.append((d, complete))
     errors = {d.key: (d, error) for d, error in refused if immutable(error)}
     again = {
         key

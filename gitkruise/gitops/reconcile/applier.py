@@ -25,6 +25,7 @@ from gitkruise.gitops.reconcile.rejections import (
     cannot_change,
     immutable,
     not_served,
+    pulled_already,
     refusal,
     replaceable,
     unanswered,
@@ -156,6 +157,8 @@ class Applier:
         dialect = dialect_of(d, catalog)
         if dialect is None:
             return Sent(desired=d, finding=not_served(d, catalog), retry=True, unserved=True)
+        if live is not None and (complete := pulled_already(d, live)) is not None:
+            return self._refused(d, complete, live)
         asked = sized_as(d, live) if live is not None and d.key in self._facts.autoscaled else d
         if live is not None and by_canary(asked, live, steered=self._facts.steered):
             asked, refused = await self._paused(asked, live, dialect, dry_run=dry_run)

@@ -9,20 +9,32 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from gitkruise.errors import ApiError, Finding, Forbidden, InvalidObject, NotFound, Retry, Untyped
+from gitkruise.errors import (
+    ApiError,
+    Finding,
+    Forbidden,
+    InvalidObject,
+    NotFound,
+    Problem,
+    Retry,
+    Untyped,
+    invalid_object,
+)
 from gitkruise.gitops.build.redacted_findings import parse_field, refused_field, unquoted
 from gitkruise.gitops.build.validate import served_as, written
 from gitkruise.gitops.config.other_tools import instead_of_kind
 from gitkruise.kube.system.package_data import DRIVEN, KRUISE_GROUPS
 from gitkruise.model.gitops.change import Desired, Path
 from gitkruise.model.gitops.config import Unit
+from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB
 from gitkruise.model.node.recreate_request import RECREATE
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET
-from gitkruise.planner.sync.annotations import replace_asked
+from gitkruise.planner.sync.annotations import DIGEST, annotation, replace_asked
 from gitkruise.planner.sync.diff import owned_differences
 from gitkruise.planner.sync.prune import holds_data
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import OWN_GROUP, Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
 
 # Kubernetes has several sentences for one rule; all of them speak of a change, never of a value.
 _IMMUTABLE: Final = re.compile(
@@ -32,6 +44,11 @@ _IMMUTABLE: Final = re.compile(
 # Kinds whose update rules we know as well as the server does, which may have no webhook for them:
 # a commit is rejected for these before anything is sent. Others are left to the dry run.
 JUDGED_HERE: Final = frozenset({CLONESET, ADVANCED_STATEFULSET})
+_PULLS: Final = frozenset({PULL_JOB, LIST_PULL_JOB})
+_PULLED: Final = frozenset(
+    ("spec", name) for name in ("image", "images", "selector", "podSelector")
+)
+_COMPLETE: Final = "field is immutable in a complete job: its controller pulls nothing more"
 _FREE: Final = re.compile(r"'(\w+)'")  # fields that such a rule lets change
 _VALUE: Final = "Invalid value: "
 _REGISTERED: Final = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
@@ -54,6 +71,21 @@ def immutable(error: ApiError) -> bool:
         and bool(causes)
         and all(_IMMUTABLE.search(cause.message) for cause in causes)
     )
+
+
+def pulled_already(d: Desired, live: Obj) -> InvalidObject | None:
+    """Return the error of a commit that changes what a finished job for images pulls, or where.
+
+    An API server takes the change, and the controller reads a finished job no more.
+    """
+    finished = d.key.group_kind in _PULLS and get(live, "status", "completionTime")
+    if not finished or annotation(live, DIGEST) == d.digest:
+        return None
+    changed = dict.fromkeys(c.path[:2] for c in owned_differences(d.obj, live, None))
+    problems = [
+        Problem(path, "FieldValueInvalid", _COMPLETE) for path in changed if path in _PULLED
+    ]
+    return invalid_object(d.key.kind, d.key.group, d.key.name, problems) if problems else None
 
 
 def replaceable(d: Desired, unit: Unit) -> bool:

@@ -62,7 +62,9 @@ _CANARIES: Final = CANARIES | {_NOTES}  # a map that comes or goes is one change
 _PODLESS: Final = frozenset(
     {
         SIDECARSET,
+        GroupKind("apps.kruise.io", "ImageListPullJob"),
         GroupKind("apps.kruise.io", "ImagePullJob"),
+        GroupKind("apps.kruise.io", "NodeImage"),
         GroupKind("apps.kruise.io", "PodProbeMarker"),
         GroupKind("apps.kruise.io", "ResourceDistribution"),
         GroupKind("apps.kruise.io", "WorkloadSpread"),

@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
+from gitkruise.admission.chain import admit
+from gitkruise.gitops.preview.inputs import read_side
+from gitkruise.gitops.preview.preview import live_preview
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.gitops.config import Config, GitSource, GitSourceSpec, Unit
+from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import POD
-from tests.gitops.stage import MakeStage, Stage, config_map, web
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
+from tests.gitops.stage import UNIT, MakeStage, Stage, config_map, web
 
 pytestmark = pytest.mark.slow
 GROUP = "apps.kruise.io"
@@ -127,5 +134,70 @@ def test_a_request_that_fails_is_stuck_with_the_reason(staged: MakeStage) -> Non
             await stage.rest(60)
             assert stage.state == "Rejected"
             assert "no found Pod named none" in stage.record.findings[0].message
+
+    stage.play(script)
+
+
+PULLS = Gates(image_pull_job_gate=True)
+
+
+def pull(image: str, replace: str = "") -> dict[str, Any]:
+    meta = {"annotations": {"gitkruise.io/replace": replace}} if replace else {}
+    spec = {"image": image, "completionPolicy": {"type": "Always"}}
+    return {
+        "apiVersion": f"{GROUP}/v1alpha1",
+        "kind": "ImagePullJob",
+        "metadata": {"name": "pull", **meta},
+        "spec": spec,
+    }
+
+
+def complete(stage: Stage) -> None:
+    """Report the job as complete, as its controller does."""
+    ref = ResourceRef(GROUP, "v1alpha1", "imagepulljobs")
+    status = {"desired": 1, "succeeded": 1, "completionTime": "2026-01-01T00:00:00Z"}
+    patch = ApiRequest(
+        verb="patch", resource=ref, namespace="shop", name="pull", subresource="status",
+        body={"status": status}, content_type=MERGE_PATCH,
+    )  # fmt: skip
+    stage.world.handle(patch, stage.clock.now())
+    stage.cluster.publish()
+
+
+async def codes_of_plan(stage: Stage, commit: str) -> list[str]:
+    source = GitSource("shop", "src", GitSourceSpec(url=str(stage.origin.bare), ref=stage.ref))
+    config = Config(sources={"shop/src": source}, units={UNIT: Unit("shop", "web", stage.spec)})
+    target = read_side(stage.repository, commit, config, load_catalog(), PULLS)
+    preview = await live_preview(
+        None, target, load_catalog(), PULLS, transport=stage.wire, now=stage.clock.now()
+    )
+    assert preview.changes[0].replaced != bool(preview.unplayed)
+    return [finding.code for finding in preview.unplayed]
+
+
+@pytest.mark.parametrize("asks", ["", "Enabled"])
+def test_a_complete_job_for_images_pulls_no_other_one(staged: MakeStage, asks: str) -> None:
+    """OpenKruise reads such a job no more, and its server takes the change."""
+    stage = staged()
+    stage.world.state.admit = lambda request: admit(request, PULLS)
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(pull("app:v1"))
+            await stage.rest(10)
+            before = stage.get("ImagePullJob", "pull", GROUP)["metadata"]["uid"]
+            complete(stage)
+            await stage.rest(10)
+            assert stage.state == "Done"
+            commit = await stage.push(pull("app:v2", asks))
+            assert await codes_of_plan(stage, commit) == ([] if asks else ["GK2203"])
+            await stage.rest(60)
+            job = stage.get("ImagePullJob", "pull", GROUP)
+            image, uid = job["spec"]["image"], job["metadata"]["uid"]
+            if asks:
+                assert (image, uid != before, stage.state) == ("app:v2", True, "Rolling")
+            else:
+                assert (image, uid, stage.state) == ("app:v1", before, "Rejected")
+                assert [f.code for f in stage.record.findings] == ["GK2203"]
 
     stage.play(script)
