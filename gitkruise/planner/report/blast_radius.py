@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.model.gitops.report import PodEffects, Sentence, Span, Tone
+from gitkruise.model.node.recreate_request import RECREATE as REQUEST
 from gitkruise.model.planning.canary import CANARIES
 from gitkruise.model.planning.forecast import (
     CREATE,
@@ -151,7 +152,7 @@ def footprint(change: ObjectChange) -> PodEffects:
 def unforeseen(change: ObjectChange) -> str:
     """Return why only the cluster knows the effect of a change on pods; "" where rules say it."""
     key, removed = change.key, change.kind is ChangeKind.PRUNE
-    if removed and stays(change):
+    if removed and (stays(change) or key.group_kind == REQUEST):
         return ""
     if key.group_kind in DAEMON_KINDS:
         return unforeseen_pods(change)

@@ -86,6 +86,10 @@ def stateful(image: str = "app:v1", *, partition: int = 0, **status: str) -> Obj
     return {**obj, "status": {"currentRevision": "web-a", "updateRevision": "web-a", **status}}
 
 
+def on_nodes(kind: str) -> Obj:
+    return {**thing("a", kind), "apiVersion": "apps.kruise.io/v1alpha1"}
+
+
 BLASTS: list[tuple[str, list[Obj], list[Obj], list[str]]] = [
     ("nothing", [], [thing("a")], ["no pod restarts and nothing is deleted"]),
     ("deleted", [thing("a"), thing("b")], [],
@@ -106,6 +110,15 @@ BLASTS: list[tuple[str, list[Obj], list[Obj], list[str]]] = [
      ["2 pods REPLACED"]),
     ("lower partition at rest", [stateful(partition=2)], [stateful(partition=0)],
      ["no pod restarts and nothing is deleted"]),
+    *((f"{kind} {what}", before, after, [told])
+      for kind in ("ImageListPullJob", "NodeImage")
+      for what, before, after, told in (
+          ("added", [], [on_nodes(kind)], "no pod restarts and nothing is deleted"),
+          ("gone", [on_nodes(kind)], [], f"1 object DELETED ({kind} shop/a)"))),
+    ("request added", [], [on_nodes("ContainerRecreateRequest")],
+     ["effect of 1 object on pods unknown (ContainerRecreateRequest shop/a)"]),
+    ("request gone", [on_nodes("ContainerRecreateRequest")], [],
+     ["1 object DELETED (ContainerRecreateRequest shop/a)"]),
     ("protected", [thing("a", notes={"gitkruise.io/prune": "Disabled"})], [],
      ["1 object kept though gone from git (ConfigMap shop/a)",
       "no pod restarts and nothing is deleted"]),
