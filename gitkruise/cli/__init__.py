@@ -7,5 +7,5 @@ error; every command that reads takes `-o json`.
 No decision about a rollout or a manifest is made here. Modules are imported when their command
 runs, because a short command must start fast; `root` imports no command. `git_hook` is the
 program `gitkruise-hook`. Called by the entry points in pyproject.toml and by
-`python -m gitkruise`.
+`python -m gitkruise`, both by way of `gitkruise.__main__`.
 """
