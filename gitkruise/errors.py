@@ -11,7 +11,7 @@ GitkruiseError
 │   ├── ClusterFailed       GK4xxx: the API server                              exit 5, backed off
 │   ├── TimedOut            a wait ran out                                      exit 6
 │   ├── PartlyApplied       some objects were refused; the list is in it        exit 7
-│   └── Crashed             GK9000: an exception of the program, contained      exit 70, backed off
+│   └── Crashed             GK9000, GK9012: any other exception, contained      exit 70, backed off
 └── ApiError                what an API server answers; status and reason are Kubernetes'
     ├── BadRequest 400 · Unauthorized 401 · Forbidden 403 · NotFound 404 · MethodNotAllowed 405
     ├── NotAcceptable 406 · AlreadyExists 409 · TooLarge 413 · UnsupportedMediaType 415
@@ -60,14 +60,15 @@ class Concern(Enum):
     SOURCE = "source"  # anything else of git
     CONNECTION = "connection"  # the API server does not answer
     CLUSTER = "cluster"  # the API server answered and refused
-    PROGRAM = "program"  # an exception of gitkruise, contained
+    PROGRAM = "program"  # an exception of gitkruise or a shortage of its machine, contained
 
 
 CRASHED: Final = "GK9000"
+SHORT: Final = "GK9012"
 # The ranges of codes (docs/codes.md) by concern; the first that fits. The only reader of codes.
 _CONCERNS: Final = (
-    (CRASHED, Concern.PROGRAM), ("GK3204", Concern.HISTORY), ("GK3306", Concern.SOURCE),
-    ("GK3308", Concern.SOURCE), ("GK33", Concern.HISTORY),
+    (CRASHED, Concern.PROGRAM), (SHORT, Concern.PROGRAM), ("GK3204", Concern.HISTORY),
+    ("GK3306", Concern.SOURCE), ("GK3308", Concern.SOURCE), ("GK33", Concern.HISTORY),
     ("GK31", Concern.REMOTE), ("GK3", Concern.SOURCE), ("GK41", Concern.CONNECTION),
     ("GK4", Concern.CLUSTER), ("GK", Concern.CONTENT),
 )  # fmt: skip

@@ -36,6 +36,7 @@ YOUNG_OBJECTS: Final = (
     20_000  # a short command creates little garbage: collections would only cost time
 )
 DEBUG_KEY: Final = "gitkruise.debug"
+_RUNNING: Final = "running controllers and clusters"
 
 # name → (module below cli.commands that has it, one line for --help); imported when used.
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
@@ -286,16 +287,20 @@ def _findings_of(error: GitkruiseError) -> tuple[Finding, ...]:
 
 
 def _unexpected(error: Exception, command: str, folder: Path) -> Finding:
-    """Return GK9000 without the text of the exception, which may quote a Secret."""
+    """Return GK9012 for a shortage of the machine; otherwise GK9000 without the text of the
+    exception, which may quote a Secret."""
     from gitkruise.kube.system.crash_reports import FOLDER, CrashReports, place  # noqa: PLC0415
+    from gitkruise.kube.system.shortages import shortage  # noqa: PLC0415
 
     cause = next(leaves(error))
+    if (short := shortage(cause, command, _RUNNING)) is not None:
+        return short
     report = CrashReports(folder / FOLDER).kept(error, command)
     return Finding(
         code=CRASHED,
         message=f"{command}: unexpected {type(cause).__name__}{place(cause)}",
         notes=(
-            ("unchanged", "running controllers and clusters"),
+            ("unchanged", _RUNNING),
             ("report", report),
             ("next", "open an issue with the report; `gitkruise --debug …` shows more"),
         ),

@@ -1,6 +1,6 @@
 """Containment: the edge around each unit, source, sink, receiver, pull request and promotion.
 
-An exception that is not a GitkruiseError is a defect of this program, or of the machine it runs on.
+An exception that is not a GitkruiseError is a defect of this program, or a shortage of its machine.
 It concerns only the part that was running: the edge turns it into Crashed, which callers handle
 like every other failure (report, back off, try again), so that all other parts go on. This is the
 only place of the controller that catches every Exception.
@@ -18,6 +18,7 @@ from gitkruise.errors import CRASHED, Crashed, DiagnosticError, Finding, Gitkrui
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.system.clock import Clock
 from gitkruise.kube.system.crash_reports import CrashReports, place
+from gitkruise.kube.system.shortages import shortage
 from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
@@ -96,23 +97,26 @@ class Containment:
         """Return the finding for users: type and place of the exception, never its text, which may
         quote a value of a Secret."""
         cause = next(leaves(error))
+        if (short := shortage(cause, subject, _UNCHANGED)) is not None:
+            self._log(short.code, short.message)
+            return short
         message = f"{subject}: unexpected {type(cause).__name__}{place(cause)}"
         told = self._reports.kept(error, subject) if self._reports else "none is kept"
-        self._log(message, told)
+        self._log(CRASHED, message, report=told)
         return Finding(
             code=CRASHED,
             message=f"{message}; report: {told}",
             notes=(("unchanged", _UNCHANGED), ("report", told), ("next", _SENT_ON)),
         )
 
-    def _log(self, message: str, report: str) -> None:
+    def _log(self, code: str, message: str, **more: str) -> None:
         """Log the first occurrence, then only occurrences 2, 4, 8, …: the job fails until it is
         fixed."""
         if len(self._seen) >= _SEEN_MAX:
             self._seen.clear()
         count = self._seen[message] = self._seen.get(message, 0) + 1
         if count & (count - 1) == 0:
-            log.error(log_line("crashed", code=CRASHED, error=message, report=report, count=count))
+            log.error(log_line("crashed", code=code, error=message, **more, count=count))
 
 
 async def _later(tell: Tell, clock: Clock) -> None:

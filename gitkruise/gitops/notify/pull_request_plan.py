@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from gitkruise import __version__
-from gitkruise.errors import CRASHED, Crashed, Finding, InvalidManifests
+from gitkruise.errors import Crashed, Finding, InvalidManifests
 from gitkruise.git.repository.merge import Unmergeable, merged
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.untrusted import PagePart, PageRequest, Workers
@@ -204,10 +204,11 @@ class PullRequestPlanner:
 def unplannable(pull: Pull, error: Crashed) -> PullRequestForecast:
     """The story of a pull request whose planning crashed. Where the report is kept concerns only
     those who run gitkruise."""
-    message = error.findings[0].message.partition("; report:")[0]
+    finding = error.findings[0]
+    message = finding.message.partition("; report:")[0]
     failed = (
         "gitkruise could not plan it, and tries again after a while. "
-        "What is live is unchanged.\n\n" + fenced("text", [f"{CRASHED}: {message}"])
+        "What is live is unchanged.\n\n" + fenced("text", [f"{finding.code}: {message}"])
     )
     return PullRequestForecast(
         PullRequestReport(

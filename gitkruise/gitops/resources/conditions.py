@@ -8,7 +8,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from gitkruise.errors import CRASHED, Concern, Finding
+from gitkruise.errors import CRASHED, SHORT, Concern, Finding
 from gitkruise.gitops.status.serializer import chart_obj, cut, object_id
 from gitkruise.model.gitops.analysis import AnalysisPhase
 from gitkruise.model.gitops.config import Suspend, Unit
@@ -43,7 +43,7 @@ _MOVING: Final = frozenset({State.ROLLING, State.WAITING, State.UNKNOWN})
 
 # The reason behind a finding, by the beginning of its code; the first that fits.
 _REASONS: Final = (
-    (CRASHED, "UnexpectedError"),
+    (CRASHED, "UnexpectedError"), (SHORT, "ResourcesExhausted"),
     ("GK2301", "PruneBlocked"), ("GK2302", "PruneBlocked"), ("GK2303", "PruneBlocked"),
     ("GK2304", "PruneBlocked"), ("GK2305", "PruneBlocked"), ("GK2308", "PruneBlocked"),
     ("GK2310", "PruneBlocked"), ("GK23", "PruneFailed"), ("GK2401", "ConflictDetected"),
@@ -58,7 +58,7 @@ _STALLS: Final = (
     ("GK7030", "DependencyCycle"), ("GK7007", ""), ("GK7025", ""), ("GK70", "InvalidSpec"),
 )  # fmt: skip
 _SOURCE_REASONS: Final = (
-    (CRASHED, "UnexpectedError"),
+    (CRASHED, "UnexpectedError"), (SHORT, "ResourcesExhausted"),
     ("GK33", "InvalidSignature"), ("GK3102", "AuthenticationFailed"), ("GK3107", "RateLimited"),
     ("GK3201", "RefNotFound"), ("GK3207", "RefNotFound"), ("GK3204", "HistoryRewritten"),
     ("GK70", "InvalidSpec"), ("GK4301", "AuthenticationFailed"), ("GK", "GitOperationFailed"),

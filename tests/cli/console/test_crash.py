@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import stat
 import tempfile
@@ -49,6 +50,24 @@ def test_the_report_is_private_and_where_the_message_says(
     assert CANARY not in said + report.read_text()
     after = {path.name for path in Path(tempfile.gettempdir()).glob("gitkruise-report-*")}
     assert after == before
+
+
+@click.command()
+def opening() -> None:
+    """Open one file too many."""
+    raise OSError(errno.EMFILE, "Too many open files", CANARY)
+
+
+def test_a_shortage_of_the_machine_is_no_defect(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(root.COMMANDS, "opening", (__name__, "opening", "Open."))
+    assert root.run(["opening"]) == root.UNEXPECTED
+    said = capsys.readouterr().err
+    assert said.startswith("error[GK9012]: gitkruise opening: too many open files: the limit of ")
+    assert "ulimit -n" in said
+    assert CANARY not in said
+    assert not state.exists()
 
 
 def test_many_crashes_fill_no_disk(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:

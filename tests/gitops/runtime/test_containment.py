@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gitkruise.errors import ApiError, Conflict, Crashed, Finding, NotFound, SourceFailed
+from gitkruise.errors import ApiError, Concern, Conflict, Crashed, Finding, NotFound, SourceFailed
 from gitkruise.gitops.containment import RECOVERED_S, UNREPORTED, Containment
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.crash_reports import CrashReports
@@ -47,6 +48,32 @@ def test_an_unexpected_exception_becomes_crashed(
     assert dict(finding.notes)["report"] == str(report)
     assert SECRET not in f"{finding}{finding.notes}"
     assert name in report.read_text()
+
+
+@pytest.mark.parametrize(
+    ("error", "problem", "remedy"),
+    [
+        (OSError(errno.EMFILE, SECRET, SECRET), "too many open files: the limit", "ulimit -n"),
+        (OSError(errno.ENFILE, SECRET), "too many open files on this machine", "fs.file-max"),
+        (OSError(errno.ENOSPC, SECRET), "no space left on a device", "free space"),
+        (OSError(errno.EDQUOT, SECRET), "the disk quota is exhausted", "free space"),
+        (OSError(errno.ENOMEM, SECRET), "out of memory", "more memory"),
+        (MemoryError(), "out of memory", "more memory"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_shortage_of_the_machine_is_no_defect_of_the_program(
+    tmp_path: Path, error: Exception, problem: str, remedy: str
+) -> None:
+    edge = Containment(CrashReports(tmp_path))
+    with pytest.raises(Crashed) as caught, edge.of("Unit shop/web"):
+        raise ExceptionGroup("two jobs", [error])
+    (finding,) = caught.value.findings
+    assert (finding.code, finding.concern) == ("GK9012", Concern.PROGRAM)
+    assert finding.message.startswith(f"Unit shop/web: {problem}")
+    assert remedy in dict(finding.notes)["next"]
+    assert SECRET not in f"{finding}{finding.notes}"
+    assert not [*tmp_path.iterdir()], "there is nothing to report to the authors"
 
 
 @pytest.mark.parametrize(
