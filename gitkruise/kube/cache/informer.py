@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import msgspec
 
-from gitkruise.errors import ApiError, WatchExpired
+from gitkruise.errors import ApiError, Unavailable, WatchExpired
 from gitkruise.kube.cache.list_watch import (
+    SHORT_S,
     SILENCE_S,
     Empty,
     Ended,
@@ -21,6 +22,7 @@ from gitkruise.kube.cache.list_watch import (
     Init,
     InitDone,
     ListPage,
+    Silent,
     StoreEvent,
     Watching,
     WatchReply,
@@ -35,7 +37,7 @@ from gitkruise.kube.client.rawobject import meta_of
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.wire.primitives.log_line import log_line
-from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+from gitkruise.wire.primitives.requests import OPENED, ApiRequest, ResourceRef
 
 log = logging.getLogger(__name__)
 
@@ -132,8 +134,13 @@ class Informer:
         return ListPage(reply.body)
 
     async def _watch(self, request: ApiRequest) -> AsyncGenerator[WatchReply, None]:
-        """Events of one watch, then how it ended. Silence for SILENCE_S counts as its end."""
+        """Events of one watch, then how it ended.
+
+        A connection that was lost later than SHORT_S after the watch was opened is a usual end:
+        load balancers cut what is quiet.
+        """
         began, events = self._clock.monotonic(), 0
+        cut_after = float("inf")
         try:
             async with aclosing(self._transport.watch(request)) as stream:
                 while True:
@@ -141,13 +148,20 @@ class Informer:
                         event = await anext(stream, None)
                     if event is None:
                         break
-                    events += 1
+                    if event.type == OPENED:
+                        cut_after = self._clock.monotonic() + SHORT_S
+                    else:
+                        events += 1
                     yield Got(event)
         except ApiError as error:
-            yield Failed(error)
-            return
+            if not isinstance(error, Unavailable) or self._clock.monotonic() < cut_after:
+                yield Failed(error)
+                return
+            log.info(log_line("watch-cut", kind=self.feed, error=error))
         except TimeoutError:
             log.info(log_line("watch-silent", kind=self.feed, seconds=SILENCE_S))
+            yield Silent()
+            return
         yield Ended(self._clock.monotonic() - began, events)
 
     def _take(self, state: WatchState, reply: WatchReply) -> WatchState:

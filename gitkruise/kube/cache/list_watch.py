@@ -11,13 +11,13 @@ from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.client.rawobject import RawObject, meta_of
 from gitkruise.wire.primitives.names import GroupKind, Obj, join_api_version
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef, WatchEvent
+from gitkruise.wire.primitives.requests import OPENED, ApiRequest, ResourceRef, WatchEvent
 
 PAGE: Final = 500
 WATCH_S: Final = 300  # asked of the server; it may end a watch earlier
 SILENCE_S: Final = 190.0  # three times the server's bookmark period: then the stream is dead
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
-_SHORT_S: Final = 1.0  # a watch that ends sooner without one event counts as a failure
+SHORT_S: Final = 1.0  # a watch that ends sooner without one event counts as a failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,13 +99,19 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class Silent:
+    """Not even a bookmark came for SILENCE_S: events may be lost, or the server went back to an
+    older state, where it sends nothing until it is as far as the watch again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The list or the watch failed."""
 
     error: ApiError
 
 
-WatchReply: TypeAlias = ListPage | Got | Ended | Failed
+WatchReply: TypeAlias = ListPage | Got | Ended | Silent | Failed
 
 
 # Notices to the store ---------------------------------------------------------------------------
@@ -183,8 +189,10 @@ def step(state: WatchState, reply: WatchReply, feed: Feed) -> tuple[WatchState, 
         case Got(event=event), Watching():
             return _changed(state, event, feed)
         case Ended(after_s=after_s, events=events), Watching(version=version, failures=failures):
-            dull = after_s < _SHORT_S and not events
+            dull = after_s < SHORT_S and not events
             return Watching(version, failures + 1 if dull else 0), []
+        case Silent(), Watching():
+            return Empty(), []
         case _:
             raise AssertionError(f"{type(reply).__name__} answers nothing {state} asked for")
 
@@ -238,6 +246,8 @@ def _listed(state: Empty | Paging, body: Obj, feed: Feed) -> tuple[WatchState, l
 def _changed(state: Watching, event: WatchEvent, feed: Feed) -> tuple[WatchState, list[StoreEvent]]:
     if error := error_in(Got(event)):
         return _failed(state, error), []
+    if event.type == OPENED:
+        return state, []
     after = Watching(version_of(event.object) or state.version)
     if event.type == "BOOKMARK":
         return after, []

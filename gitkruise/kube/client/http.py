@@ -31,7 +31,14 @@ from gitkruise.kube.client.codec import encode
 from gitkruise.kube.client.connection_errors import why_unreachable
 from gitkruise.kube.client.limits import AdaptiveLimit, pause_s
 from gitkruise.kube.system.clock import Clock
-from gitkruise.wire.primitives.requests import APPLY_PATCH, JSON, ApiReply, ApiRequest, WatchEvent
+from gitkruise.wire.primitives.requests import (
+    APPLY_PATCH,
+    JSON,
+    OPENED,
+    ApiReply,
+    ApiRequest,
+    WatchEvent,
+)
 
 DEADLINE_S: Final = 30.0  # one send once it is its turn, all its tries and pauses included
 CONNECT_S: Final = 10.0
@@ -115,6 +122,7 @@ class HttpTransport:
             if response.status != 200:
                 raise await self._refusal(response)
             stack.callback(_cut, response)
+            yield WatchEvent(type=OPENED, object={})
             try:
                 async for line in responses.lines(response.content):
                     yield responses.event(line, request)

@@ -10,7 +10,7 @@ import aiohttp
 import msgspec
 from multidict import CIMultiDictProxy
 
-from gitkruise.errors import ApiError, InternalError, TooLarge, Unavailable, api_error
+from gitkruise.errors import ApiError, InternalError, TooLarge, api_error
 from gitkruise.kube.client.codec import EVENT_TYPES, decode, decode_event
 from gitkruise.kube.client.rawobject import RawObject
 from gitkruise.printable import visible
@@ -67,7 +67,7 @@ async def lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
             rest.append(tail)
             size += len(tail)
         if size > EVENT_BYTES_MAX:
-            raise Unavailable(f"a watch event is larger than {EVENT_BYTES_MAX} bytes")
+            raise InternalError(f"a watch event is larger than {EVENT_BYTES_MAX} bytes")
 
 
 def body(data: bytes, request: ApiRequest) -> Obj:
@@ -89,7 +89,7 @@ def body(data: bytes, request: ApiRequest) -> Obj:
 
 
 def event(line: bytes, request: ApiRequest) -> WatchEvent:
-    """One watch event. Raises Unavailable on bytes that are none: the stream is out of step."""
+    """One watch event. Raises InternalError on bytes that are none: the stream is out of step."""
     try:
         if request.resource == PODS:
             envelope = _EVENT.decode(line)
@@ -97,7 +97,7 @@ def event(line: bytes, request: ApiRequest) -> WatchEvent:
                 return WatchEvent(type=envelope.type, object=_lazy(bytes(envelope.object), request))
         return decode_event(line)
     except (ValueError, msgspec.MsgspecError) as error:
-        raise Unavailable(f"the watch of {request.path} sent no JSON: {error}") from error
+        raise InternalError(f"the watch of {request.path} sent no JSON: {error}") from error
 
 
 def warnings(headers: CIMultiDictProxy[str]) -> tuple[str, ...]:

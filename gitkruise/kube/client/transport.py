@@ -22,6 +22,9 @@ class Transport(Protocol):
     def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
         """Events after `params["resourceVersion"]`, until the server or the caller ends it.
 
+        A transport that may lose its connection begins with an event OPENED. After that one,
+        Unavailable means that the connection was lost.
+
         An async generator: close it (contextlib.aclosing). Raises as `send` does, WatchExpired
         when the version is too old; the server may say the same by an ERROR event instead.
         """

@@ -14,6 +14,8 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 
+OPENED: Final = "OPENED"  # the type of an event that no server sends
+
 VERBS: Final = frozenset(
     {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 )
@@ -84,7 +86,10 @@ class ApiReply(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchEvent:
-    """One line of a watch: type is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR."""
+    """One line of a watch: type is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
+
+    OPENED comes from a transport instead: the server accepted the watch, which may be quiet.
+    """
 
     type: str
     object: Obj

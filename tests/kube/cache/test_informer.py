@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pytest
@@ -17,7 +17,7 @@ from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.workloads.pod import POD
 from gitkruise.wire.primitives.log_line import LogLine
-from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
+from gitkruise.wire.primitives.requests import OPENED, ApiReply, ApiRequest, WatchEvent
 from tests.kube.toy import PODS, Fault, Toy
 
 FEED = Feed(ref=PODS, kind="Pod")
@@ -188,11 +188,67 @@ class Silent(Toy):
         yield WatchEvent(type="BOOKMARK", object={})
 
 
-def test_a_silent_watch_is_given_up() -> None:
+def test_a_silent_watch_is_given_up_for_a_new_list() -> None:
+    """A proxy swallows the events, or the server was restored to an older state."""
     toy = Silent()
-    played(toy, lambda *_: None, lambda *_: None, lambda *_: None, lambda *_: None)
+    _, store, _ = played(
+        toy,
+        lambda toy, _: void(toy.make(PODS, "unheard")),
+        lambda *_: None, lambda *_: None, lambda *_: None,
+    )  # fmt: skip
     assert SILENCE_S < 4 * 60
     assert toy.watches == 2
+    assert names(store) == ["unheard"]
+
+
+@dataclass
+class Quiet(Toy):
+    """Its watches have nothing to say; the connection of each is lost after `lasts_s`."""
+
+    lasts_s: float = 50.0
+    down: bool = False
+    watches: int = 0
+
+    async def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
+        self.watches += 1
+        if self.down:
+            raise Unavailable("cannot reach it")
+        yield WatchEvent(type=OPENED, object={})
+        await asyncio.sleep(self.lasts_s)
+        raise Unavailable("connection reset")
+
+
+def test_the_loss_of_an_open_watch_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    """A load balancer cuts what is quiet for 50 seconds, sooner than a bookmark comes."""
+    toy, errors = Quiet(), list[ApiError | None]()
+
+    def look(_: Toy, informer: Informer) -> None:
+        errors.append(informer.error)
+
+    played(toy, *[look] * 10)
+    assert errors == [None] * 10
+    assert toy.watches == 14, "each is opened again without a pause"
+    assert "watch-failed" not in caplog.text
+
+
+def test_an_open_watch_is_a_recovery_before_anything_happens() -> None:
+    toy, errors = Quiet(lasts_s=1_000), list[str]()
+
+    def move(toy: Toy, informer: Informer) -> None:
+        assert isinstance(toy, Quiet)
+        toy.down = not toy.down
+        errors.append(str(informer.error))
+
+    toy.down = True
+    played(toy, move, move)
+    assert errors == ["cannot reach it", "None"]
+
+
+def test_watches_that_are_cut_immediately_are_a_failure() -> None:
+    toy, errors = Quiet(lasts_s=0.1), list[str]()
+    played(toy, lambda _, informer: errors.append(str(informer.error)))
+    assert errors == ["connection reset"]
+    assert 2 <= toy.watches <= 20, "there are pauses"
 
 
 def test_an_unreadable_object_is_skipped_and_the_rest_goes_on() -> None:

@@ -20,6 +20,7 @@ from gitkruise.kube.cache.list_watch import (
     ObjectGone,
     ObjectSeen,
     Paging,
+    Silent,
     StoreEvent,
     Watching,
     WatchReply,
@@ -91,6 +92,8 @@ ROWS: list[tuple[str, WatchState, WatchReply, WatchState, list[StoreEvent]]] = [
     ("watch fails", Watching("5", 1), Failed(DOWN), Watching("5", 2), []),
     ("ends in time", Watching("5", 1), Ended(300, 0), Watching("5"), []),
     ("ends early with news", Watching("5", 1), Ended(0.1, 2), Watching("5"), []),
+    ("opened", Watching("5", 1), got("OPENED", {}), Watching("5", 1), []),
+    ("silent", Watching("5", 1), Silent(), Empty(), []),
     ("ends early and dull", Watching("5", 1), Ended(0.1, 0), Watching("5", 2), []),
 ]
 

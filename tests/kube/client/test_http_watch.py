@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gitkruise.errors import ApiError, Forbidden, Unavailable, WatchExpired
+from gitkruise.errors import ApiError, Forbidden, InternalError, Unavailable, WatchExpired
 from gitkruise.kube.client.codec import encode
 from gitkruise.kube.client.http import HttpTransport
 from gitkruise.kube.client.rawobject import RawObject
-from gitkruise.wire.primitives.requests import ApiRequest, WatchEvent
+from gitkruise.wire.primitives.requests import OPENED, ApiRequest, WatchEvent
 from tests.kube.server import Answer, raw, reply, run, serving, silence
 from tests.kube.toy import CONFIG_MAPS, PODS
 
@@ -32,7 +32,9 @@ def chunks(*parts: bytes, end: bool = True) -> bytes:
 async def read(transport: HttpTransport, request: ApiRequest = WATCH) -> list[WatchEvent]:
     stream: Any = transport.watch(request)
     async with aclosing(stream):
-        return [event async for event in stream]
+        opened, *events = [event async for event in stream]
+        assert opened.type == OPENED
+        return events
 
 
 A, B = line("ADDED", n=1), line("MODIFIED", n=2)
@@ -44,7 +46,7 @@ ROWS: list[tuple[str, Answer, list[int], type[ApiError] | None]] = [
     ("blank lines", chunks(A + b"\n\n" + B), [1, 2], None),
     ("cut in the middle of an event, cleanly", chunks(A, B[:7]), [1], None),
     ("cut in the middle of an event", raw(chunks(A, B[:7], end=False)), [1], Unavailable),
-    ("garbage", chunks(A, b"<html>\n"), [1], Unavailable),
+    ("garbage", chunks(A, b"<html>\n"), [1], InternalError),
     ("expired", reply(410, encode(WatchExpired("too old").as_status())), [], WatchExpired),
     ("forbidden", reply(403, encode(Forbidden("no").as_status())), [], Forbidden),
 ]
@@ -60,7 +62,8 @@ def test_events(answer: Answer, numbers: list[int], error: type[ApiError] | None
         stream: Any = transport.watch(WATCH)
         async with aclosing(stream):
             async for event in stream:
-                got.append(event.object["n"])  # noqa: PERF401  what came before an error counts
+                if event.type != OPENED:
+                    got.append(event.object["n"])  # noqa: PERF401  what came before an error counts
 
     async def main() -> None:
         async with serving(answer) as (transport, scripted):
