@@ -68,9 +68,10 @@ class InformerCache:
     Each feed has a horizon: the version up to which it has reported everything. Rules: a known uid
     only moves to newer versions; an unknown uid not newer than the horizon is over already; a uid
     the server reported as deleted stays away until the watch has shown that; a relist removes what
-    it does not name and puts back what it names at an older version (the cluster was restored
-    from a backup), unless that is newer than the list; another uid under the same name is a
-    delete and an add. So late, repeated and lost events end in the projection of the truth.
+    it does not name and puts back what it names at an older version, unless that is newer than the
+    list; a list from before the horizon (the cluster was restored from a backup) is all that is
+    known; another uid under the same name is a delete and an add. So late, repeated and lost events
+    end in the projection of the truth.
     Only kinds with a follower (`follow`) are kept.
 
     Pods that come as RawObject stay bytes. All lose `metadata.managedFields`; with an `applier` the
@@ -90,7 +91,8 @@ class InformerCache:
             str, CachedObject
         ] = {}  # uid we know deleted → its last version known to us
         self._listing: dict[Feed, dict[str, CachedObject | None]] = {}
-        # named by a list in progress, by uid, with those that are older than what is cached
+        # named by a list in progress, by uid, with those that are older than what is cached, and
+        # those that we know deleted
         self._synced: dict[Feed, bool] = {}
         self._horizon: dict[Feed, int] = {}
         self._doubts: dict[ObjectKey, dict[ObjectKey, None]] = {}
@@ -191,7 +193,8 @@ class InformerCache:
                 new = self._read(obj)
                 seen = self.seen(new.key)
                 older = seen is not None and new.version < seen.version
-                self._listing.setdefault(feed, {})[new.uid] = new if older else None
+                kept = new if older or new.uid in self._gone else None
+                self._listing.setdefault(feed, {})[new.uid] = kept
                 self._offer(new, _UNHEARD)
             case InitDone(version=version):
                 self._complete(feed, number_of(version))
@@ -293,6 +296,8 @@ class InformerCache:
 
     def _complete(self, feed: Feed, version: int) -> None:
         named = self._listing.pop(feed, {})
+        if version < self._horizon[feed]:
+            self._go_back(feed, named)
         for restored in filter(None, named.values()):
             old = self.seen(restored.key)
             if restored.uid not in self._gone and old is not None and old.version <= version:
@@ -303,8 +308,22 @@ class InformerCache:
         for uid, last in tuple(self._gone.items()):
             if uid not in named and last.version <= version and _covers(feed, last.key):
                 del self._gone[uid]
-        self._horizon[feed] = max(self._horizon[feed], version)
+        self._horizon[feed] = version
         self._synced[feed] = True
+
+    def _go_back(self, feed: Feed, named: Mapping[str, CachedObject | None]) -> None:
+        """Know of the objects of `feed` what a list named, and nothing else.
+
+        A list shows the present. From before what the feed has shown already, it is one of a
+        cluster that was restored: later versions are of objects and deletions that never were.
+        """
+        for uid in [uid for uid, last in self._gone.items() if _covers(feed, last.key)]:
+            del self._gone[uid]
+        for restored in filter(None, named.values()):
+            self._take(self.seen(restored.key), restored)
+        for seen in self.all_seen(feed.group_kind, feed.namespace):
+            if seen.uid not in named:
+                self._remove(seen.uid, seen.version)
 
     def _index(self, old: CachedObject | None, new: CachedObject | None) -> None:
         """Put `new` in the place of `old` (of the same uid) in every index."""

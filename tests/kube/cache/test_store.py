@@ -87,7 +87,18 @@ AB = {"a": ("uid-a", 3), "b": ("uid-b", 4)}
                 InitApply(pod("b", 4)),
                 InitDone("20"),
             ],
-            {"a": ("uid-a", 3), "b": ("uid-b", 30)},
+            AB,
+        ),
+        (
+            [
+                ObjectSeen(pod("c", 30)),
+                Init(),
+                InitApply(pod("a", 3)),
+                InitDone("20"),
+                ObjectSeen(pod("d", 21)),
+                ObjectSeen(pod("b", 22)),
+            ],
+            {"a": AB["a"], "b": ("uid-b", 22), "d": ("uid-d", 21)},
         ),
         (
             [
@@ -116,7 +127,8 @@ AB = {"a": ("uid-a", 3), "b": ("uid-b", 4)}
         "same name again, deletion repeated",
         "relist drops what vanished",
         "until a relist is complete everything stays readable",
-        "a relist of a restored cluster puts back what the cache saw later, not what is newer",
+        "a relist of a restored cluster puts back what the cache saw later",
+        "a relist of a restored cluster drops what is newer, and news of it count",
         "a relist of a restored cluster puts back an earlier uid",
         "relist finds another uid under the name",
     ],
@@ -139,6 +151,25 @@ def test_our_create_survives_a_relist_from_before_it(store: InformerCache) -> No
     for event in (InitApply(pod("a", 3)), InitApply(pod("b", 4)), InitDone("12")):
         store.apply(FEED, event)
     assert held(store) == AB | {"c": ("uid-c", 14)}
+
+
+def test_our_write_survives_a_relist_from_before_it(store: InformerCache) -> None:
+    store.apply(FEED, Init())
+    store.note_write(pod("a", 14))
+    for event in (InitApply(pod("a", 3)), InitApply(pod("b", 4)), InitDone("12")):
+        store.apply(FEED, event)
+    assert held(store) == AB | {"a": ("uid-a", 14)}
+
+
+def test_a_restored_cluster_takes_back_our_deletes(store: InformerCache) -> None:
+    gone = {"kind": "Status", "status": "Success"}
+    store.apply(FEED, ObjectSeen(pod("b", 30)))
+    store.note_delete(key("a"), "uid-a", gone)
+    store.note_delete(key("b"), "uid-b", gone)
+    for event in (Init(), InitApply(pod("a", 3)), InitDone("20")):
+        store.apply(FEED, event)
+    assert held(store) == {"a": AB["a"]}
+    assert not of_pods(store)._gone
 
 
 def test_our_create_already_deleted_by_others_is_not_raised_from_the_dead(
