@@ -93,7 +93,7 @@ class HttpTransport:
         self._session: aiohttp.ClientSession | None = None
 
     async def send(self, request: ApiRequest) -> ApiReply:
-        progress = SimpleNamespace(written=False, renewed=False)
+        progress = SimpleNamespace(written=False, renewed=False, failure=None)
         first = request.resource.group == _LEASES_GROUP  # a holder has seconds to renew one
         try:
             turn = self.limit.slot(first=first)
@@ -101,7 +101,7 @@ class HttpTransport:
                 return await self._tries(request, generation, progress)
         except TimeoutError as error:
             lost = _Lost(f"no answer within {self._deadline_s:g} s", written=progress.written)
-            raise self._failure(request, lost) from error
+            raise self._failure(request, progress.failure or lost) from error
 
     async def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
         if request.verb != "watch":
@@ -147,17 +147,19 @@ class HttpTransport:
         self, request: ApiRequest, generation: int, progress: SimpleNamespace
     ) -> ApiReply:
         for attempt in range(1, TRIES + 1):
-            progress.written = False
+            progress.written, progress.failure = False, None
             try:
                 reply = await self._once(request, progress)
             except TooManyRequests as error:
                 self.limit.refused(generation)
                 if attempt == TRIES:
                     raise
+                progress.failure = error  # which the deadline may make the last
                 await self._clock.sleep(self._pause(request, attempt, error))
             except (ApiError, _Lost) as error:
                 if attempt == TRIES or not await self._mend(request, error, progress):
                     raise self._failure(request, error) from error
+                progress.failure = error
                 await self._clock.sleep(self._pause(request, attempt, error))
             else:
                 self.limit.succeeded()

@@ -137,6 +137,30 @@ def test_a_refusal_keeps_the_servers_words() -> None:
 
 
 @pytest.mark.parametrize(
+    ("request_", "status", "error"),
+    [
+        (POST, 429, TooManyRequests),
+        (GET, 429, TooManyRequests),
+        (GET, 503, Unavailable),
+        (GET, 504, GatewayTimeout),
+    ],
+)
+def test_a_refusal_whose_pause_outlasts_the_deadline_is_what_is_reported(
+    request_: ApiRequest, status: int, error: type[ApiError]
+) -> None:
+    """The server did answer, and a write it refused did not take place."""
+
+    async def main() -> None:
+        answer = reply(status, b"busy", Retry_After="3600")
+        async with serving(answer, deadline_s=0.05) as (transport, _):
+            with pytest.raises(error, match=f"^the server answered {status}: busy$"):
+                await transport.send(request_)
+            assert transport.limit.running == 0
+
+    run(main())
+
+
+@pytest.mark.parametrize(
     ("request_", "error"), [(GET, Unavailable), (POST, GatewayTimeout)], ids=["read", "write"]
 )
 def test_a_silent_server_costs_the_deadline(request_: ApiRequest, error: type[ApiError]) -> None:
