@@ -126,7 +126,7 @@ class Cli(click.Group):
         except Exception as error:
             if ctx.meta.get(DEBUG_KEY):
                 raise
-            ctx.exit(_report(_lost_output(error), ctx))
+            ctx.exit(_report(_lost_directory(_lost_output(error)), ctx))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
@@ -244,6 +244,20 @@ def _lost_output(error: Exception) -> Exception:
     message = f"cannot write to standard output: {cause.strerror}"
     notes = (("unchanged", done), ("next", next_))
     return UsageProblem(Finding(code="GK7094", message=message, notes=notes))
+
+
+def _lost_directory(error: Exception) -> Exception:
+    """Return GK7095 for an error of a command whose current directory was removed; otherwise the
+    error."""
+    if not isinstance(next(leaves(error)), FileNotFoundError):
+        return error
+    try:
+        os.getcwd()  # noqa: PTH109  pathlib is imported by the commands that need it
+    except FileNotFoundError:
+        notes = (("unchanged", _RUNNING), ("next", "cd to a directory that exists"))
+        message = "the current directory was removed"
+        return UsageProblem(Finding(code="GK7095", message=message, notes=notes))
+    return error
 
 
 def _report(error: Exception, ctx: click.Context) -> int:

@@ -221,3 +221,17 @@ def test_a_full_disk_below_the_output_is_named(
         "error[GK7094]: cannot write to standard output: No space left on device\n"
     )
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["status", "validate", "plan", "run"])
+def test_a_directory_that_was_removed_is_named(tmp_path: Path, command: str) -> None:
+    import subprocess  # noqa: PLC0415
+    import sys  # noqa: PLC0415
+
+    words = f'mkdir here; cd here; rmdir "$PWD"; {sys.executable} -m gitkruise {command}'
+    done = subprocess.run(
+        ["bash", "-c", words], env=environment(), capture_output=True, text=True, cwd=tmp_path,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("error[GK7095]: the current directory was removed\n")
