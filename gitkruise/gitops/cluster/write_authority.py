@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from gitkruise.errors import ApiError, ClusterFailed, LeaseRefused, NotLeading, leaves
+from gitkruise.errors import ApiError, ClusterFailed, Finding, LeaseRefused, NotLeading, leaves
 from gitkruise.kube.cache.leader_election import FencedTransport, Lease
 from gitkruise.kube.cache.subscriptions import Subscriptions
 from gitkruise.kube.client.transport import Transport
@@ -95,9 +95,13 @@ class WriteAuthority:
         return self._lease is not None and not self._lease.valid and self._lease.others
 
     def check(self) -> None:
-        """Check the lease. Raises NotLeading while writing is not allowed."""
-        if not self.leads:
-            raise NotLeading("the lease that allows writing is not held")
+        """Check the lease. Raises NotLeading while writing is not allowed, and ClusterFailed GK4105
+        where the API server does not let us have the lease."""
+        if self.leads or self._lease is None:
+            return
+        if why := self._lease.refusal:
+            raise ClusterFailed(_not_allowed(why))
+        raise NotLeading("the lease that allows writing is not held")
 
     # Sources --------------------------------------------------------------------------------
 
@@ -125,3 +129,14 @@ class WriteAuthority:
 
     def leave(self, by: object) -> None:
         self._listeners.leave(by)
+
+
+def _not_allowed(why: str) -> Finding:
+    return Finding(
+        code="GK4105",
+        message=f"nothing may be written: {why}",
+        notes=(
+            ("unchanged", "all live objects; the lease is requested again"),
+            ("next", "gitkruise doctor rbac --print-fix   prints what gitkruise run needs"),
+        ),
+    )

@@ -126,6 +126,11 @@ class Lease:
         """Return whether this replica holds it, or another one did when it was last seen."""
         return self.valid or (self.others and not self._expired())
 
+    @property
+    def refusal(self) -> str:
+        """The reason why the API server does not let us have it; "" while it does, or is silent."""
+        return self._why() if self._refused else ""
+
     def check(self) -> None:
         """To be called before every write. Raises ClusterFailed GK4105 when we may not lead."""
         if not self.valid:

@@ -1,0 +1,50 @@
+"""A controller whose account may not write its Lease for a while."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gitkruise.app import controller
+from gitkruise.errors import ApiError, Forbidden
+from gitkruise.wire.primitives.requests import ApiRequest
+from tests.gitops.programs import SOURCE, options, unit
+from tests.gitops.stage import MakeStage, config_map, documents
+
+DENIED = Forbidden("leases.coordination.k8s.io is forbidden: no update")
+
+
+def test_a_unit_reports_the_missing_right_and_recovers(staged: MakeStage, tmp_path: Path) -> None:
+    stage = staged()
+    program = options(stage, tmp_path, SOURCE + unit("web") + unit("other"))
+
+    def refuse(request: ApiRequest) -> ApiError | None:
+        return DENIED if (request.verb, request.name) == ("update", "gitkruise-sync") else None
+
+    async def script() -> None:
+        one = {"other/app.yaml": documents(config_map("calm", key="v1"))}
+        stage.origin.commit(one | {"web/app.yaml": documents(config_map("moved", key="v1"))}, "v1")
+        async with controller(program, stage.wire, stage.clock) as running:
+            await stage.rest(60)
+            records = running.reporters
+            stage.wire.refuse = refuse
+            await stage.rest(60)
+            states = {name: str(one.record.state) for name, one in records.items()}
+            assert states == {"shop/web": "Done", "shop/other": "Done"}, "there is nothing to write"
+            stage.origin.commit({"web/app.yaml": documents(config_map("moved", key="v2"))}, "v2")
+            await stage.rest(120)
+            web = records["shop/web"].record
+            (finding,) = web.findings
+            assert (str(web.state), finding.code) == ("Unknown", "GK4105")
+            assert finding.message == (
+                "nothing may be written: lease kube-system/gitkruise-sync cannot be written: "
+                "leases.coordination.k8s.io is forbidden: no update"
+            )
+            assert str(records["shop/other"].record.state) == "Done"
+            assert stage.get("ConfigMap", "moved")["data"] == {"key": "v1"}
+            stage.wire.refuse = lambda _: None
+            await stage.rest(60)
+            web = records["shop/web"].record
+            assert (str(web.state), web.findings) == ("Done", ())
+            assert stage.get("ConfigMap", "moved")["data"] == {"key": "v2"}
+
+    stage.play(script)
