@@ -94,9 +94,9 @@ class HttpTransport:
 
     async def send(self, request: ApiRequest) -> ApiReply:
         progress = SimpleNamespace(written=False, renewed=False, failure=None)
-        first = request.resource.group == _LEASES_GROUP  # a holder has seconds to renew one
+        urgent = request.resource.group == _LEASES_GROUP  # a holder has seconds to renew one
         try:
-            turn = self.limit.slot(first=first)
+            turn = self.limit.slot(urgent=urgent)
             async with turn as generation, asyncio.timeout(self._deadline_s):
                 return await self._tries(request, generation, progress)
         except TimeoutError as error:

@@ -28,7 +28,7 @@ class AdaptiveLimit:
     """Requests in flight: additive increase on success, halved when the server says 429.
 
     One halving per generation: answers to requests sent before it do not halve again.
-    Waiters are served in order; requests with little time go `first`.
+    Waiters are served in order. `urgent` requests wait for none: those that run may all hang.
     """
 
     def __init__(self, *, start: int = 16, floor: int = 1, ceiling: int = 64) -> None:
@@ -47,9 +47,9 @@ class AdaptiveLimit:
         return self._running
 
     @asynccontextmanager
-    async def slot(self, *, first: bool = False) -> AsyncIterator[int]:
+    async def slot(self, *, urgent: bool = False) -> AsyncIterator[int]:
         """Hold one place; yields the generation to hand to `refused`."""
-        await self._enter(first=first)
+        await self._enter(urgent=urgent)
         try:
             yield self._generation
         finally:
@@ -66,12 +66,12 @@ class AdaptiveLimit:
             self._generation += 1
             self._limit = max(self._limit / 2.0, float(self._floor))
 
-    async def _enter(self, *, first: bool) -> None:
-        if not self._waiting and self._running < self.limit:
+    async def _enter(self, *, urgent: bool) -> None:
+        if urgent or (not self._waiting and self._running < self.limit):
             self._running += 1
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        (self._waiting.appendleft if first else self._waiting.append)(turn)
+        self._waiting.append(turn)
         try:
             await turn  # the one who wakes us has counted us in
         except asyncio.CancelledError:

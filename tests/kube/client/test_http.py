@@ -22,6 +22,7 @@ from gitkruise.errors import (
     Unavailable,
 )
 from gitkruise.kube.auth.connection import Connection
+from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.client.codec import encode
 from gitkruise.kube.client.http import HttpTransport
 from gitkruise.kube.client.limits import AdaptiveLimit
@@ -121,6 +122,29 @@ def test_retry_after_is_obeyed_and_halves_the_limit() -> None:
             await transport.send(POST)
             assert FAST.monotonic() - began >= 7
             assert transport.limit.limit == 8
+
+    run(main())
+
+
+def test_a_lease_waits_for_no_request_that_hangs() -> None:
+    lease = ApiRequest(
+        verb="update", resource=LEASES, namespace="kube-system", name="gitkruise-sync", body={}
+    )
+
+    async def main() -> None:
+        hangs = asyncio.Event()
+
+        async def hang(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+            hangs.set()
+            await reader.read()
+
+        only = AdaptiveLimit(start=1)
+        async with serving(hang, OK, limit=only) as (transport, _), asyncio.TaskGroup() as tasks:
+            hanging = tasks.create_task(transport.send(POST))
+            await hangs.wait()
+            async with asyncio.timeout(5):
+                await transport.send(lease)
+            hanging.cancel()
 
     run(main())
 

@@ -82,11 +82,12 @@ def test_never_more_in_flight_than_allowed_and_nobody_is_forgotten(acts: list[st
     assert finished[0] >= len(acts) - acts.count("cancel")
 
 
-def test_a_request_with_little_time_is_served_before_those_that_wait() -> None:
+def test_a_request_with_little_time_waits_for_no_other() -> None:
+    """A webhook that hangs may keep every place for longer than a lease lasts."""
     limit, served = AdaptiveLimit(start=1), list[str]()
 
-    async def ask(name: str, *, first: bool = False) -> None:
-        async with limit.slot(first=first):
+    async def ask(name: str, *, urgent: bool = False) -> None:
+        async with limit.slot(urgent=urgent):
             served.append(name)
 
     async def main() -> None:
@@ -94,8 +95,11 @@ def test_a_request_with_little_time_is_served_before_those_that_wait() -> None:
             for name in ("a", "b"):
                 tasks.create_task(ask(name))
             await asyncio.sleep(0)
-            tasks.create_task(ask("lease", first=True))
+            tasks.create_task(ask("lease", urgent=True))
             await asyncio.sleep(0)
+            assert served == ["lease"]
+            assert limit.running == 1
 
     asyncio.run(main())
     assert served == ["lease", "a", "b"]
+    assert limit.running == 0
