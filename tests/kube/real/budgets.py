@@ -9,7 +9,7 @@ from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import ApiRequest
+from gitkruise.wire.primitives.requests import OPENED, ApiRequest
 from tests.kube.real.shop import PODS
 
 ALLOWED = {"cart": 2, "checkout": 2, "search": 0}  # maxUnavailable of the example's CloneSets
@@ -41,7 +41,8 @@ class Budgets:
         stream: Any = self._transport.watch(request)
         async with aclosing(stream) as events:
             async for event in events:
-                self._look(event.type, thaw(event.object))
+                if event.type != OPENED:
+                    self._look(event.type, thaw(event.object))
 
     def _look(self, kind: str, pod: Obj) -> None:
         uid, app = pod["metadata"]["uid"], pod["metadata"]["labels"]["app"]
