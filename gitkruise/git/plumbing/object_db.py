@@ -20,7 +20,7 @@ from gitkruise.git.plumbing.trees import TreeEntry, parse_tree
 from gitkruise.printable import shown
 
 _BATCH: Final = 64  # requests in the pipe together; their text stays far below its capacity
-_TREES_KEPT: Final = 4_096
+_ENTRIES_KEPT: Final = 131_072  # of all trees that are kept; some 30 MB
 _COMMITS_KEPT: Final = 1_024
 _COMMIT_MAX: Final = 1 << 16  # bytes of a commit that is kept
 _WIDE: Final = 16  # entries of a tree whose names are worth an index
@@ -46,6 +46,7 @@ class ObjectReader:
         self._lock = threading.Lock()
         self._closed = False
         self._trees: OrderedDict[str, tuple[TreeEntry, ...]] = OrderedDict()
+        self._entries = 0  # of the trees that are kept, and one for each tree
         self._indexes: OrderedDict[str, dict[str, TreeEntry]] = OrderedDict()
         self._commits: OrderedDict[str, bytes] = OrderedDict()
         self._ahead: dict[str, bytes] = {}
@@ -61,6 +62,7 @@ class ObjectReader:
         with self._lock:
             self._end()
             self._trees.clear()
+            self._entries = 0
             self._indexes.clear()
             self._commits.clear()
             self._ahead = {}
@@ -108,18 +110,14 @@ class ObjectReader:
             answers = self._ask([f"contents {name}" for name in batch])
             for name, (info, data) in zip(batch, answers, strict=True):
                 if info is not None and info.kind == "tree":
-                    entries = tuple(parse_tree(data, id_bytes=len(name) // 2))
-                    self._keep(self._trees, name, entries, _TREES_KEPT)
+                    self._keep_tree(name, data)
 
     def tree(self, tree: str) -> tuple[TreeEntry, ...]:
         """Entries of one tree; what was read once is kept, for an id never changes its content."""
         kept = self._trees.get(tree)
         if kept is not None:
             return kept
-        data = self.contents(tree, "tree")
-        entries = tuple(parse_tree(data, id_bytes=len(tree) // 2))
-        self._keep(self._trees, tree, entries, _TREES_KEPT)
-        return entries
+        return self._keep_tree(tree, self.contents(tree, "tree"))
 
     def child(self, tree: str, name: str) -> TreeEntry | None:
         """The first entry of a tree with this name."""
@@ -131,6 +129,18 @@ class ObjectReader:
             index = {entry.path: entry for entry in reversed(entries)}
             self._keep(self._indexes, tree, index, _INDEXES_KEPT)
         return index.get(name)
+
+    def _keep_tree(self, name: str, data: bytes) -> tuple[TreeEntry, ...]:
+        entries = tuple(parse_tree(data, id_bytes=len(name) // 2))
+        with self._lock:
+            if name not in self._trees:
+                self._trees[name] = entries
+                self._entries += len(entries) + 1
+            while self._entries > _ENTRIES_KEPT:
+                oldest, gone = self._trees.popitem(last=False)
+                self._entries -= len(gone) + 1
+                self._indexes.pop(oldest, None)
+        return entries
 
     def _keep(self, kept: OrderedDict[str, _T], name: str, value: _T, limit: int) -> None:
         with self._lock:

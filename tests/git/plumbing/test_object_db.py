@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Final
@@ -11,6 +12,7 @@ import pytest
 from gitkruise.errors import SourceFailed
 from gitkruise.git.plumbing.object_db import ObjectReader
 from gitkruise.git.plumbing.process import git_command, launch
+from gitkruise.git.plumbing.trees import TreeEntry
 from tests.git.repos import Origin, make_origin, run_git
 
 FILES: Final = 150  # more than one exchange holds
@@ -79,3 +81,24 @@ def test_of_two_entries_with_one_name_the_first_counts(
         tree = run_git(origin.bare, "mktree", "--missing", data=lines.encode())
         found = reader.child(tree, "a")
         assert found == reader.tree(tree)[0]
+
+
+def test_wide_trees_are_forgotten_before_they_fill_the_memory(
+    origin: Origin, reader: ObjectReader
+) -> None:
+    """Each commit to a status branch of 2,000 units has another tree with as many entries."""
+    blob, width, trees = origin.blob(b"x"), 2_000, 100
+    lines = [f"100644 blob {blob}\tunit{n:04}\n" for n in range(width)]
+    listings = ["".join(f"{line[:-1]}{at}\n" for line in lines) for at in range(trees)]
+    made = run_git(
+        origin.bare, "mktree", "--missing", "--batch", data="\n".join(listings).encode()
+    ).split()
+    before = entries_in_memory()
+    for tree in made:
+        assert len(reader.tree(tree)) == width
+    assert 0 < entries_in_memory() - before <= trees * width * 3 // 4
+    assert reader.tree(made[0])[-1].path == f"unit{width - 1}0"
+
+
+def entries_in_memory() -> int:
+    return sum(type(known) is TreeEntry for known in gc.get_objects())
