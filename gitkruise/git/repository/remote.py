@@ -26,6 +26,7 @@ from gitkruise.git.plumbing.process import (
     private_environment,
 )
 from gitkruise.git.plumbing.refs import Remote, hide_password, is_object_id, is_ref
+from gitkruise.git.repository.packing import Packing
 
 TAGS: Final = "refs/tags/*"
 HEAD: Final = "HEAD"
@@ -105,6 +106,7 @@ class RemoteEnd:
         self._failures = 0  # in a row
         self._filters = [*_FILTERS]
         self._met = False  # whether commits came from there already
+        self._packing = Packing(git_dir, launch)
         self._lock = threading.Lock()
 
     def ls_refs(self, names: Collection[str]) -> RemoteRefs:
@@ -163,12 +165,14 @@ class RemoteEnd:
         for at in range(0, len(wanted), _OBJECTS_AT_ONCE):
             data = "".join(f"{name}\n" for name in wanted[at : at + _OBJECTS_AT_ONCE])
             self.talk(words, settings=self._partial(self._kept_back(met=False)), data=data.encode())
+        self._pack()
 
     def push(self, new: str, ref: str) -> None:
         """Move `ref` to `new` as a fast-forward. Raises RefMoved, or SourceFailed GK3106."""
         words = ["push", "--porcelain", "--no-verify", "--no-signed", "--end-of-options"]
         words += [self._remote.url, f"{new}:{ref}"]
         self.talk(words, judge=partial(refusal, self.url), unchanged=NOT_PUSHED)
+        self._pack()
 
     def _bring(self, words: Sequence[str], *, judge: ErrorOf, data: bytes = b"") -> None:
         """Run a fetch of commits without the files that may stay at the server."""
@@ -181,7 +185,12 @@ class RemoteEnd:
                 self._filters.remove(kept_back)
                 continue
             self._met = True
+            self._pack()
             return
+
+    def _pack(self) -> None:
+        with self._lock:
+            self._packing.pack(self._partial(_FILTERS[0]))
 
     def _kept_back(self, *, met: bool) -> str:
         """The filter for a fetch; `met` when little can be new."""
