@@ -24,6 +24,7 @@ from gitkruise.cli.context.commit_draft import (
 from gitkruise.cli.context.local_repository import fetch_records
 from gitkruise.cli.context.resource_args import named_workload
 from gitkruise.errors import Finding, NothingToDo, UsageProblem
+from gitkruise.git.edit.edit_diff import edit_diff
 from gitkruise.git.push.user_push import Publisher
 from gitkruise.git.repository.mirror import local_folder
 from gitkruise.git.repository.repository import Repository
@@ -35,7 +36,6 @@ from gitkruise.gitops.actions.actions import (
     FileEdit,
     act_message,
     compute,
-    edit_diff,
 )
 from gitkruise.gitops.actions.hold import same_action
 from gitkruise.gitops.actions.proof import check_outcome, check_reach, earlier_stages

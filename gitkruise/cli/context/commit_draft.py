@@ -15,10 +15,10 @@ from gitkruise.cli.context.cluster import ClusterChoice, connected, units_of_clu
 from gitkruise.cli.context.confirm import confirm_push
 from gitkruise.cli.context.next_commands import joined, lines_carrying
 from gitkruise.errors import NothingToDo
+from gitkruise.git.edit.edit_diff import edit_diff
 from gitkruise.git.push.status_branch import edit_tree
 from gitkruise.git.push.user_push import Branch, Publisher
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.actions.actions import edit_diff
 from gitkruise.gitops.actions.target import DRY_RUN, BranchState, commit_over, read_branch
 from gitkruise.gitops.config.loader import load_config
 from gitkruise.gitops.preview.inputs import (

@@ -6,10 +6,8 @@ when the simulated rollout ends in another state or when it changes more than th
 
 from __future__ import annotations
 
-import difflib
 import posixpath
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, TypeVar
@@ -48,7 +46,6 @@ from gitkruise.wire.primitives.paths import get, put
 from gitkruise.wire.values.intstr import Partition
 
 _Read = TypeVar("_Read")
-_SECRET: Final = re.compile(rb"kind[\"']?\s*:\s*[\"']?Secret")
 _RETURNS: Final = {
     "partition": "every pod returns: a partition kept while the template goes back moves none.",
     "canary": "every pod returns.",
@@ -329,20 +326,6 @@ def act_message(
     ]
     subject = subject or f"{target.key.name}: {edit.words}"
     return format_message(subject, edit.why, [*told, *edit.trailers, *trailers])
-
-
-def edit_diff(
-    repository: Repository, commit: str, files: Mapping[str, bytes], *, context: int = 3
-) -> Iterator[str]:
-    """Return a unified diff, without context lines in a file that contains Secrets."""
-    for file, data in files.items():
-        entry = repository.find(commit, file)
-        assert entry is not None
-        old = repository.read_blob(entry.id)
-        lines = 0 if _SECRET.search(old) else context
-        before, after = (each.decode("utf-8", "replace").splitlines() for each in (old, data))
-        names = (f"a/{file}", f"b/{file}")
-        yield from difflib.unified_diff(before, after, *names, lineterm="", n=lines)
 
 
 def _edited(

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from gitkruise.errors import InvalidManifests
+from gitkruise.git.edit.edit_diff import edit_diff
 from gitkruise.gitops.actions.actions import (
     LIVE_SETTINGS,
     ActionArgs,
@@ -21,7 +22,6 @@ from gitkruise.gitops.actions.actions import (
     FileEdit,
     act_message,
     compute,
-    edit_diff,
 )
 from gitkruise.gitops.actions.proof import check_outcome, check_reach
 from gitkruise.gitops.actions.target import (

@@ -54,6 +54,24 @@ def covered_object(obj: Obj, key: bytes) -> Any:
     return {**rest, "metadata": named}
 
 
+def hidden_texts(document: Any) -> Iterator[str]:
+    """The texts and numbers of a parsed document that are redacted in a change of it."""
+    secret = isinstance(document, Mapping) and document.get("kind") == _SECRET.kind
+    seen = {name: document.get(name) for name in _ENTRIES} if secret else document
+    yield from _replaced(seen, _veiled(seen, bytes(_KEY_MIN), hidden=secret))
+
+
+def _replaced(value: Any, veiled: Any) -> Iterator[str]:
+    if isinstance(veiled, Redacted):
+        yield str(value)
+    elif isinstance(veiled, Mapping):
+        for name, item in veiled.items():
+            yield from _replaced(value[name], item)
+    elif isinstance(veiled, list):
+        for one, item in zip(value, veiled, strict=True):
+            yield from _replaced(one, item)
+
+
 def fingerprint(value: Any, key: bytes) -> str:
     """Four hex digits that are equal for equal values."""
     return hmac.new(key, compact(value), hashlib.sha256).hexdigest()[:4]
