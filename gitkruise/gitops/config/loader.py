@@ -52,11 +52,14 @@ from gitkruise.model.gitops.document import Document, FieldPath
 from gitkruise.planner.sync.annotations import ACCEPT_REWRITE, APPROVE
 from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.secret_names import keeps_secret, path_tells
 from gitkruise.wire.primitives.times import parse_duration, parse_time
 
 if TYPE_CHECKING:
     import jsonschema
 
+# Fields whose content is the user's own: values of a chart, variables.
+_FREE: Final = (("spec", "render", "helm", "values"), ("spec", "render", "substitute", "vars"))
 _CLASSES: Final = {"GitSource": GitSource, "Unit": Unit, "Sink": Sink, "Receiver": Receiver}
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 UNRESOLVED: Final = "GK7007"
@@ -239,10 +242,21 @@ def _schema_findings(document: Document, error: jsonschema.ValidationError) -> I
         return
     yield Finding(
         code="GK7003",
-        message=f"{document.obj['kind']} {_dotted(path)}: {error.message}",
+        message=f"{document.obj['kind']} {_dotted(path)}: {_said(document, path, error)}",
         places=(document.place(path),),
         notes=_unquoted(document, path, error.instance) or _instead(document, path),
     )
+
+
+def _said(
+    document: Document, path: tuple[str | int, ...], error: jsonschema.ValidationError
+) -> str:
+    """The schema's refusal; it quotes no value that may be a secret."""
+    value = error.instance
+    free = path[:-1] in _FREE or path in _FREE
+    hidden = free and not isinstance(value, bool | int | float)
+    hidden = hidden or path_tells(document.obj, path) or keeps_secret([value])
+    return error.message.replace(repr(value), "the value") if hidden else error.message
 
 
 def _instead(document: Document, path: tuple[str | int, ...]) -> tuple[tuple[str, str], ...]:

@@ -265,3 +265,24 @@ def test_commits_of_a_branch_may_be_verified(tmp_path: Path, mode: str) -> None:
     (source,) = load_config(tmp_path / "gitkruise.yaml").sources.values()
     assert source.spec.verify is not None
     assert source.spec.verify.mode == mode
+
+
+@pytest.mark.parametrize(
+    "render",
+    [
+        "kind: helm, helm: {values: 'dbPassword: canary'}",
+        "kind: helm, helm: {values: [canary]}",
+        "substitute: {vars: {PLAIN: [canary]}}",
+        "substitute: {vars: {PASSWORD: 771177}}",
+        "substitute: 'https://u:canary@a.example'",
+        "kustomize: {password: 1}, helm: {token: [canary]}, substitute: [{token: canary}]",
+    ],
+)
+def test_a_refusal_quotes_no_value_that_may_be_a_secret(tmp_path: Path, render: str) -> None:
+    file = tmp_path / "gitkruise.yaml"
+    file.write_text(GOOD.replace("sinkRef:", f"render: {{{render}}}\n  sinkRef:"))
+    with pytest.raises(UsageProblem) as caught:
+        load_config(file)
+    said = str(caught.value)
+    assert "GK7003" in said
+    assert not re.search("canary|771177", said)
