@@ -7,10 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gitkruise.gitops.config.fingerprints import sink_of
 from gitkruise.gitops.reconcile.pruner import UnitPruner
 from gitkruise.gitops.status.parser import read_commit, read_interventions, read_rollout, read_yaml
+from gitkruise.gitops.status.publisher import Outbox
 from gitkruise.gitops.status.reader import read_objects
 from gitkruise.gitops.status.serializer import UNITS, files_by_unit
+from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import Removal, RolloutStep, UnitRecord
 from gitkruise.model.gitops.unit_state import State
@@ -85,6 +88,25 @@ def removed_record(
     """
     record = restored(told.get(unit, {}), unit, cluster)[0]
     return replace(record, removal=removal) if record is not None else None
+
+
+def hand_over(
+    units: Mapping[str, Unit],
+    outboxes: Mapping[str, Outbox],
+    told: Mapping[str, Mapping[str, Mapping[str, bytes]]],
+    cluster: str,
+) -> None:
+    """Let status branches forget the units that report to another Sink now.
+
+    `told` has the files of each branch as they were found: a Sink may change between two runs.
+    """
+    for sink, outbox in outboxes.items():
+        for name in (outbox.reported.keys() | told[sink].keys()) & units.keys():
+            now = sink_of(units[name])
+            record = outbox.reported.get(name)
+            record = record or restored(told[sink].get(name, {}), name, cluster)[0]
+            if now != sink and record is not None:
+                outbox.hand_over(record, f"its Sink is {now} now" if now else "it has no Sink now")
 
 
 def left_alone_by(

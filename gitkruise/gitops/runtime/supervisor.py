@@ -42,7 +42,7 @@ from gitkruise.gitops.runtime.components import ComponentSet, ProcessDeps
 from gitkruise.gitops.runtime.followers import FollowerDeps, Followers, follow
 from gitkruise.gitops.runtime.foreign_units import ForeignUnits
 from gitkruise.gitops.runtime.promotions import Promotions
-from gitkruise.gitops.runtime.restore import RestoredState, by_unit, restored
+from gitkruise.gitops.runtime.restore import RestoredState, by_unit, hand_over, restored
 from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.source.poller import Polling
 from gitkruise.gitops.source.ref_resolver import ref_of
@@ -209,6 +209,7 @@ class Supervisor:
         self.errors.clear()
         await self._open_sources(marks, required)
         await self._open_sinks(marks, required)
+        hand_over(config.units, self.outboxes, self.told, self.cluster)
         for name in config.units:
             self._guarded_start(name, marks)
         writers = {n: b.writer for n, b in self._branches.items() if b is not None}

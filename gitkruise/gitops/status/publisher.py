@@ -150,6 +150,8 @@ class Outbox:
         self._found: dict[str, frozenset[str]] | None = None  # our files at the start, by unit
         self._writing = asyncio.Lock()  # a commit is made from what the one before left
         self._forgetting = SharedWrite(self._forget_all, self._writing)
+        self._leaving: dict[str, tuple[UnitRecord, str]] = {}  # to another Sink, and the reason
+        self._left: set[str] = set()
         self._wake = asyncio.Event()
         self.problem = ""  # why the newest records are not in git yet
         self.crashed: Callable[[Finding | None], None] = lambda _: None  # None when it is over
@@ -165,12 +167,26 @@ class Outbox:
 
         Commits that were overtaken unseen are carried along until they are written.
         """
+        self._leaving.pop(record.unit, None)
+        self._left.discard(record.unit)
         waiting = self._latest.get(record.unit)
         if waiting is not None and waiting is not self._written.get(record.unit):
             kept = tuple(s for s in waiting.superseded if s not in record.superseded)
             record = replace(record, superseded=(*kept, *record.superseded))
         self._latest[record.unit] = record
         if self._weigh(record.unit) == "now":
+            self._wake.set()
+
+    @property
+    def reported(self) -> Mapping[str, UnitRecord]:
+        """Return the newest records that this process has of the branch's units."""
+        return self._latest
+
+    def hand_over(self, record: UnitRecord, why: str) -> None:
+        """Remove a unit that reports elsewhere now, with the next write and until it succeeds."""
+        if record.unit not in self._left:
+            self._left.add(record.unit)
+            self._leaving[record.unit] = record, why
             self._wake.set()
 
     async def forget(self, record: UnitRecord, why: str) -> None:
@@ -215,7 +231,7 @@ class Outbox:
     @property
     def idle(self) -> bool:
         """Return whether the branch holds every record."""
-        return not self._urgent
+        return not (self._urgent or self._leaving)
 
     def _weigh(self, unit: str) -> str:
         """Compare the latest record of a unit with the written one; return its urgency."""
@@ -308,7 +324,17 @@ class Outbox:
             return None
         if self._renew is not None:
             await self._renew()
+        await self._let_go()
         return await self._write(self._order())
+
+    async def _let_go(self) -> None:
+        """Remove the units that report elsewhere now. Raises SourceFailed."""
+        async with self._writing:
+            leaving = {**self._leaving}
+            if leaving:
+                await self._forget_all(leaving)
+            for unit in leaving:
+                self._leaving.pop(unit, None)
 
     def _order(self) -> list[str]:
         return sorted(self._urgent, key=lambda unit: (self._urgent[unit] != "now", unit))
