@@ -391,7 +391,7 @@ class _Program:
         removals = Removals(self._remembered(UNITS), options.config.origin, shard=options.shard)
         finalizer = UnitFinalizer(
             lambda: [unit.pruning for unit in fleet.units.values()],
-            context, options.listeners, fleet.foreign.known,
+            context, options.listeners, fleet.foreign.known, fleet.promotions.left,
         )  # fmt: skip
         recall = partial(end_removed, options.config.units, fleet, context, removals, finalizer)
         self._run(

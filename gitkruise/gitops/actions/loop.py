@@ -34,16 +34,17 @@ async def keep_looking(
     seed: str,
     containment: Containment = UNREPORTED,
     part: str = "promotion",
+    kind: str = "Unit",
 ) -> NoReturn:
     """`look` again after the pause it gives (None: without end) or on `wake`, until cancelled.
 
     Failures in a row make the pauses grow from the seconds that `failed` gives to PAUSE_MAX_S;
-    news do not shorten those. `part` names what looks in reports of a crash.
+    news do not shorten those. Reports of a crash name the `part` of the `seed`, which is of a `kind`.
     """
     failures = 0
     while True:
         try:
-            with containment.of(f"Unit {seed}: its {part}", RefMoved):
+            with containment.of(f"{kind} {seed}: its {part}", RefMoved):
                 pause = await look()
         except (RefMoved, DiagnosticError, ApiError) as error:
             failures += 1

@@ -352,14 +352,15 @@ class Promoter:
         return action_branch(BRANCHES, record, name) if slug else ""
 
     async def _retire(self, told: PromotionRecord) -> None:
-        """Withdraw the pull requests of other steps than the next one, as often as it changes."""
+        """Withdraw the pull requests of other steps than the next one, as often as it changes; also
+        of a workload that the unit promoted before."""
         keep, causal = self._branch(told), self._reporter.record.causal
         current = self._following.live_commit and not self._has_news(self._unit.id)
         if self._offers is None or causal is None or not current or keep == self._kept:
             return
         why = f"Superseded by {causal.short}: {plain(causal.subject)}"
         kin = action_branch(BRANCHES, self._reporter.record, "")
-        await self._offers.retire(kin, keep, ActionVerb.PROMOTE, self._key, why)
+        await self._offers.retire(kin, keep, ActionVerb.PROMOTE, None, why)
         self._kept = keep
 
     async def _offer(self, told: PromotionRecord, commit: str) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from gitkruise.errors import ApiError, BadRequest, Unavailable
+from gitkruise.errors import ApiError, BadRequest, RefMissing, Unavailable
 from gitkruise.git.plumbing.errors import RefMoved
+from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import ActionVerb
 from gitkruise.gitops.actions.hold import action_of
 from gitkruise.gitops.actions.proposals import ActionProposal, Proposal, Proposer
@@ -53,7 +54,7 @@ class ActionPullRequests:
         """Withdraw the open pull requests of an action on an object (None: on any) whose branches
         start with `kin`, except that of `keep`. Raises ApiError."""
         base = self._proposer.branch
-        ours = partial(self._ours, verb=verb, key=key)
+        ours = partial(is_of_action, self._proposer.repository, verb=verb, key=key)
         await withdraw_others(self._forge, base, kin, keep, ours, why)
 
     async def put(
@@ -77,7 +78,8 @@ class ActionPullRequests:
 
     async def merge(self, pull: Pull, key: ObjectKey) -> None:
         """Merge it if every commit is from gitkruise. Raises BadRequest while the forge refuses."""
-        ours = await asyncio.to_thread(self._ours, pull, ActionVerb.PROMOTE, key)
+        repository = self._proposer.repository
+        ours = await asyncio.to_thread(is_of_action, repository, pull, ActionVerb.PROMOTE, key)
         if not ours:
             raise BadRequest(f"a user pushed to {pull.branch}; merge or close it yourself")
         try:
@@ -87,11 +89,15 @@ class ActionPullRequests:
         except ApiError as error:
             raise BadRequest(f"the forge does not merge #{pull.number}: {error.message}") from error
 
-    def _ours(self, pull: Pull, verb: ActionVerb, key: ObjectKey | None) -> bool:
-        """Return whether its head is a commit of gitkruise with this action. Blocking."""
-        repository = self._proposer.repository
+
+def is_of_action(repository: Repository, pull: Pull, verb: str, key: ObjectKey | None) -> bool:
+    """Return whether the head of a pull request is a commit of gitkruise with this action on an
+    object (None: on any). Blocking."""
+    try:
         head = repository.fetch(f"refs/heads/{pull.branch}")
-        return head == pull.head and action_of(repository, head, key) == verb
+    except RefMissing:
+        return False
+    return head == pull.head and action_of(repository, head, key) == verb
 
 
 def action_branch(what: str, record: UnitRecord, name: str) -> str:
@@ -110,18 +116,21 @@ async def withdraw_others(
     ours: Callable[[Pull], bool],
     why: str,
 ) -> None:
-    """Close open pull requests into `base` whose branches start with `kin`, except that of `keep`,
-    and that are `ours` (asked in a thread): other ways to do the same to the same object, by an
-    older state of it.
-
-    A comment says why, and the title that it was no user: its branch may be proposed again.
-    """
+    """Withdraw open pull requests into `base` whose branches start with `kin`, except that of
+    `keep`, and that are `ours` (asked in a thread): other ways to do the same to the same object,
+    by an older state of it."""
     for other in await forge.open_pulls():
         named = other.branch.startswith(kin) and other.branch != keep
         if not named or other.foreign or other.base != base:
             continue
         if await asyncio.to_thread(ours, other):
-            if not other.title.startswith(WITHDRAWN):  # an earlier try did not get further
-                await forge.add_comment(other.number, why)
-                await forge.edit_pull(other.number, WITHDRAWN + other.title)
-            await forge.close(other.number)
+            await withdraw(forge, other, why)
+
+
+async def withdraw(forge: ForgeRepository, pull: Pull, why: str) -> None:
+    """Close a pull request of ours. A comment says why, and the title that it was no user: its
+    branch may be proposed again. Raises ApiError."""
+    if not pull.title.startswith(WITHDRAWN):  # an earlier try did not get further
+        await forge.add_comment(pull.number, why)
+        await forge.edit_pull(pull.number, WITHDRAWN + pull.title)
+    await forge.close(pull.number)

@@ -51,6 +51,14 @@ def shared_names(config: Config, name: str) -> frozenset[str]:
     return frozenset(part for other in others for part, _ in own & _names_on_forge(other).items())
 
 
+def forge_place(sink: Sink) -> tuple[str, ...] | None:
+    """Return what names the repository of a Sink on its forge; None without a forge."""
+    forge = sink.spec.forge
+    if forge is None:
+        return None
+    return forge.type, forge.url.rstrip("/"), forge.repo.strip("/").casefold()
+
+
 def _names_on_forge(sink: Sink) -> dict[str, tuple[str, ...]]:
     """Return the repository and the name of each part of a Sink's feedback."""
     forge = sink.spec.forge
@@ -63,7 +71,7 @@ def _names_on_forge(sink: Sink) -> dict[str, tuple[str, ...]]:
         "status": aggregate_context(forge.commit_status.context, ""),
         "deployment": deployment.environment if deployment is not None else "",
     }
-    place = (forge.type, forge.url.rstrip("/"), forge.repo.strip("/").casefold())
+    place = forge_place(sink) or ()
     return {part: (*place, said) for part, said in names.items() if said}
 
 

@@ -99,9 +99,11 @@ class UnitFinalizer:
         around: UnitContext,
         listeners: Sequence[Callable[[UnitRecord], None]],
         foreign: Callable[[str], bool] = lambda _: True,
+        left: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`foreign` returns whether it is known what units of other shards want of a source."""
-        self._remaining, self._foreign = remaining, foreign
+        """`foreign` returns whether it is known what units of other shards want of a source;
+        `left` hears the name of each unit."""
+        self._remaining, self._foreign, self._hears = remaining, foreign, left
         self._added = asyncio.Event()
         self._claims, self._live, self._clock = around.claims, around.live, around.clock
         self._containment = around.containment
@@ -120,6 +122,7 @@ class UnitFinalizer:
         self._left.append(unit)
         name = unit.record.unit
         self._claims.end(name, self._label(unit))
+        self._hears(name)
         self._added.set()
 
     async def run(self) -> None:

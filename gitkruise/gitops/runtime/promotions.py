@@ -4,8 +4,8 @@ forge."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from gitkruise.errors import ApiError, DiagnosticError
@@ -14,11 +14,13 @@ from gitkruise.gitops.actions.on_failure import FailureHandler
 from gitkruise.gitops.actions.promotion import Promoter
 from gitkruise.gitops.actions.proposals import Proposer
 from gitkruise.gitops.actions.pull_requests import ActionPullRequests
+from gitkruise.gitops.actions.withdrawals import Withdrawals, proposed_by
 from gitkruise.gitops.analysis.analyst import Analyst
 from gitkruise.gitops.cluster.impersonation import account_of, acting_as
-from gitkruise.gitops.config.fingerprints import Fingerprints, sink_of
+from gitkruise.gitops.config.fingerprints import Fingerprints, forge_place, sink_of
 from gitkruise.gitops.config.promotion_checks import check_promotion
 from gitkruise.gitops.forges.factory import open_forge
+from gitkruise.gitops.forges.provider import ForgeRepository
 from gitkruise.gitops.images.tags import TagReader
 from gitkruise.gitops.preview.inputs import units_by_branch
 from gitkruise.gitops.reconcile.unit_cluster import UnitContext
@@ -27,7 +29,7 @@ from gitkruise.gitops.runtime.component_errors import ComponentErrors
 from gitkruise.gitops.runtime.components import ComponentSet
 from gitkruise.gitops.status.sinks import Writer
 from gitkruise.gitops.status.unit_status import Reporter
-from gitkruise.model.gitops.config import Config, Unit
+from gitkruise.model.gitops.config import Config, Sink, Unit
 
 _HEADS: Final = "refs/heads/"
 Driven = tuple[UnitReconciler, Reporter]
@@ -49,14 +51,26 @@ class Promotions:
         self._parts: ComponentSet[tuple[_Acting | None, ...]] = ComponentSet(
             "Unit", tasks, context.containment, context.clock
         )
+        self._withdrawals: ComponentSet[Withdrawals] = ComponentSet(
+            "Sink", tasks, context.containment, context.clock
+        )
         self._context, self._whole, self._acts = context, whole, acts
+        self._left = set[str]()
 
-    async def keep(self, wanted: Mapping[str, object]) -> None:
-        """End those whose unit is not wanted, or is made of something else."""
-        await self._parts.keep(wanted)
+    async def keep(self, marks: Fingerprints) -> None:
+        """End those whose unit or Sink is not wanted, or is made of something else."""
+        await self._withdrawals.keep(marks.sinks)
+        await self._parts.keep(marks.units)
 
     async def close(self) -> None:
+        await self._withdrawals.close()
         await self._parts.close()
+
+    def left(self, unit: str) -> None:
+        """Withdraw the pull requests of a unit that left the configuration."""
+        self._left.add(unit)
+        for one in self._withdrawals.values():
+            one.look_again()
 
     async def open(
         self,
@@ -90,6 +104,40 @@ class Promotions:
                     continue
                 jobs = [one.run for one in made if one is not None and self._acts]
                 self._parts.add(name, made, marks.units[name], stack.pop_all(), jobs)
+        self._look_for_obsolete(marks, writers)
+
+    def _look_for_obsolete(self, marks: Fingerprints, writers: Mapping[str, Writer]) -> None:
+        """Withdraw pull requests that no unit asks for any more, by one Sink of each repository."""
+        config = marks.config
+        places = {n: forge_place(s) for n, s in sorted(config.sinks.items())}
+        for name, place in places.items():
+            first = next(n for n, other in places.items() if other == place)
+            if place is None or name not in writers or name != first:
+                continue
+            if name not in self._withdrawals:
+                one = self._withdrawing(config.sinks[name], writers[name])
+                jobs = [one.run] if self._acts else []
+                self._withdrawals.add(name, one, marks.sinks[name], AsyncExitStack(), jobs)
+            asked = {
+                n: proposed_by(u) if places.get(sink_of(u)) == place else frozenset[str]()
+                for n, u in config.units.items()
+            }
+            self._withdrawals[name].expect(asked)
+
+    def _withdrawing(self, sink: Sink, writer: Writer) -> Withdrawals:
+        context, spec = self._context, sink.spec.forge
+        assert spec is not None
+
+        @asynccontextmanager
+        async def opened() -> AsyncIterator[ForgeRepository]:
+            async with AsyncExitStack() as stack:
+                transport = context.live.transport
+                yield await open_forge(spec, sink.namespace, transport, context.clock, stack)
+
+        return Withdrawals(
+            f"{sink.namespace}/{sink.name}", opened, writer, context.cluster, context.clock,
+            left=self._left, containment=context.containment,
+        )  # fmt: skip
 
 
 async def _opened(

@@ -106,7 +106,7 @@ class Supervisor:
         self._receivers: ComponentSet[ReceiverServer] = ComponentSet(
             "Receivers", tasks, containment, clock, self._receivers_crashed
         )
-        self._promotions = Promotions(tasks, around, lambda: self.whole, acts=deps.acts)
+        self.promotions = Promotions(tasks, around, lambda: self.whole, acts=deps.acts)
         self.reporters: dict[str, Reporter] = {}
         self.config = NOTHING
         self.cluster = around.cluster
@@ -200,7 +200,7 @@ class Supervisor:
         await self._receivers.keep(outer.doors)
         await self._notifications.keep(outer.notifications)
         await self._followers.keep(outer.follows)
-        await self._promotions.keep(marks.units)
+        await self.promotions.keep(marks)
         for name in [n for n in self.units if not self.units.fits(n, marks.units.get(n))]:
             self._remember(name, stays=name in config.units or name in suspended)
         await self.units.keep(marks.units)
@@ -214,7 +214,7 @@ class Supervisor:
             self._guarded_start(name, marks)
         writers = {n: b.writer for n, b in self._branches.items() if b is not None}
         pairs = {n: (u, self.reporters[n]) for n, u in self.units.items()}
-        await self._promotions.open(marks, pairs, writers, errors=self.errors, required=required)
+        await self.promotions.open(marks, pairs, writers, errors=self.errors, required=required)
         await self._open_outer(marks, required)
         self.errors.rest_runs(self.units or not self._deps.shard.is_whole)
 
@@ -223,7 +223,7 @@ class Supervisor:
         await self._receivers.close()
         await self._notifications.close()
         await self._followers.close()
-        await self._promotions.close()
+        await self.promotions.close()
         await self.units.rest()
         await self._branches.rest()
 

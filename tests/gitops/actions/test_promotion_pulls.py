@@ -189,6 +189,24 @@ def test_a_superseded_step_is_withdrawn_without_a_newer_one(staged: MakeStage) -
 
 
 @pytest.mark.slow
+def test_the_step_of_the_workload_that_was_promoted_before_is_withdrawn(staged: MakeStage) -> None:
+    stage = staged(promotion=promotion("pull-request"))
+    model, branch = forge_of(stage), "gitkruise/step/test/shop/web/db-50pct-1234567"
+
+    async def script() -> None:
+        async with promoting(stage, client(model, stage.clock)):
+            await stage.push(web(), message="first")
+            said = "db: promote\n\nGitkruise-Action: promote\nGitkruise-Object: CloneSet shop/db"
+            model.open_pull(1, stage.origin.commit({"b.yaml": ""}, said, branch=branch))
+            model.pulls[1] |= {"branch": branch, "title": "db: promote"}
+            await stage.rest(60)
+            assert [state for _, state in shown(model)] == ["closed"]
+            assert model.pulls[1]["title"] == "Withdrawn: db: promote"
+
+    stage.play(script)
+
+
+@pytest.mark.slow
 def test_a_step_that_was_withdrawn_is_proposed_again(staged: MakeStage) -> None:
     stage = staged(promotion=promotion("pull-request"))
     model = forge_of(stage)
