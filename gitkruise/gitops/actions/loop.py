@@ -39,7 +39,7 @@ async def keep_looking(
     """`look` again after the pause it gives (None: without end) or on `wake`, until cancelled.
 
     Failures in a row make the pauses grow from the seconds that `failed` gives to PAUSE_MAX_S;
-    news do not shorten those. Reports of a crash name the `part` of the `seed`, which is of a `kind`.
+    news do not shorten those. Reports of a crash name the `part` of the `seed`, of a `kind`.
     """
     failures = 0
     while True:

@@ -16,10 +16,16 @@ from gitkruise.gitops.preview.changes import (
     with_live,
     with_losses,
 )
-from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
+from gitkruise.model.gitops.change import ChangeKind, Desired, DesiredSet, ObjectChange
 from gitkruise.model.planning.canary_lock import unlocked
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.planner.sync.annotations import UNIT_REF, annotation, create_only
+from gitkruise.planner.sync.annotations import (
+    UNIT_REF,
+    annotation,
+    create_only,
+    lasting_hold,
+    unit_label,
+)
 from gitkruise.planner.sync.autoscale import AUTOSCALERS, sized_as, target_of
 from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.planner.sync.takeover import applied_by_others, handed_over
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
     from gitkruise.gitops.preview.ownership import OwnedChanges
     from gitkruise.gitops.preview.simulate import Forecast
     from gitkruise.kube.client.transport import Transport
+    from gitkruise.model.gitops.config import Unit
 
 _NAMED: Final = 3
 _CONFIG_MAP: Final = GroupKind("", "ConfigMap")
@@ -44,7 +51,8 @@ class Preview:
 
     `live`: pods have their real names. `staged`: offline, and what was before the base was played.
     `left` names the units of objects that an earlier commit took out of git and that are live.
-    A sync sends nothing of `withheld` objects.
+    A sync sends nothing of `withheld` objects. `approvals` has (hash, why) of what each unit asks
+    approval for, where it is known.
     """
 
     changes: tuple[ObjectChange, ...]
@@ -56,6 +64,7 @@ class Preview:
     left: Mapping[ObjectKey, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # what git changes without an effect
     withheld: frozenset[ObjectKey] = frozenset()
+    approvals: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 def offline_preview(
@@ -272,4 +281,43 @@ def live_outcome(
         changes=owned.changes, forecast=forecast, live=True, unplayed=told, unknown=played.unknown,
         left={key: annotation(obj, UNIT_REF) for key, obj in facts.left.items()},
         notes=owned.notes, withheld=owned.withheld,
+        approvals=dict(_approvals(target, owned.changes, gates, facts)),
     )  # fmt: skip
+
+
+def _approvals(
+    target: PlanSide, changes: Sequence[ObjectChange], gates: Gates, facts: ClusterFacts
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield units with (hash, why) of the approval that they will ask for.
+
+    The hash needs the content that is applied, and the label of the unit: of a unit whose values or
+    keys are in the cluster, and of one without objects there, neither is known here.
+    """
+    from gitkruise.gitops.reconcile.approval import ApprovalRule, foreseen  # noqa: PLC0415  as PlanSide
+    from gitkruise.gitops.reconcile.pruner import prune_rules  # noqa: PLC0415  as PlanSide
+
+    replaced = {change.key for change in changes if change.replaced}
+    there = {**facts.objects, **facts.left}
+    held = frozenset(key for key, obj in there.items() if lasting_hold(obj, facts.now))
+    units = {n: u for n, u in target.everyone.items() if u.spec.approval != "never"}
+    for name in units.keys() - target.rejected.keys():
+        unit = units[name]
+        desired = DesiredSet(commit=target.commit, objects=target.of_units([name]))
+        mine = {k: obj for k, obj in there.items() if annotation(obj, UNIT_REF) == name}
+        label = next(filter(None, map(mark_of, mine.values())), "")
+        label = label or (unit_label(facts.cluster, name) if facts.cluster else "")
+        if not label or _differs(unit, desired, target):
+            continue
+        live = {d.key: there[d.key] for d in desired.objects if d.key in there} | mine
+        rule, prune = ApprovalRule(unit, label, gates), prune_rules(unit)
+        found = foreseen(rule, desired, live, prune, held=held, replaced=replaced)
+        if found[0]:
+            yield name, found
+
+
+def _differs(unit: Unit, desired: DesiredSet, target: PlanSide) -> bool:
+    """Return whether what a unit applies may differ from what a plan reads: by values and keys that
+    are in the cluster."""
+    render = unit.spec.render
+    sources = render.substitute is not None and render.substitute.sources
+    return bool(sources or render.decryption or target.uncertain & desired.by_key().keys())

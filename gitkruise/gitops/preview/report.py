@@ -20,7 +20,7 @@ from gitkruise.model.planning.forecast import STUCK
 from gitkruise.planner.report.report import Heading, plan_report
 from gitkruise.planner.sync.hooks import POST, PRE
 from gitkruise.planner.sync.ownership import mark_of
-from gitkruise.planner.sync.prune import Guarded, guard, prune_hash
+from gitkruise.planner.sync.prune import TRAILER, Guarded, guard, prune_hash
 from gitkruise.printable import listing, many
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 
@@ -117,11 +117,22 @@ def _gates(preview: Preview, changes: Iterable[ObjectChange], target: PlanSide) 
             allow = "window allows" if len(spec.windows) == 1 else several
             yield f"unit {name} takes commits as its {allow}"
         if spec.approval != "never":
-            yield f"unit {name} {_APPROVED[spec.approval]}"
+            yield f"unit {name} {_approval(preview, unit, target)}"
         for other in spec.depends_on:
             before = resolve_reference(Reference(other.name, other.namespace), unit.namespace)
             why = ": the plan sees it get stuck" if before in stuck else ""
             yield f"unit {name} takes commits when unit {before} is ready{why}"
+
+
+def _approval(preview: Preview, unit: Unit, target: PlanSide) -> str:
+    """Return what a unit says of its approval, with the hash to give it in the same pull request
+    where that is known."""
+    mark, why = preview.approvals.get(unit.id, ("", ""))
+    if not mark:
+        return _APPROVED[unit.spec.approval]
+    if mark in {*target.approved, unit.approved}:
+        return f"has approval, which a commit gave: {why}"
+    return f"waits for approval ({why}), which a commit gives by the trailer {TRAILER}: {mark}"
 
 
 def _guarded(

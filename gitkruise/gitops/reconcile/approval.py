@@ -11,14 +11,15 @@ from typing import Final
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.in_place_only import UPDATED_IN_PLACE, leaves_place, template_moved
 from gitkruise.gitops.status.observer import Observation
-from gitkruise.model.gitops.change import Desired, Live
+from gitkruise.model.gitops.change import Desired, DesiredSet, Live, PruneRules, SyncSnapshot
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.gate import RolloutGate, strategy_path
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import DIGEST, annotation
-from gitkruise.planner.sync.prune import TRAILER
+from gitkruise.planner.sync.plan import overtaken
+from gitkruise.planner.sync.prune import TRAILER, leaving
 from gitkruise.printable import listing
-from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
 
 _APPROVAL: Final = re.compile(rf"^{TRAILER}:[ \t]*([0-9a-f]{{12}})[ \t]*$", re.MULTILINE)
@@ -125,6 +126,29 @@ class ApprovalRule:
             return False
         workload = promotion.workload
         return (workload.group_kind, workload.name) == (d.key.group_kind, d.key.name)
+
+
+def foreseen(
+    rule: ApprovalRule,
+    desired: DesiredSet,
+    live: Mapping[ObjectKey, Obj],
+    prune: PruneRules,
+    *,
+    held: frozenset[ObjectKey],
+    replaced: Collection[ObjectKey],
+) -> tuple[str, str]:
+    """Return (hash, why) of the approval that taking `desired` will ask for, if the `live` objects
+    stay as they are; two empty texts for none. `held` are left alone by an annotation."""
+    there = {key: Live(obj=obj, ready=True) for key, obj in live.items()}
+    snapshot = SyncSnapshot(
+        desired=desired, unit_label=rule.label, live=there, inventory=frozenset(there),
+        inventory_complete=True, prune=prune, correct_drift=False, held=held,
+    )  # fmt: skip
+    effect = Effect(
+        changed=[d for d in desired.objects if overtaken(d, snapshot)], taken_over=(),
+        leaving=leaving(snapshot), seen=Observation(live=there, states={}, rollouts=()),
+    )  # fmt: skip
+    return rule.asks(effect, replaced)
 
 
 def _line(key: ObjectKey, digest: str, live: Live | None) -> str:
