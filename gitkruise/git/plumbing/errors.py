@@ -69,6 +69,7 @@ _MOVED: Final = (
     r"fetch first|non-fast-forward|stale info|cannot lock ref|already exists|"
     r"incorrect old value|failed to update ref|reference already|but expected|is at [0-9a-f]{40}"
 )
+_LEVEL: Final = re.compile(r"^(?:fatal|error): ", re.IGNORECASE)  # of a line of git or a server
 # A ref and a folder of refs cannot have one name: this does not pass as a race does.
 _TAKEN: Final = re.compile(r"'(refs/[^']+)' exists; cannot create")
 
@@ -139,7 +140,8 @@ def _rejection(text: str) -> str:
     lines = [line.strip() for line in text.splitlines()]
     server = [line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:")]
     git = [line.rpartition("\t")[2] for line in lines if line.startswith("!\t")]
-    return " ".join(filter(None, [*server, *git])) or " ".join(filter(None, lines))
+    said = list(filter(None, [*server, *git])) or lines
+    return " ".join(filter(None, (_LEVEL.sub("", line) for line in said)))
 
 
 def _said(result: Result, timeout_s: float) -> str:
@@ -153,7 +155,7 @@ def _said(result: Result, timeout_s: float) -> str:
     telling = [line for line in lines if re.match(_TELLING, line, re.IGNORECASE)]
     why = [line for line in telling if line != _SILENT] or [*lines, *telling]
     last = (why or [f"nothing (exit status {result.status})"])[0]
-    return shown(_OUR_FOLDER.sub("", re.sub(r"^(fatal|error): ", "", last)))
+    return shown(_OUR_FOLDER.sub("", _LEVEL.sub("", last)))
 
 
 def no_repository(url: str, why: str = "not a repository") -> SourceFailed:

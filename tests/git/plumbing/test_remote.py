@@ -94,12 +94,16 @@ def test_a_refusing_server_is_no_race(origin: Origin, remote: Repository) -> Non
     remote.fetch("main")
     hook = origin.bare / "hooks" / "pre-receive"
     hook.parent.mkdir(exist_ok=True)
-    hook.write_text("#!/bin/sh\necho 'protected branch' >&2\nexit 1\n")
+    words = ("error: GH006: Protected branch update failed.", "error: Use a pull request.")
+    hook.write_text("#!/bin/sh\n" + "".join(f"echo '{one}' >&2\n" for one in words) + "exit 1\n")
     hook.chmod(0o755)
     with pytest.raises(SourceFailed) as caught:
         remote.push_ref("refs/heads/s", first, old=None)
     (finding,) = caught.value.findings
-    said = "protected branch [remote rejected] (pre-receive hook declined)"
+    said = (
+        "GH006: Protected branch update failed. Use a pull request. "
+        "[remote rejected] (pre-receive hook declined)"
+    )
     assert (finding.code, dict(finding.notes)["git said"]) == ("GK3106", said)
 
 
