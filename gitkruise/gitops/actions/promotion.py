@@ -85,6 +85,7 @@ class Promoter:
         self._asked = ""  # the commit of the branch up to which people were heard
         self._stop = ""  # why people do not want it to go on from here
         self._offered = ""  # where the next step is proposed
+        self._merging: Pull | None = None  # what was to be merged at the last look
         self._kept: str | None = None  # the branch of the only step that may be proposed
         self._declined: Pull | None = None  # the pull request of the next step that people closed
         self._problem, self._containment = "", containment
@@ -257,7 +258,10 @@ class Promoter:
             return 1.0  # what was pushed meanwhile is looked at first
         if isinstance(error, Crashed):  # a warning: the unit itself is as git asks
             self._reporter.remark(_CHANNEL, replace(error.findings[0], severity=Severity.WARNING))
-        self._say(f"the next step cannot be prepared: {told(error)}")
+        what = "the next step cannot be prepared"
+        if self._merging is not None:
+            what = f"the next step is proposed, and {self._merging.url} is not merged"
+        self._say(f"{what}: {told(error)}")
         return 5.0
 
     def _say(self, problem: str) -> None:
@@ -268,6 +272,7 @@ class Promoter:
     async def look(self) -> timedelta | None:
         """Measure, and make the next step if it is time; how long nothing is to be done without
         news."""
+        self._merging = None
         measured = await self._measure()
         step = await self._step()
         return min((pause for pause in (measured, step) if pause is not None), default=None)
@@ -377,6 +382,7 @@ class Promoter:
         elif pull.state == "closed":
             self._declined = pull
         elif pull.state == "open" and self._spec.merge == "whenReady":
+            self._merging = pull
             await self._offers.merge(pull, self._key)
         self._offered = pull.url if pull.state == "open" else ""
         self._reporter.look_again()

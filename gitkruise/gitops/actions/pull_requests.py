@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from gitkruise.errors import ApiError, BadRequest, RefMissing, Unavailable
+from gitkruise.errors import BadRequest, RefMissing
 from gitkruise.git.plumbing.errors import RefMoved
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import ActionVerb
@@ -77,17 +77,13 @@ class ActionPullRequests:
         await self._forge.close(pull.number)
 
     async def merge(self, pull: Pull, key: ObjectKey) -> None:
-        """Merge it if every commit is from gitkruise. Raises BadRequest while the forge refuses."""
+        """Merge it if every commit is from gitkruise. Raises ApiError, also while the forge
+        refuses."""
         repository = self._proposer.repository
         ours = await asyncio.to_thread(is_of_action, repository, pull, ActionVerb.PROMOTE, key)
         if not ours:
             raise BadRequest(f"a user pushed to {pull.branch}; merge or close it yourself")
-        try:
-            await self._forge.merge(pull.number, pull.head)
-        except Unavailable:
-            raise
-        except ApiError as error:
-            raise BadRequest(f"the forge does not merge #{pull.number}: {error.message}") from error
+        await self._forge.merge(pull.number, pull.head)
 
 
 def is_of_action(repository: Repository, pull: Pull, verb: str, key: ObjectKey | None) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.git.repos import run_git
-from tests.gitops.forges.forges import ModelForge, away, client
+from tests.gitops.forges.forges import REPO, ModelForge, away, client
 from tests.gitops.promoted import promoting, promotion, standing, written
 from tests.gitops.stage import MakeStage, Stage, web
 
@@ -86,7 +86,11 @@ def test_it_is_merged_as_soon_as_the_forge_lets_it(staged: MakeStage) -> None:
         async with promoting(stage, client(model, stage.clock)):
             await canary(stage)
             assert [state for _, state in shown(model)] == ["open"]
-            assert "the forge does not merge #1" in standing(stage).why
+            assert standing(stage).why == (
+                f"the next step is proposed, and https://hub/{REPO}/pulls/1 is not merged: "
+                "the server answered 405: "
+                "the pull request is not mergeable: a required check has not run"
+            )
             model.mergeable = True
             await stage.rest(10 * 60)
             assert [state for _, state in shown(model)] == ["merged", "merged"]
@@ -112,7 +116,7 @@ def test_what_somebody_else_pushed_to_its_branch_is_left_to_people(staged: MakeS
             model.mergeable = True
             await stage.rest(10 * 60)
             assert [state for _, state in shown(model)] == ["open"]
-            assert "a user pushed" in standing(stage).why
+            assert "/pulls/1 is not merged: a user pushed to gitkruise/step/" in standing(stage).why
 
     stage.play(script)
 
