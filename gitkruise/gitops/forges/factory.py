@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from gitkruise.errors import Finding, Unavailable, UsageProblem
+from gitkruise.errors import Finding, UsageProblem
 from gitkruise.gitops.forges.github import DIALECTS, GitHubClient
 from gitkruise.gitops.forges.github_app import AppKey, AppToken
 from gitkruise.gitops.forges.gitlab import ROOT, GitLab
@@ -56,27 +56,21 @@ async def open_forge(
     async def authorize() -> Mapping[str, str]:
         return await (await rotating.now()).headers()
 
-    async def me() -> str:
-        return await (await rotating.now()).me()
+    async def app() -> AppToken | None:
+        return (await rotating.now()).app
 
     caller = JsonClient(carriers[0], root_of(spec), authorize, clock)
     if spec.type == "gitlab":
         return GitLab(caller, spec.repo)
-    app = (await rotating.now()).app
-    return GitHubClient(caller, spec.repo, DIALECTS[spec.type], me=me if app else None)
+    return GitHubClient(caller, spec.repo, DIALECTS[spec.type], app)
 
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """Credentials of requests, and the name of the app; `app` is None for tokens."""
+    """Credentials of requests; `app` is None for tokens."""
 
     headers: Authorize
     app: AppToken | None = None
-
-    async def me(self) -> str:
-        if self.app is None:
-            raise Unavailable("the Secret held an app's key at the start, and holds a token now")
-        return await self.app.login()
 
 
 def _access(

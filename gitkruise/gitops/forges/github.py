@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from gitkruise.gitops.forges.http import JsonClient
+from gitkruise.gitops.forges.github_app import AppToken
+from gitkruise.gitops.forges.http import JsonClient, Login
 from gitkruise.gitops.forges.provider import PULL_REF, pages, read_all
 from gitkruise.model.gitops.notifications import (
     Comment,
@@ -63,11 +64,12 @@ class GitHubClient:
         caller: JsonClient,
         repo: str,
         dialect: ForgeDialect,
-        me: Callable[[], Awaitable[str]] | None = None,
+        app: Callable[[], Awaitable[AppToken | None]] | None = None,
     ) -> None:
+        """`app` returns the app that requests are made for, None for a user."""
         self._caller, self._dialect = caller, dialect
         self._repo = "/repos/" + "/".join(quote(part, safe="") for part in repo.split("/"))
-        self._me, self._ask_me = "", me or self._user
+        self._app, self._login = app, Login(caller, self._user)
 
     async def set_status(self, letter: CommitStatusItem) -> None:
         body = {
@@ -92,11 +94,12 @@ class GitHubClient:
         await self._caller.send("POST", f"{path}/{found[0]}/statuses", state)
 
     async def me(self) -> str:
-        if not self._me:
-            self._me = await self._ask_me()
-        return self._me
+        return await self._login.now()
 
     async def _user(self) -> str:
+        app = await self._app() if self._app is not None else None
+        if app is not None:
+            return await app.login()
         (login,) = read_all([await self._caller.get("/user")], lambda user: user["login"])
         return str(login)
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from gitkruise.errors import BadRequest
-from gitkruise.gitops.forges.http import JsonClient
+from gitkruise.gitops.forges.http import JsonClient, Login
 from gitkruise.gitops.forges.provider import MERGE_REQUEST_REF, pages, read_all
 from gitkruise.model.gitops.notifications import (
     Comment,
@@ -38,7 +38,7 @@ class GitLab:
     def __init__(self, caller: JsonClient, repo: str) -> None:
         self._caller = caller
         self._project = f"/projects/{quote(repo, safe='')}"
-        self._me = ""
+        self._login = Login(caller, self._user)
 
     async def set_status(self, letter: CommitStatusItem) -> None:
         """A running status cannot be set to running again, with other words either."""
@@ -71,9 +71,11 @@ class GitLab:
             await self._caller.send("PUT", f"{path}/{number}", {"status": state})
 
     async def me(self) -> str:
-        if not self._me:
-            (self._me,) = read_all([await self._caller.get("/user")], lambda user: user["username"])
-        return self._me
+        return await self._login.now()
+
+    async def _user(self) -> str:
+        (name,) = read_all([await self._caller.get("/user")], lambda user: user["username"])
+        return str(name)
 
     async def open_pulls(self) -> list[Pull]:
         path = f"{self._project}/merge_requests?state=opened"

@@ -112,6 +112,10 @@ class JsonClient:
         self._authorize, self._clock = authorize, clock
         self._known: OrderedDict[str, tuple[str, Any, CIMultiDictProxy[str]]] = OrderedDict()
 
+    async def authorization(self) -> Mapping[str, str]:
+        """The headers that name the account of the next request. Raises ApiError."""
+        return await self._authorize()
+
     async def get(self, path: str) -> Any:
         """The decoded answer. Raises ApiError."""
         return (await self.page(path))[0]
@@ -146,6 +150,21 @@ class JsonClient:
         if answer.status >= 300 and answer.status != 304:
             raise refused(answer, self._clock.now())
         return answer
+
+
+class Login:
+    """Login of the account that requests are made for; other credentials may be of another one."""
+
+    def __init__(self, caller: JsonClient, ask: Callable[[], Awaitable[str]]) -> None:
+        self._caller, self._ask = caller, ask
+        self._name, self._of = "", dict[str, str]()
+
+    async def now(self) -> str:
+        """Return it; the forge is asked once for the same credentials. Raises ApiError."""
+        of = dict(await self._caller.authorization())
+        if of != self._of:
+            self._name, self._of = await self._ask(), of
+        return self._name
 
 
 def _decoded(answer: JsonReply) -> Any:

@@ -50,6 +50,8 @@ class ModelForge:
     fails: Callable[[str, str], JsonReply | None] = lambda _method, _path: None
     ids: int = 100
     page_max: int = 100  # items of a page, which the administrator may limit
+    accounts: dict[str, str] = field(default_factory=lambda: {TOKEN: ME})  # logins by token
+    _me: str = ME  # who makes the request
     _more: bool = False  # the last list has a further page
     head_of: Callable[[str], str] = lambda _branch: ""  # a branch's commit; "" for none
     mergeable: bool = True
@@ -106,13 +108,15 @@ class ModelForge:
         return reply(200, value, link if self.kind == "gitea" else {"ETag": tag, **link})
 
     def _admit(self, headers: Headers) -> None:
-        right = {
-            "github": ("Authorization", f"Bearer {TOKEN}"),
-            "gitlab": ("PRIVATE-TOKEN", TOKEN),
-            "gitea": ("Authorization", f"token {TOKEN}"),
+        name, scheme = {
+            "github": ("Authorization", "Bearer "),
+            "gitlab": ("PRIVATE-TOKEN", ""),
+            "gitea": ("Authorization", "token "),
         }[self.kind]
-        if headers.get(right[0]) != right[1]:
+        logins = {f"{scheme}{token}": login for token, login in self.accounts.items()}
+        if headers.get(name) not in logins:
             raise Refusal(401, "Bad credentials")
+        self._me = logins[headers[name]]
         if self.kind == "github" and not headers.get("User-Agent"):
             raise Refusal(403, "Request forbidden by administrative rules")
 
@@ -121,7 +125,7 @@ class ModelForge:
         path = path.partition("/api/v")[2].partition("/")[2] if "/api/v" in path else path
         path = "/" + path.lstrip("/")
         if path == "/user":
-            return {"login": ME, "username": ME, "id": 7}
+            return {"login": self._me, "username": self._me, "id": 7}
         if not path.startswith(base):
             raise Refusal(404, "Not Found")
         for wanted, pattern, handler in _ROUTES[self.kind == "gitlab"]:
@@ -286,7 +290,7 @@ class ModelForge:
         return str(body["body"])
 
     def _comment(self, _query: Headers, body: Any, number: str) -> Any:
-        self.say(int(number), ME, self._checked(body))
+        self.say(int(number), self._me, self._checked(body))
         return {"id": self.ids}
 
     def _edit(self, _query: Headers, body: Any, *where: str) -> Any:

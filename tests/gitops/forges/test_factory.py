@@ -266,8 +266,11 @@ def test_an_app_signs_itself_in_and_renews_its_token() -> None:
         root = "https://api.github.com"
         app = AppToken(AppKey.read("77", "88", pem.decode()), hub, root, clock)
         calls = JsonClient(hub, root, app.headers, clock)
-        client = GitHubClient(calls, "shop/fleet", DIALECTS["github"],
-                     me=app.login)  # fmt: skip
+
+        async def ours() -> AppToken:
+            return app
+
+        client = GitHubClient(calls, "shop/fleet", DIALECTS["github"], ours)
         for _ in range(3):
             await client.set_status(CommitStatusItem(SHA, "x", "success", ""))
         assert hub.given == 1

@@ -77,5 +77,11 @@ def test_a_forge_is_asked_with_the_token_of_now(kind: str, staged: MakeStage) ->
                 await forge.me()
             put_secret(stage, "forge", token=TOKEN)
             assert await forge.me() == "gitkruise-bot"
+            asked = len(model.asked)
+            assert await forge.me() == "gitkruise-bot"
+            assert len(model.asked) == asked
+            model.accounts["of another account"] = "another-bot"
+            put_secret(stage, "forge", token="of another account")
+            assert await forge.me() == "another-bot"
 
     asyncio.run(main())
