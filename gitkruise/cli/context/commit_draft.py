@@ -16,6 +16,7 @@ from gitkruise.cli.context.confirm import confirm_push
 from gitkruise.cli.context.next_commands import joined, lines_carrying
 from gitkruise.errors import NothingToDo
 from gitkruise.git.edit.edit_diff import edit_diff
+from gitkruise.git.plumbing.commits import closing_trailers
 from gitkruise.git.push.status_branch import edit_tree
 from gitkruise.git.push.user_push import Branch, Publisher
 from gitkruise.git.repository.repository import Repository
@@ -43,7 +44,11 @@ if TYPE_CHECKING:
     from gitkruise.wire.catalog.catalog import Catalog
 
 GATES: Final = Gates()
-_UNSQUASHED: Final = "Merge it without a squash, which would drop its commit: it changes no file."
+_TOLD_BY_TRAILERS: Final = frozenset({"hold", "resume"})
+_SQUASHED: Final = (
+    "If you squash it, keep the lines that begin with Gitkruise- in the message: "
+    "gitkruise reads there that it is a {verb}."
+)
 EarlierStages: TypeAlias = "Callable[[Sequence[Desired]], tuple[tuple[Desired, ...], ...]]"
 
 
@@ -290,12 +295,16 @@ def _proposed(draft: CommitDraft, publisher: Publisher) -> tuple[str, str]:
         tip = publisher.beside(draft.branch, branch)
         return bool(tip) and draft.content.same_action(tip)
 
-    words = [draft.content.why, summary(draft.report), "" if draft.diff else _UNSQUASHED]
+    content = draft.content
+    words = [content.why, summary(draft.report)]
+    if content.verb in _TOLD_BY_TRAILERS:
+        words.append(_SQUASHED.format(verb=content.verb))
+    texts = [*map(plain, filter(None, words)), closing_trailers(content.message)]
     pushed = Pushed(
         branch=draft.onto,
         base=draft.branch.name,
         title=draft.after.commit.subject,
-        body="\n\n".join(map(plain, filter(None, words))),
+        body="\n\n".join(filter(None, texts)),
         same_action=same_action,
     )
     return open_pull(pushed, draft.sink, draft.options.cluster)

@@ -14,6 +14,9 @@ from gitkruise.printable import shown
 
 _SIGNED_BY: Final = re.compile(r"(?P<name>.*?) ?<(?P<email>[^<>]*)> (?P<time>-?\d{1,12}) [-+]\d+")
 _TRAILER: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*): (.*)")
+_SQUASHED: Final = re.compile(r".* \(#\d+\)")  # a subject, with the number of a pull request
+_ACTIVE: Final = re.compile(r"[@#!<>`\[\]|*~]|://|\bwww\.")
+_RULE: Final = "---------"  # by GitHub, before the authors
 ARTIFACT: Final = "Artifact"  # trailer of a commit that was imported: the artifact's name
 SUBJECT_MAX: Final = 200
 MESSAGE_MAX: Final = 2_048
@@ -112,6 +115,41 @@ def parse_trailers(message: str) -> tuple[tuple[str, str], ...]:
         return ()
     found = [_TRAILER.fullmatch(line) for line in paragraphs[-1].split("\n")]
     return tuple((m[1], m[2]) for m in found if m) if all(found) else ()
+
+
+def squashed_trailers(message: str) -> list[dict[str, str]]:
+    """Return the trailers of each commit that a message is made of, newest first.
+
+    A squash of GitHub or Gitea has `(#12)` after its subject, and its commits as items of a list;
+    where there are several authors, they follow in a paragraph of their own. Any other message is
+    that of one commit.
+    """
+    subject, *paragraphs = message.replace("\r\n", "\n").strip().split("\n\n")
+    items: list[list[str]] = [[]]
+    for paragraph in paragraphs:
+        if paragraph.startswith("* ") and _SQUASHED.fullmatch(subject):
+            items.append([])  # the paragraph is the subject of the next one
+        else:
+            items[-1].append(paragraph)
+    return [_last_trailers(item) for item in reversed(items)]
+
+
+def closing_trailers(message: str) -> str:
+    """Return the trailers of a commit as the end of its pull request's description, which many
+    forges take for a squash; "" where a forge would read a mention or markup in them."""
+    lines = [f"{name}: {value}" for name, value in parse_trailers(message)]
+    return "" if _ACTIVE.search("".join(lines)) else "\n".join(lines)
+
+
+def _last_trailers(paragraphs: Sequence[str]) -> dict[str, str]:
+    """Return the trailers of the last paragraphs, as far as these are nothing else."""
+    found: dict[str, str] = {}
+    for paragraph in reversed(paragraphs):
+        matches = [_TRAILER.fullmatch(line) for line in paragraph.split("\n")]
+        if not (all(matches) or paragraph == _RULE):
+            break
+        found = {m[1]: m[2] for m in matches if m} | found
+    return found
 
 
 def parse_touched(output: bytes) -> list[tuple[str, list[str]]]:

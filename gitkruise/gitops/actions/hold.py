@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from gitkruise.git.plumbing.commits import parse_trailers
+from gitkruise.git.plumbing.commits import squashed_trailers
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.kustomized import KustomizedFolder
 from gitkruise.gitops.actions.rollback import commit_of_partition, paths_of
@@ -16,9 +16,15 @@ HOLD = "hold"
 
 
 def action_of(repository: Repository, commit: str, key: ObjectKey | None) -> str:
-    """Return the action on an object (None: on any) that a commit names, or ""."""
-    said = dict(parse_trailers(repository.message(commit)))
-    return said.get(ACTION, "") if key is None or said.get(OBJECT) == str(key) else ""
+    """Return the newest action on an object (None: on any) that a commit names, or ""."""
+    return _action(repository, commit, key).get(ACTION, "")
+
+
+def _action(repository: Repository, commit: str, key: ObjectKey | None) -> Mapping[str, str]:
+    """Return the trailers of that action; none without one."""
+    found = squashed_trailers(repository.message(commit))
+    said = (one for one in found if ACTION in one and (key is None or one.get(OBJECT) == str(key)))
+    return next(said, {})
 
 
 def same_action(
@@ -26,8 +32,9 @@ def same_action(
 ) -> bool:
     """Return whether a commit is this action on this object in `files`: objects of several clusters
     may have the same name. Blocking."""
-    same = action_of(repository, commit, key) == verb
-    return same and _concerns(repository, repository.commit(commit), files)
+    said = _action(repository, commit, key)
+    same = said.get(ACTION) == verb
+    return same and _concerns(repository, repository.commit(commit), files, said)
 
 
 def held_by(
@@ -49,19 +56,24 @@ def held_by(
         return None
     paths = paths_of(repository, commit, file, folder)
     for each in (*repository.commits_between(set_by.id, commit), set_by):
-        action = action_of(repository, each.id, key)
-        if action and _concerns(repository, each, paths):
-            return each if action == HOLD else None
+        said = _action(repository, each.id, key)
+        if said and _concerns(repository, each, paths, said):
+            return each if said[ACTION] == HOLD else None
     return None
 
 
-def _concerns(repository: Repository, commit: GitCommit, paths: Iterable[str]) -> bool:
-    """Return whether the commit of an action changes one of `paths`, or changes nothing and names
-    one of them; an earlier version named none."""
+def _concerns(
+    repository: Repository, commit: GitCommit, paths: Iterable[str], said: Mapping[str, str]
+) -> bool:
+    """Return whether the commit of an action changes one of `paths`, or says that the action, which
+    changes no file, is about one of them; an earlier version did not say so."""
     if not commit.parents:
         return True
     parent = commit.parents[0]
-    if repository.tree_id(parent) != repository.tree_id(commit.id):
-        return any(repository.changed_paths(parent, commit.id, path) for path in paths)
-    named = dict(parse_trailers(repository.message(commit.id))).get(FILE)
-    return named is None or any(named == path or named.startswith(f"{path}/") for path in paths)
+    changes = repository.tree_id(parent) != repository.tree_id(commit.id)
+    named = said.get(FILE)
+    if named is None:
+        return not changes or any(
+            repository.changed_paths(parent, commit.id, path) for path in paths
+        )
+    return any(named == path or named.startswith(f"{path}/") for path in paths)

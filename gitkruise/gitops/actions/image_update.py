@@ -12,7 +12,7 @@ from typing import Final
 
 from gitkruise.errors import Finding, NothingToDo
 from gitkruise.git.edit.set_field import edit_field, refused
-from gitkruise.git.plumbing.commits import format_message, parse_trailers
+from gitkruise.git.plumbing.commits import format_message, squashed_trailers
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import check_written
 from gitkruise.gitops.actions.hold import ACTION
@@ -83,9 +83,12 @@ class ImageUpdate:
 
 
 def updates_images_of(repository: Repository, commit: str, unit: Unit) -> bool:
-    """Return whether a commit is one of these for a unit, by its trailers."""
-    said = dict(parse_trailers(repository.message(commit)))
-    return said.get(ACTION) == UPDATE and said.get(_UNIT, "") == name_in_config(unit)
+    """Return whether a commit is, or squashes, one of these for a unit, by its trailers."""
+    name = name_in_config(unit)
+    return any(
+        said.get(ACTION) == UPDATE and said.get(_UNIT, "") == name
+        for said in squashed_trailers(repository.message(commit))
+    )
 
 
 def not_taken_back(

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from gitkruise.errors import BadRequest, RefMissing
+from gitkruise.git.plumbing.commits import closing_trailers
 from gitkruise.git.plumbing.errors import RefMoved
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import ActionVerb
@@ -46,7 +47,13 @@ class ActionPullRequests:
             await asyncio.to_thread(self._proposer.push, proposal, branch)
         except RefMoved:
             log.info(log_line("branch-exists", branch=branch))
+        body = await asyncio.to_thread(self._described, proposal, body)
         return await self._forge.open_pull(branch, self._proposer.branch, proposal.subject, body)
+
+    def _described(self, proposal: Proposal, body: str) -> str:
+        """Return the description with the trailers of the commit: a squash keeps them so."""
+        message = self._proposer.repository.message(proposal.commit)
+        return "\n\n".join(filter(None, (body, closing_trailers(message))))
 
     async def retire(
         self, kin: str, keep: str, verb: ActionVerb, key: ObjectKey | None, why: str
@@ -64,6 +71,7 @@ class ActionPullRequests:
         pull request, or open one. Raises SourceFailed, RefMoved, ApiError."""
         if proposal.commit != over:
             await asyncio.to_thread(self._proposer.push, proposal, branch, over)
+        body = await asyncio.to_thread(self._described, proposal, body)
         if pull is None or pull.state != "open":
             base = self._proposer.branch
             return await self._forge.open_pull(branch, base, proposal.subject, body)

@@ -151,8 +151,11 @@ def test_the_pull_request_of_a_hold_warns_of_a_squash(
             ended = gk(verb[0], *words, *verb[1:], cwd=origin.work, **WHO)
             assert ended.code == 0, ended.err
         held, promoted = (pull["body"] for pull in model.pulls.values())
-        assert "Merge it without a squash" in held
+        assert "If you squash it, keep the lines that begin with Gitkruise-" in held
         assert "squash" not in promoted
+        said = "Gitkruise-Action: {}\nGitkruise-Unit: default/unit\nGitkruise-Object: CloneSet"
+        for verb, body in (("hold", held), ("promote", promoted)):
+            assert body.rpartition("\n\n")[2].startswith(said.format(verb))
 
 
 @pytest.mark.slow

@@ -24,6 +24,51 @@ ROWS: Final = {
     "theirs resumes": (HOLD.replace("Action: hold", "Action: resume"), "us/app.yaml", False),
     "words": ("words", "eu/app.yaml", False),
 }
+BLOCK: Final = f"Gitkruise-Action: hold\nGitkruise-Object: {WEB}"
+RESUMED: Final = BLOCK.replace("hold", "resume")
+AUTHOR: Final = "Co-authored-by: Dana <dana@example.com>"
+SQUASHED: Final = {  # the messages that forges propose for a squash
+    "GitHub, one commit": (f"web: hold (#12)\n\nwhy\n\n{BLOCK}", "eu/app.yaml", True),
+    "GitHub, several": (
+        (f"web: hold (#12)\n\n* web: hold\n\nwhy\n\n{BLOCK}\n\n* Merge branch 'main' into x\n\n"
+        f"---------\n\n{AUTHOR}"), "eu/app.yaml", True
+    ),
+    "GitHub, written in a browser": (
+        f"web: hold (#12)\n\n* web: hold\n\n{BLOCK}\n\n* words".replace("\n", "\r\n"),
+        "eu/app.yaml", True,
+    ),
+    "GitHub, resumed by a later one": (
+        f"web (#12)\n\n* web: hold\n\n{BLOCK}\n\n* web: resume\n\n{RESUMED}", "eu/app.yaml", False
+    ),
+    "GitHub, next to other files": (
+        f"web (#12)\n\n* web: hold\n\n{BLOCK}\n{OURS.strip()}\n\n* read me", "README", True
+    ),
+    "GitHub, another cluster's next to other files": (
+        f"web (#12)\n\n* web: hold\n\n{BLOCK}\n{THEIRS.strip()}\n\n* read me", "README", False
+    ),
+    "GitLab, title and description": (f"web: hold\n\nwhy\n\n{BLOCK}", "eu/app.yaml", True),
+    "Gitea, title and description": (
+        f"web: hold (#12)\n\nwhy\n\n{BLOCK}\n\n{AUTHOR}", "eu/app.yaml", True
+    ),
+    "Gitea, reviewed": (
+        f"web: hold (#12)\n\nwhy\n\n{BLOCK}\n\nReviewed-on: https://git.example/x/pulls/12\n{AUTHOR}",
+        "eu/app.yaml", True,
+    ),
+    "quoted in prose": (f"web (#12)\n\nit says\n\n{BLOCK}\n\nwhich is old", "eu/app.yaml", False),
+    "quoted in a sentence": (f"web (#12)\n\n* a\n\nit says {BLOCK}\n\n* b", "eu/app.yaml", False),
+    "quoted in a list that is no squash": (
+        f"web\n\n* it says\n\n{BLOCK}\n\n* which is old", "eu/app.yaml", False
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("message", "file", "holds"), SQUASHED.values(), ids=SQUASHED)
+def test_a_squashed_hold_counts_where_its_message_has_the_trailers(
+    tmp_path: Path, message: str, file: str, *, holds: bool
+) -> None:
+    test_a_hold_in_the_files_of_another_cluster_holds_nothing_here(
+        tmp_path, message, file, holds=holds
+    )
 
 
 @pytest.mark.parametrize(("message", "file", "holds"), ROWS.values(), ids=ROWS)

@@ -47,6 +47,8 @@ def test_a_failed_rollout_gets_one_pull_request_over_restarts(staged: MakeStage)
             assert "first" in body
             assert "@dana" not in body
             assert "\\<img" in body
+            said = "Gitkruise-Action: rollback\nGitkruise-Unit: shop/web\n"
+            assert body.rpartition("\n\n")[2].startswith(said)
         stage.start_over()
         async with promoting(stage, client(model, stage.clock), FailureHandler):
             await stage.rest(2 * 60)
