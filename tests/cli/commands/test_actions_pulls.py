@@ -154,8 +154,8 @@ def test_the_pull_request_of_a_hold_warns_of_a_squash(
         assert "If you squash it, keep the lines that begin with Gitkruise-" in held
         assert "squash" not in promoted
         said = "Gitkruise-Action: {}\nGitkruise-Unit: default/unit\nGitkruise-Object: CloneSet"
-        for verb, body in (("hold", held), ("promote", promoted)):
-            assert body.rpartition("\n\n")[2].startswith(said.format(verb))
+        for action, body in (("hold", held), ("promote", promoted)):
+            assert body.rpartition("\n\n")[2].startswith(said.format(action))
 
 
 @pytest.mark.slow
