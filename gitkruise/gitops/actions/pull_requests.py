@@ -32,9 +32,10 @@ class ActionPullRequests:
         self._forge, self._proposer = forge, proposer
 
     async def found(self, branch: str) -> Pull | None:
-        """The newest pull request for a branch, however people ended it; None for one that was
-        withdrawn. Raises ApiError."""
-        pull = next(iter(await self._forge.pulls_from(branch)), None)
+        """The newest pull request that asks for a branch to be merged into the followed one,
+        however people ended it; None for one that was withdrawn. Raises ApiError."""
+        pulls = await self._forge.pulls_from(branch)
+        pull = next((one for one in pulls if one.base == self._proposer.branch), None)
         gone = pull is not None and pull.state == "closed" and pull.title.startswith(WITHDRAWN)
         return None if gone else pull
 

@@ -193,6 +193,28 @@ def test_a_superseded_step_is_withdrawn_without_a_newer_one(staged: MakeStage) -
 
 
 @pytest.mark.slow
+def test_a_step_that_a_user_sent_to_another_branch_is_proposed_again_and_not_merged_there(
+    staged: MakeStage,
+) -> None:
+    stage = staged(promotion=promotion("pull-request", merge="whenReady"))
+    model = forge_of(stage)
+    model.mergeable = False
+
+    async def script() -> None:
+        async with promoting(stage, client(model, stage.clock)):
+            await canary(stage)
+            model.pulls[1]["base"] = "develop"
+            await stage.rest(5 * 60)
+            found = [(p["base"], p["state"]) for p in model.pulls.values()]
+            assert found == [("develop", "open"), ("main", "open")]
+            model.mergeable = True
+            await stage.rest(5 * 60)
+            assert [state for _, state in shown(model)][:2] == ["open", "merged"]
+
+    stage.play(script)
+
+
+@pytest.mark.slow
 def test_the_step_of_the_workload_that_was_promoted_before_is_withdrawn(staged: MakeStage) -> None:
     stage = staged(promotion=promotion("pull-request"))
     model, branch = forge_of(stage), "gitkruise/step/test/shop/web/db-50pct-1234567"
