@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gitkruise.errors import InvalidManifests, UsageProblem
 from gitkruise.git.repository.merge import merged
 from gitkruise.gitops.preview.inputs import (
     PlanSide,
@@ -14,6 +16,7 @@ from gitkruise.gitops.preview.inputs import (
     followed_branch,
     read_base,
     read_side,
+    whole_repository,
 )
 from gitkruise.gitops.preview.rejection import taken_by_some
 from gitkruise.model.workloads.feature_gates import Gates
@@ -57,13 +60,26 @@ def page_between(
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
     kept_charts()
-    config, catalog, gates = given or config_at(repository, ends[1]), load_catalog(), Gates()
+    config, catalog, gates = given or config_between(repository, *ends), load_catalog(), Gates()
     base, target = read_sides(repository, ends, config, catalog, gates, given=given)
     if asked.diff:
         before = base.objects if base else ()
         return diff_of(changes_between(before, target.objects, catalog), asked.shown)
     preview = offline_preview(base, target, catalog, gates)
     return page_of(report_of(preview, base, target, shown=asked.shown))
+
+
+def config_between(repository: Repository, old: str, new: str) -> Config:
+    """Return the configuration at the newer of two commits, ids; where it has none, that at `old`.
+
+    A controller keeps the units of a file that is removed. Raises InvalidManifests, UsageProblem
+    for a broken one at `new`.
+    """
+    found = config_at(repository, new)
+    if old and found == whole_repository():
+        with suppress(InvalidManifests, UsageProblem):  # a plan says it of the base
+            return config_at(repository, old)
+    return found
 
 
 def fetched_head(path: str, kind: str, place: str) -> str:

@@ -305,7 +305,7 @@ def read_base(
 ) -> PlanSide:
     """The side that a plan starts from: `commit` with its own configuration, or with `config`.
 
-    Where its own is broken, that of the `target` counts. Raises SourceFailed.
+    Where it has none, or a broken one, that of the `target` counts. Raises SourceFailed.
     """
     said: tuple[Finding, ...] = ()
     try:
@@ -315,6 +315,8 @@ def read_base(
         short = repository.commit(commit).short
         message = f"the configuration at {short} is broken: the plan uses that of the target"
         said = (_passed_over(message, error.findings[0]),)
+    if config == whole_repository():  # no unit followed it: none gives up or hands over an object
+        config = target
     side = read_side(repository, commit, config, catalog, gates)
     side = base_of(repository, side, config, catalog, gates)
     return replace(side, warnings=(*said, *side.warnings))

@@ -42,3 +42,18 @@ def test_other_files_have_no_effect(gk: Caller, checkout: Checkout, config: str,
     checkout.commit("one", {name: config, "apps/c.yaml": cloneset(), "infra/c.yaml": CONFIG_MAP})
     checkout.commit("two", {file: "# nothing\n"})
     assert "nothing but comments" in gk("plan", cwd=checkout.folder).out
+
+
+@pytest.mark.parametrize("texts", [(None, UNITS), (UNITS, None)])
+def test_units_come_and_go_with_their_file_and_no_object_does(
+    gk: Caller, checkout: Checkout, texts: tuple[str | None, str | None]
+) -> None:
+    """No unit follows a repository without a configuration: none deletes or hands over."""
+    files = {"apps/c.yaml": cloneset(), "infra/c.yaml": CONFIG_MAP}
+    checkout.commit("one", {**files, "gitkruise.yaml": texts[0]} if texts[0] else files)
+    checkout.commit("two", {"gitkruise.yaml": texts[1]})
+    ended = gk("plan", cwd=checkout.folder)
+    assert ended.code == 0
+    assert "no pod restarts and nothing is deleted" in ended.out
+    assert ended.out.endswith("Summary  nothing\n")
+    assert "default/repository" not in ended.out

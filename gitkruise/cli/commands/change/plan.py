@@ -202,7 +202,10 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
         # Resolved before the imports below: an unknown commit needs no schemas.
         base = repository.named(options.base) if options.base else ""
         new = repository.named(options.target) if options.target else repository.head()
-        from gitkruise.cli.context.commit_plan import read_sides  # noqa: PLC0415  as below
+        from gitkruise.cli.context.commit_plan import (  # noqa: PLC0415  as below
+            config_between,
+            read_sides,
+        )
         from gitkruise.gitops.preview.inputs import (  # noqa: PLC0415  imports jsonschema
             config_at,
             default_range,
@@ -217,7 +220,7 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
             warnings: tuple[Finding, ...] = ()
         else:
             old, new, warnings = _range(repository, base, snapshot or new, merge=options.merge)
-        config = given or config_at(repository, new)
+        config = given or config_between(repository, old, new)
         warnings = (*warnings, *_charts(config, options))
         if old and given is None:
             with suppress(DiagnosticError):  # what the base lacks is said of the base
