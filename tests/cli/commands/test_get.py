@@ -85,10 +85,17 @@ def test_the_kind_of_the_owner_counts_where_two_have_one_name(gk: Caller, cluste
     assert counts["events", "cs"] + counts["events", "deployment"] == counts["events", "rollout"]
 
 
-def test_a_name_nobody_has_is_told_from_those_there_are(gk: Caller, cluster: Path) -> None:
-    with applied(cluster, cloneset(name="there", replicas=1)):
-        ended = gk("get", "cs", "tehre", "-n", "shop", KUBECONFIG=str(cluster))
-    assert (ended.code, "GK4010" in ended.err, "there" in ended.err) == (5, True, True)
+@pytest.mark.parametrize(
+    ("noun", "there"), [("cs", "there"), ("events", "there"), ("units", "web")]
+)
+def test_a_name_nobody_has_is_told_from_those_there_are(
+    gk: Caller, cluster: Path, noun: str, there: str
+) -> None:
+    with applied(cluster, cloneset(name="there", replicas=1), **{"unit-ref": "shop/web"}):
+        ended = gk("get", noun, "tehre", "-n", "shop", KUBECONFIG=str(cluster))
+    assert (ended.code, ended.out) == (5, "")
+    assert "GK4010" in ended.err
+    assert f"there are: {there}\n" in ended.err
 
 
 @pytest.mark.parametrize("noun", ["cs", "units", "pods"])

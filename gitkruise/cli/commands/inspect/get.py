@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -261,10 +262,15 @@ class _ItemReader:
             news = self._declared.beside(self._units)
             partial = bool(self.survey.left_out)
             units = resources.units(managed, news, self._scope, self._shards, partial=partial)
-            return [], self.options.filters.items(u for u in units if name in {"", u["name"]})
+            chosen = [u for u in units if name in {"", u["name"]}]
+            if not chosen:
+                self._refuse_absent(u["name"] for u in units)
+            return [], self.options.filters.items(chosen)
         found = [m for m in self.survey.managed(now, name=name) if m.key.kind != "Event"]
-        if name and not found and not self.options.watch:
-            raise self._absent(now)
+        if not found:
+            self._refuse_absent(
+                m.key.name for m in self.survey.managed(now) if m.key.kind != "Event"
+            )
         if noun == "events":
             return found, self._events(found)
         make = {"pods": resources.pods, "revisions": resources.revisions}.get(
@@ -305,15 +311,18 @@ class _ItemReader:
             notes=lambda: self.stale,
         )
 
-    def _absent(self, now: datetime) -> ClusterFailed:
+    def _refuse_absent(self, there: Iterable[str]) -> None:
+        """Refuse a name that is not `there`; one that is watched may come. Raises ClusterFailed."""
+        name = self.options.wanted.name
+        if not name or self.options.watch:
+            return
         where = f"namespace {self._scope}" if self._scope else "any namespace"
-        there = ", ".join(m.key.name for m in self.survey.managed(now)[:8]) or "none"
-        message = f'"{self.options.wanted.name}" not found in {where}'
+        message = f'"{name}" not found in {where}'
         notes = (
-            ("there are", there),
+            ("there are", ", ".join(islice(there, 8)) or "none"),
             ("next", "search all namespaces with -A" if self._scope else "correct the name"),
         )
-        return ClusterFailed(Finding(code="GK4010", message=message, notes=notes))
+        raise ClusterFailed(Finding(code="GK4010", message=message, notes=notes))
 
     def lines(
         self, found: Sequence[Managed], items: Sequence[Item], style: Style, now: datetime
