@@ -6,7 +6,7 @@ running (CloneSet moves only pods above the partition, and never back for a rais
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -336,9 +336,10 @@ def rollback_target(
     forward that never had it. The first of all counts, as creation takes no notice of partitions.
     A template whose rollout got stuck, at one of the commits `failed`, is stepped over.
     Where the newest template is itself a return to an older one, and its partition keeps pods from
-    returning, it is that: going back was begun and is not done.
+    returning, it is that: going back was begun and is not done. Raises SourceFailed GK3108 where
+    that depends on commits which a shallow clone leaves out.
     """
-    pasts = templates(repository, commit, key, file, folder)
+    pasts = _begun_here(repository, templates(repository, commit, key, file, folder))
     newest, before = next(pasts, None), next(pasts, None)
     if newest is None or before is None:
         return None
@@ -354,6 +355,16 @@ def rollback_target(
         if _asked_of_all(past):
             break
     return chosen
+
+
+def _begun_here(
+    repository: Repository, spans: Iterable[TemplateSpan]
+) -> Iterator[TemplateSpan]:
+    """Yield spans whose first commit has all its parents here: others may have begun earlier."""
+    for span in spans:
+        for parent in span.since.parents:
+            repository.commit(parent)
+        yield span
 
 
 def _template_at(
