@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from gitkruise.errors import Finding, UsageProblem
+from gitkruise.errors import Finding, InvalidManifests, UsageProblem
 from gitkruise.git.manifests.substitute import NAME
 from gitkruise.git.parsing.documents import parse_file
+from gitkruise.git.plumbing.trees import clean_path
 from gitkruise.gitops.config.dependency_checks import impossible_waits, places
 from gitkruise.gitops.config.fast_validate import sound
 from gitkruise.gitops.config.forge_checks import forge_findings, notify_findings
@@ -191,6 +193,7 @@ def check_document(document: Document) -> Iterator[Finding]:
         yield from _bad_values(document)
         yield from _bad_times(document)
         yield from _not_yet(document, kind)
+        yield from _bad_path(document) if kind == "Unit" else ()
         yield from chart_findings(document) if kind == "Unit" else ()
         yield from base_findings(document) if kind == "Unit" else ()
         yield from image_findings(document) if kind == "Unit" else ()
@@ -299,6 +302,17 @@ def _bad_durations(document: Document, kind: str) -> Iterator[Finding]:
                 message=f"spec.{_dotted(path)}: {why}",
                 places=(document.place(("spec", *path)),),
             )
+
+
+def _bad_path(document: Document) -> Iterator[Finding]:
+    """GK3010 for a path that no repository can have."""
+    path = ("spec", "path")
+    try:
+        clean_path(get(document.obj, *path, default=""))
+    except InvalidManifests as error:
+        notes = (("next", "write it relative to the repository's root, such as apps/web"),)
+        places = (document.place(path),)
+        yield from (replace(found, places=places, notes=notes) for found in error.findings)
 
 
 def _bad_times(document: Document) -> Iterator[Finding]:

@@ -39,6 +39,8 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
     ("GK7002 version", "v1alpha1\nkind: Unit", "v2\nkind: Unit", "GK7002", ":12:7", "v1alpha1"),
     ("GK7003 unknown field", "sinkRef:", "sinkref:", "GK7003", ":16:3", 'did you mean "sinkRef"?'),
     ("GK7003 wrong word", "correct", "fix", "GK7003", ":18:11", "fix"),
+    ("GK3010 absolute", "sinkRef:", "path: /apps\n  sinkRef:", "GK3010", ":16:9", "'/apps'"),
+    ("GK3010 up", "sinkRef:", "path: a/../b\n  sinkRef:", "GK3010", ":16:9", "with '..'"),
     ("GK7003 kind", "sinkRef:", "render: {kind: jsonnet}\n  sinkRef:", "GK7003", ":16:18",
      "'jsonnet' is not one of ['auto', 'plain', 'kustomize', 'helm']"),
     ("GK7003 chart", "sinkRef:", "render: {helm: {}}\n  sinkRef:", "GK7003", ":16:12",
