@@ -165,9 +165,10 @@ class WaitCondition:
     def _behind(self, news: UnitNews, now: datetime, read: str, live: str) -> WaitResult:
         """Return the result while the newest commit that was read is not live.
 
-        An older commit that is live is judged by its objects.
+        An older commit that is live is judged by its objects, but not where the branch went back
+        to ours: then what is live has more than it.
         """
-        if live and live != read:
+        if live and live != read and read != self.commit:
             state = worst(one.state for one in news.objects.values())
             why = f"at {live[:7]}: {state}; {news.message}"
             return WaitResult(news=news, met=self._reached(news, state, now), why=why)

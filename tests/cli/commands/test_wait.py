@@ -126,6 +126,18 @@ def test_a_rejected_commit_never_comes(gk: Caller, story: Story) -> None:
 
 
 @pytest.mark.parametrize(
+    ("state", "waits", "code"),
+    [(State.REJECTED, "", 1), (State.WAITING, "waits for approval", 6)],
+)
+def test_a_branch_that_went_back_is_not_there_before_it_was_sent(
+    gk: Caller, story: Story, state: State, waits: str, code: int
+) -> None:
+    """What is live contains the commit, and changes it."""
+    story.record(story.canary, state, attempted=story.first, waits=waits)
+    assert wait(gk, story, story.first).code == code
+
+
+@pytest.mark.parametrize(
     "wrong", ["kind: [", cloneset(replicas=-1)], ids=["not YAML", "a value that no API takes"]
 )
 def test_a_commit_that_leaves_a_unit_rejected_is_rejected(
