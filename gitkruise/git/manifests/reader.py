@@ -37,6 +37,16 @@ _BACKUP_ENDINGS: Final = ("~", ".bak", ".orig", ".swp", ".tmp", "#")
 _ELSEWHERE: Final = "name a folder in spec.path of the unit, or commit plain files in its place"
 _NEEDED: Final = ("next", "every object needs apiVersion, kind and metadata.name")
 _KUSTOMIZE: Final = "kustomize.config.k8s.io"
+_CHART: Final = "Chart.yaml"
+_KUSTOMIZED: Final = (
+    "write a unit with the path {folder} and list {folder}/ in .gitkruiseignore, "
+    "or set render.kind: plain, which reads its files as they are"
+)
+_CHART_BELOW: Final = (
+    "write a unit with the path {folder} and render.kind: helm, "
+    "and list {folder}/ in .gitkruiseignore"
+)
+_CHART_HERE: Final = "set render.kind: helm in this unit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +219,8 @@ class _Reading:
     def read(self) -> None:
         """Read every manifest below the path as it is."""
         entries = self._repository.list_tree(self._commit, self._path, enter=self._enter)
+        if self._how.kind == "auto":
+            entries = self._without_unrendered(entries)
         wanted = [entry for entry in entries if self._wanted(entry)]
         sizes = self._repository.sizes([entry.id for entry in wanted])
         if self._over_totals(len(wanted), sum(sizes[entry.id] for entry in wanted)):
@@ -222,6 +234,26 @@ class _Reading:
                 self._limit(f"{DOCUMENTS_MAX:,} documents a source")
                 break
         self.cache.save()
+
+    def _without_unrendered(self, entries: Sequence[TreeEntry]) -> Sequence[TreeEntry]:
+        """Refuse folders that only kustomize or helm can read, and return the files of the others.
+
+        As they are, their files are other objects than the folder stands for: without its patches
+        and names. A unit that wants these says so: kind plain.
+        """
+        paths = [entry.path for entry in entries if entry.path not in self.ignored]
+        templates = {path.partition("/templates/")[0] for path in paths if "/templates/" in path}
+        found: dict[PurePosixPath, Finding] = {}
+        for path in paths:
+            folder, _, name = path.rpartition("/")
+            if name in KUSTOMIZATION_NAMES:
+                found[PurePosixPath(folder)] = _unrendered(path, "kustomization", _KUSTOMIZED)
+            elif name == _CHART and folder in templates:
+                next_ = _CHART_HERE if folder == self._path else _CHART_BELOW
+                found[PurePosixPath(folder)] = _unrendered(path, "Helm chart", next_)
+        outer = {folder for folder in found if found.keys().isdisjoint(folder.parents)}
+        self.findings += (found[folder] for folder in sorted(outer))
+        return [e for e in entries if outer.isdisjoint(PurePosixPath(e.path).parents)]
 
     def _read_ahead(self, entries: Sequence[TreeEntry], sizes: Mapping[str, int]) -> None:
         """Read all files not parsed yet in one exchange: one by one takes longer."""
@@ -302,6 +334,16 @@ class _Reading:
             return
         own = group == GROUP and PurePosixPath(document.file).name == CONFIG_FILE
         (self.config if own else self.documents).append(document)
+
+
+def _unrendered(path: str, what: str, next_: str) -> Finding:
+    folder = shown(path.rpartition("/")[0] or ".")
+    return Finding(
+        code="GK3421",
+        message=f"{folder} has a {what}, which this unit does not render",
+        places=(SourcePlace(file=shown(path)),),
+        notes=(("next", next_.format(folder=folder)),),
+    )
 
 
 def _hidden_or_backup(name: str) -> bool:

@@ -357,9 +357,7 @@ def rollback_target(
     return chosen
 
 
-def _begun_here(
-    repository: Repository, spans: Iterable[TemplateSpan]
-) -> Iterator[TemplateSpan]:
+def _begun_here(repository: Repository, spans: Iterable[TemplateSpan]) -> Iterator[TemplateSpan]:
     """Yield spans whose first commit has all its parents here: others may have begun earlier."""
     for span in spans:
         for parent in span.since.parents:

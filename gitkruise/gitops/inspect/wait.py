@@ -168,7 +168,7 @@ class WaitCondition:
         An older commit that is live is judged by its objects, but not where the branch went back
         to ours: then what is live has more than it.
         """
-        if live and live != read and read != self.commit:
+        if live and read not in {live, self.commit}:
             state = worst(one.state for one in news.objects.values())
             why = f"at {live[:7]}: {state}; {news.message}"
             return WaitResult(news=news, met=self._reached(news, state, now), why=why)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gitkruise.errors import InvalidManifests, SourceFailed
-from gitkruise.git.manifests.reader import Manifests, ParseCache, read_desired
+from gitkruise.git.manifests.reader import PLAIN, Manifests, ParseCache, read_desired
 from gitkruise.git.repository.repository import Repository
 from tests.git.repos import Origin
 
@@ -156,9 +156,43 @@ def test_configuration_and_kustomizations_are_not_objects(
         "teams/units.yaml": "apiVersion: gitkruise.io/v1alpha1\nkind: Unit\nmetadata: {name: v}\n",
         "k.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Component\n",
     })  # fmt: skip
-    manifests = read_desired(repository, commit).checked()
+    manifests = read_desired(repository, commit, rendering=PLAIN).checked()
     assert names(manifests) == ["a", "v"]
     assert [document.obj["metadata"]["name"] for document in manifests.config] == ["u"]
+
+
+CHARTED = {"Chart.yaml": "apiVersion: v2\nname: x\nversion: 1.0.0\n", "templates/a.yaml": "{{ x }}"}
+UNRENDERED: dict[str, tuple[dict[str, str], list[str], str]] = {
+    # files, the places of what is refused, and what to do about it
+    "a kustomization": (
+        {"apps/web/kustomization.yaml": "namePrefix: a-", "apps/web/a.yaml": "{"},
+        ["apps/web/kustomization.yaml"], "or set render.kind: plain"),
+    "its bases": (
+        {"apps/web/kustomization.yml": "", "apps/web/base/Kustomization": ""},
+        ["apps/web/kustomization.yml"], "the path apps/web and list apps/web/ in"),
+    "a chart": (
+        {f"apps/web/{name}": text for name, text in CHARTED.items()},
+        ["apps/web/Chart.yaml"], "path apps/web and render.kind: helm, and list"),
+    "a chart at the path": (
+        {f"apps/{at}{name}": text for name, text in CHARTED.items() for at in ("", "charts/b/")},
+        ["apps/Chart.yaml"], "set render.kind: helm in this unit"),
+    "one that is ignored": (
+        {"apps/web/kustomization.yaml": "", ".gitkruiseignore": "web/"}, [], ""),
+    "an object in a file of that name": ({"apps/web/Chart.yaml": config_map("chart")}, [], ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNRENDERED)
+def test_a_folder_that_nothing_renders_is_refused_and_not_read_as_it_is(
+    origin: Origin, repository: Repository, name: str
+) -> None:
+    files, places, next_ = UNRENDERED[name]
+    commit = origin.commit({"apps/own.yaml": config_map("own"), **files})
+    manifests = read_desired(repository, commit, "apps")
+    assert [str(f.places[0]) for f in manifests.findings if f.code == "GK3421"] == places
+    assert len(manifests.findings) == len(places)
+    assert all(next_ in dict(finding.notes)["next"] for finding in manifests.findings)
+    assert names(manifests) in (["own"], ["own", "chart"], [])
 
 
 def test_all_problems_of_a_commit_are_told_at_once(origin: Origin, repository: Repository) -> None:
