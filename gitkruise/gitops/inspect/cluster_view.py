@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from gitkruise.admission.conversion.registry import convertible
 from gitkruise.errors import Forbidden, NotFound
 from gitkruise.gitops.status.observer import STATE_OF
 from gitkruise.gitops.status.reader import PodsToGo, UnitNews
@@ -158,6 +159,7 @@ class Survey:
             for gk in (*self.kinds, *along, *heeded)
             if (kind := catalog.stored(gk)) is not None
         ]
+        self._older = _older(feeds, catalog)
         self._followed = SharedFeeds(feeds, transport, self._store, self._note)
 
     async def look(self) -> None:
@@ -175,6 +177,7 @@ class Survey:
             try:
                 reply = await self._transport.send(wanted(state, feed))
             except NotFound:
+                await self._list_older(feed)
                 return
             except Forbidden as error:
                 # An API server checks the rights before it looks for the kind.
@@ -182,10 +185,17 @@ class Survey:
                     await self._go_on_without(feed, error)
                 else:
                     self._unserved.add(feed)
+                    await self._list_older(feed)
                 return
             state, events = step(state, ListPage(reply.body), feed)
             for event in events:
                 self._followed.own.apply(feed, event)
+
+    async def _list_older(self, feed: Feed) -> None:
+        """List a kind that the cluster serves in an earlier version alone, as OpenKruise did with
+        CloneSets."""
+        for older in self._older.get(feed, ()):
+            await self._list(older)
 
     async def _go_on_without(self, feed: Feed, error: Forbidden) -> None:
         """Note a refusal. Pods and revisions that may not be read of all namespaces are read of
@@ -344,6 +354,19 @@ class Survey:
                 own, foreign = failure(pod, images)
                 if own or foreign:
                     yield pod.name, own or foreign
+
+
+def _older(feeds: Iterable[Feed], catalog: Catalog) -> dict[Feed, list[Feed]]:
+    """Return feeds of the other versions of each kind that can be converted."""
+    return {
+        feed: [
+            replace(feed, ref=kind.ref)
+            for kind in catalog.kinds()
+            if kind.group_kind == feed.group_kind
+            and convertible(kind.group_kind, kind.version, feed.ref.version)
+        ]
+        for feed in feeds
+    }
 
 
 def _lacking(kind: GroupKind, refused: Feed) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 
 import pytest
 
 from gitkruise.errors import NotFound
+from gitkruise.gitops.inspect.cluster_view import Survey
 from gitkruise.gitops.preview.simulate import rollout_objects
 from gitkruise.kube.client.discovery import served_by
 from gitkruise.kube.system.package_data import installable_crds
@@ -19,12 +21,13 @@ from tests.worlds import SPACE, START, Lab, cloneset
 
 
 class Older(WorldTransport):
-    """A cluster that serves every kind but one."""
+    """A cluster that serves every kind but one, or that one without a version."""
 
-    missing = ""
+    missing, version = "", ""
 
     async def send(self, request: ApiRequest) -> ApiReply:
-        if request.resource.plural == self.missing:
+        asked = request.resource
+        if asked.plural == self.missing and self.version in {"", asked.version}:
             raise NotFound("the server answered 404: 404 page not found")
         return await super().send(request)
 
@@ -42,3 +45,26 @@ def test_a_plan_reads_the_kinds_that_the_cluster_serves(missing: str) -> None:
     reading = rollout_objects(transport, CATALOG, [SPACE], kinds=(), served=served)
     found = asyncio.run(reading)
     assert any(obj["kind"] == CLONESET.kind for obj in found)
+
+
+def test_clonesets_are_read_in_the_one_version_that_an_older_openkruise_serves() -> None:
+    lab = Lab()
+    lab.apply(cloneset(partition="60%"))
+    lab.run(60)
+    transport = Older(Cluster(lab.world, lambda: START))
+    transport.missing, transport.version = "clonesets", "v1beta1"
+    crds = copy.deepcopy([*installable_crds()])
+    for crd in crds:
+        if crd["spec"]["names"]["plural"] == transport.missing:
+            (only,) = (v for v in crd["spec"]["versions"] if v["name"] == "v1alpha1")
+            crd["spec"]["versions"] = [{**only, "served": True, "storage": True}]
+    served = served_by(CATALOG, crds)
+    reading = rollout_objects(transport, CATALOG, [SPACE], kinds=(), served=served)
+    (found,) = (obj for obj in asyncio.run(reading) if obj["kind"] == CLONESET.kind)
+    assert found["apiVersion"] == "apps.kruise.io/v1beta1"
+    assert found["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == "60%"
+    survey = Survey(transport, CATALOG, (CLONESET,), namespace=SPACE)
+    asyncio.run(survey.look())
+    (seen,) = survey.managed(START)
+    assert seen.rollout is not None
+    assert str(seen.rollout.partition) == "60%"
