@@ -192,10 +192,12 @@ class Survey:
                 self._followed.own.apply(feed, event)
 
     async def _list_older(self, feed: Feed) -> None:
-        """List a kind that the cluster serves in an earlier version alone, as OpenKruise did with
-        CloneSets."""
+        """List and follow a kind that the cluster serves in an earlier version alone, as OpenKruise
+        did with CloneSets."""
         for older in self._older.get(feed, ()):
             await self._list(older)
+            feeds = self._followed.feeds
+            self._followed.feeds = [older if one == feed else one for one in feeds]
 
     async def _go_on_without(self, feed: Feed, error: Forbidden) -> None:
         """Note a refusal. Pods and revisions that may not be read of all namespaces are read of

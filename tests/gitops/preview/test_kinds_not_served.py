@@ -12,6 +12,7 @@ from gitkruise.gitops.inspect.cluster_view import Survey
 from gitkruise.gitops.preview.simulate import rollout_objects
 from gitkruise.kube.client.discovery import served_by
 from gitkruise.kube.system.package_data import installable_crds
+from gitkruise.kube.system.clock import SystemClock
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
@@ -64,7 +65,24 @@ def test_clonesets_are_read_in_the_one_version_that_an_older_openkruise_serves()
     assert found["apiVersion"] == "apps.kruise.io/v1beta1"
     assert found["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == "60%"
     survey = Survey(transport, CATALOG, (CLONESET,), namespace=SPACE)
-    asyncio.run(survey.look())
+
+    async def seen() -> list[str]:
+        await survey.look()
+        partitions = [_partition(survey)]
+        async with asyncio.TaskGroup() as tasks:
+            following = tasks.create_task(survey.follow(SystemClock()))
+            further = {"spec": {"updateStrategy": {"rollingUpdate": {"partition": "20%"}}}}
+            lab.patch(cloneset(), further)
+            while (now := _partition(survey)) == partitions[0]:
+                await survey.changed.wait()
+                survey.changed.clear()
+            following.cancel()
+        return [*partitions, now]
+
+    assert asyncio.run(asyncio.wait_for(seen(), 30)) == ["60%", "20%"]
+
+
+def _partition(survey: Survey) -> str:
     (seen,) = survey.managed(START)
     assert seen.rollout is not None
-    assert str(seen.rollout.partition) == "60%"
+    return str(seen.rollout.partition)
