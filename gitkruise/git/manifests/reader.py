@@ -235,7 +235,7 @@ class _Reading:
                 break
         self.cache.save()
 
-    def _without_unrendered(self, entries: Sequence[TreeEntry]) -> Sequence[TreeEntry]:
+    def _without_unrendered(self, entries: Sequence[TreeEntry]) -> list[TreeEntry]:
         """Refuse folders that only kustomize or helm can read, and return the files of the others.
 
         As they are, their files are other objects than the folder stands for: without its patches

@@ -49,8 +49,8 @@ def test_units_come_and_go_with_their_file_and_no_object_does(
     gk: Caller, checkout: Checkout, texts: tuple[str | None, str | None]
 ) -> None:
     """No unit follows a repository without a configuration: none deletes or hands over."""
-    files = {"apps/c.yaml": cloneset(), "infra/c.yaml": CONFIG_MAP}
-    checkout.commit("one", {**files, "gitkruise.yaml": texts[0]} if texts[0] else files)
+    files: dict[str, str | None] = {"apps/c.yaml": cloneset(), "infra/c.yaml": CONFIG_MAP}
+    checkout.commit("one", files | ({"gitkruise.yaml": texts[0]} if texts[0] else {}))
     checkout.commit("two", {"gitkruise.yaml": texts[1]})
     ended = gk("plan", cwd=checkout.folder)
     assert ended.code == 0

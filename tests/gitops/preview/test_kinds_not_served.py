@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 
 import pytest
 
@@ -11,11 +10,12 @@ from gitkruise.errors import NotFound
 from gitkruise.gitops.inspect.cluster_view import Survey
 from gitkruise.gitops.preview.simulate import rollout_objects
 from gitkruise.kube.client.discovery import served_by
-from gitkruise.kube.system.package_data import installable_crds
 from gitkruise.kube.system.clock import SystemClock
+from gitkruise.kube.system.package_data import installable_crds
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
+from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
 from tests.gitops.preview.test_preview import CATALOG
 from tests.worlds import SPACE, START, Lab, cloneset
@@ -54,12 +54,7 @@ def test_clonesets_are_read_in_the_one_version_that_an_older_openkruise_serves()
     lab.run(60)
     transport = Older(Cluster(lab.world, lambda: START))
     transport.missing, transport.version = "clonesets", "v1beta1"
-    crds = copy.deepcopy([*installable_crds()])
-    for crd in crds:
-        if crd["spec"]["names"]["plural"] == transport.missing:
-            (only,) = (v for v in crd["spec"]["versions"] if v["name"] == "v1alpha1")
-            crd["spec"]["versions"] = [{**only, "served": True, "storage": True}]
-    served = served_by(CATALOG, crds)
+    served = served_by(CATALOG, [_in_alpha(crd) for crd in installable_crds()])
     reading = rollout_objects(transport, CATALOG, [SPACE], kinds=(), served=served)
     (found,) = (obj for obj in asyncio.run(reading) if obj["kind"] == CLONESET.kind)
     assert found["apiVersion"] == "apps.kruise.io/v1beta1"
@@ -80,6 +75,15 @@ def test_clonesets_are_read_in_the_one_version_that_an_older_openkruise_serves()
         return [*partitions, now]
 
     assert asyncio.run(asyncio.wait_for(seen(), 30)) == ["60%", "20%"]
+
+
+def _in_alpha(crd: Obj) -> Obj:
+    """Return a definition of CloneSets that serves v1alpha1 alone; any other as it is."""
+    if crd["spec"]["names"]["kind"] != CLONESET.kind:
+        return crd
+    (only,) = (v for v in crd["spec"]["versions"] if v["name"] == "v1alpha1")
+    versions = [{**only, "served": True, "storage": True}]
+    return {**crd, "spec": {**crd["spec"], "versions": versions}}
 
 
 def _partition(survey: Survey) -> str:
