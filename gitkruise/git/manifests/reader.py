@@ -238,8 +238,8 @@ class _Reading:
     def _without_unrendered(self, entries: Sequence[TreeEntry]) -> list[TreeEntry]:
         """Refuse folders that only kustomize or helm can read, and return the files of the others.
 
-        As they are, their files are other objects than the folder stands for: without its patches
-        and names. A unit that wants these says so: kind plain.
+        Their files as they are would be other objects: without the names and patches of the
+        kustomization. A unit of kind plain reads them all the same.
         """
         paths = [entry.path for entry in entries if entry.path not in self.ignored]
         templates = {path.partition("/templates/")[0] for path in paths if "/templates/" in path}

@@ -7,15 +7,18 @@ from textwrap import dedent
 
 import pytest
 
+from tests.cli.calls import Caller
 from tests.cli.commands.test_actions import (
     CANARY,
     FILE,
+    WHO,
     ActionRequest,
     act,
     made,
     origin,
     tip,
 )
+from tests.cli.shop import Checkout, cloneset
 from tests.git.repos import Origin, run_git
 
 __all__ = ["act", "made", "origin"]  # fixtures
@@ -103,3 +106,20 @@ def test_a_unit_that_is_broken_already_keeps_no_other_from_a_commit(
     origin.commit({FILE: CANARY.replace("replicas: 10", "replicas: ten")}, "broken, too")
     ended = act("promote", "checkout", "--yes")
     assert ended.code != 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_shallow_clone_does_not_take_its_oldest_template_for_the_first(
+    gk: Caller, checkout: Checkout, depth: int
+) -> None:
+    """That one was a canary: no commit asked for it on all pods."""
+    for image, partition in (("v1", 0), ("v2", "90%"), ("v3", "90%")):
+        checkout.commit(image, {FILE: cloneset(image, partition=partition)})
+    copy = gk.folder / "copy"
+    run_git(gk.folder, "clone", "-q", f"--depth={depth}", f"file://{checkout.folder}", str(copy))
+    ended = gk("rollback", "checkout", "--print", cwd=copy, **WHO)
+    assert (ended.code, ended.out) == (4, "")
+    assert "GK3108" in ended.err
+    run_git(copy, "fetch", "-q", "--unshallow")
+    assert "v1" in gk("rollback", "checkout", "--print", cwd=copy, **WHO).out

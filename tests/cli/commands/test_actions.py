@@ -303,23 +303,6 @@ def test_a_rollback_needs_something_to_go_back_to(gk: Caller, checkout: Checkout
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("depth", [1, 2])
-def test_a_shallow_clone_does_not_take_its_oldest_template_for_the_first(
-    gk: Caller, checkout: Checkout, depth: int
-) -> None:
-    """That one was a canary: no commit asked for it on all pods."""
-    for image, partition in (("v1", 0), ("v2", "90%"), ("v3", "90%")):
-        checkout.commit(image, {FILE: cloneset(image, partition=partition)})
-    copy = gk.folder / "copy"
-    run_git(gk.folder, "clone", "-q", f"--depth={depth}", f"file://{checkout.folder}", str(copy))
-    ended = gk("rollback", "checkout", "--print", cwd=copy, **WHO)
-    assert (ended.code, ended.out) == (4, "")
-    assert "GK3108" in ended.err
-    run_git(copy, "fetch", "-q", "--unshallow")
-    assert "v1" in gk("rollback", "checkout", "--print", cwd=copy, **WHO).out
-
-
-@pytest.mark.slow
 def test_a_template_that_got_stuck_in_any_cluster_is_stepped_over(
     gk: Caller, checkout: Checkout
 ) -> None:
