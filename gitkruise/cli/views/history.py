@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gitkruise.cli.console.findings import finding_obj
 from gitkruise.cli.views.promotion import progress
 from gitkruise.dashboard.source import HEAD
-from gitkruise.gitops.status.serializer import intervention_obj, step_obj
+from gitkruise.gitops.status.codecs import INTERVENTION, step_obj
 from gitkruise.model.gitops.record import RolloutStep
 from gitkruise.model.gitops.unit_state import SETTLED, State, worst
 from gitkruise.wire.primitives.names import ObjectKey, noun
@@ -238,7 +238,7 @@ def _intervention_rows(lane: _Lane) -> Iterator[tuple[str, Any]]:
 
 def intervention_row(cluster: str, one: Intervention) -> dict[str, Any]:
     """Return an intervention with its cluster; `object` is in the words of `history`."""
-    told = {**intervention_obj(one), "object": str(one.key), "cluster": cluster}
+    told = {**INTERVENTION.obj(one), "object": str(one.key), "cluster": cluster}
     return {**one.key._asdict(), **told}
 
 

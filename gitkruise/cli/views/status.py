@@ -20,6 +20,7 @@ from gitkruise.gitops.inspect.cluster_view import WORKLOADS, Managed, as_recorde
 from gitkruise.gitops.inspect.explain import left_git, past_hold
 from gitkruise.gitops.inspect.shard_holders import WITHOUT_SHARDS, ShardHolders
 from gitkruise.gitops.inspect.unit_objects import UNRECORDED, record_it, unrecorded_in
+from gitkruise.gitops.status.codecs import CHART, PROMOTION
 from gitkruise.model.gitops.unit_state import LOOKS, SETTLED, State
 from gitkruise.printable import listing, many, visible
 from gitkruise.wire.primitives.names import named, short_name
@@ -359,8 +360,6 @@ def status_obj(view: StatusView) -> dict[str, Any]:
 
 def unit_obj(u: UnitNews) -> dict[str, Any]:
     """Return a recorded unit, for JSON."""
-    from gitkruise.gitops.status.serializer import chart_obj, promotion_obj  # noqa: PLC0415  imports libyaml
-
     return {
         "unit": u.unit,
         "source": u.source,
@@ -371,7 +370,7 @@ def unit_obj(u: UnitNews) -> dict[str, Any]:
         "attempted": u.attempted.id if u.attempted else "",
         "applied": u.applied.id if u.applied else "",
         "problems": list(u.shown_problems),
-        **({"chart": chart_obj(u.chart)} if u.chart else {}),
+        **({"chart": CHART.obj(u.chart)} if u.chart else {}),
         **({"bases": [asdict(base) for base in u.bases]} if u.bases else {}),
-        **({"promotion": promotion_obj(u.promotion)} if u.promotion else {}),
+        **({"promotion": PROMOTION.obj(u.promotion)} if u.promotion else {}),
     }

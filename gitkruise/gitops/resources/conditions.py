@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from gitkruise.errors import CRASHED, SHORT, Concern, Finding
-from gitkruise.gitops.status.serializer import chart_obj, cut, object_id
+from gitkruise.gitops.status.codecs import CHART, cut, object_id
 from gitkruise.model.gitops.analysis import AnalysisPhase
 from gitkruise.model.gitops.config import Suspend, Unit
 from gitkruise.model.gitops.document import GitCommit
@@ -110,7 +110,7 @@ def unit_status(
         before: Mapping[str, Any] = told.obj.get("status") or {}
         status |= {key: before[key] for key in _LOOKED_AT if key in before}
     if record.chart is not None:
-        status["chart"] = chart_obj(record.chart)
+        status["chart"] = CHART.obj(record.chart)
     if record.bases:
         status["bases"] = [asdict(base) for base in record.bases]
     if record.attempted is not None and record.attempted.artifact:

@@ -9,7 +9,8 @@ from typing import Any
 
 from gitkruise.gitops.config.fingerprints import sink_of
 from gitkruise.gitops.reconcile.pruner import UnitPruner
-from gitkruise.gitops.status.parser import read_commit, read_interventions, read_rollout, read_yaml
+from gitkruise.gitops.status.codecs import COMMIT
+from gitkruise.gitops.status.parser import read_interventions, read_rollout, read_yaml
 from gitkruise.gitops.status.publisher import Outbox
 from gitkruise.gitops.status.reader import read_objects
 from gitkruise.gitops.status.serializer import UNITS, files_by_unit
@@ -144,4 +145,4 @@ def _record(raw: Mapping[str, Any], unit: str, cluster: str) -> UnitRecord:
 
 
 def _commit(raw: Any) -> GitCommit | None:
-    return read_commit(raw) if isinstance(raw, Mapping) else None
+    return COMMIT.read(raw) if isinstance(raw, Mapping) else None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gitkruise.errors import Finding, RecordMissing, Severity, SourceFailed, errors_first
+from gitkruise.gitops.status.codecs import BASE, CHART, COMMIT, DRIFT, PROMOTION, key_of_id
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.record import (
@@ -393,15 +394,8 @@ def _unit(
     objects: Mapping[ObjectKey, ObjectNews],
     drift: Sequence[Mapping[str, Any]],
 ) -> UnitNews:
-    from gitkruise.gitops.status.parser import (  # noqa: PLC0415  imports libyaml
-        read_base,
-        read_chart,
-        read_commit,
-        read_promotion,
-    )
-
     def commit(name: str) -> GitCommit | None:
-        return read_commit(raw[name]) if raw.get(name) else None
+        return COMMIT.read(raw[name]) if raw.get(name) else None
 
     findings = sorted(
         raw.get("findings") or (), key=lambda f: f.get("severity") == Severity.WARNING
@@ -420,12 +414,12 @@ def _unit(
         next=_next(f.get("notes") or {} for f in findings),
         objects=objects,
         drift=tuple(_drift(row, objects) for row in drift),
-        promotion=read_promotion(raw["promotion"]) if raw.get("promotion") else None,
+        promotion=PROMOTION.read(raw["promotion"]) if raw.get("promotion") else None,
         sent=commit("sent"),
         waits=str(raw.get("waits", "")),
         path=str(raw.get("path", "")),
-        chart=read_chart(raw["chart"]) if raw.get("chart") else None,
-        bases=tuple(map(read_base, raw.get("bases") or ())),
+        chart=CHART.read(raw["chart"]) if raw.get("chart") else None,
+        bases=tuple(map(BASE.read, raw.get("bases") or ())),
     )
 
 
@@ -434,14 +428,7 @@ def _drift(row: Mapping[str, Any], objects: Mapping[ObjectKey, ObjectNews]) -> D
     key = next((k for k in objects if str(k) == row["object"]), None)
     kind, _, name = str(row["object"]).partition(" ")
     space, _, short = name.rpartition("/")
-    return DriftRecord(
-        key=key or ObjectKey("", kind, space, short),
-        field=str(row["field"]),
-        git=str(row.get("git", "")),
-        live=str(row.get("live", "")),
-        manager=str(row.get("manager", "")),
-        written=str(row.get("written", "")),
-    )
+    return DRIFT.read(row, key=key or ObjectKey("", kind, space, short))
 
 
 def _next(notes: Iterable[Mapping[str, str]]) -> str:
@@ -456,8 +443,6 @@ def _problem(code: str, places: Sequence[object], message: str) -> str:
 
 def read_objects(data: bytes) -> dict[ObjectKey, ObjectNews]:
     """Return the lines of an objects.tsv by object. Raises ValueError on a foreign file."""
-    from gitkruise.gitops.status.parser import key_of_id  # noqa: PLC0415
-
     out = {}
     for line in data.decode().splitlines()[1:]:
         id_, state, commit, _, message = (*line.split("\t"), "", "")[:5]

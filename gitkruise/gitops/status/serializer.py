@@ -7,19 +7,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
-from datetime import datetime
 from typing import Any, Final, Literal
 
 import yaml
 
 from gitkruise.errors import Finding
 from gitkruise.git.parsing.yaml_scalars import needs_quotes
-from gitkruise.model.gitops.analysis import AnalysisRun, MetricResult
+from gitkruise.gitops.status.codecs import (
+    BASE,
+    CHART,
+    COMMIT,
+    DRIFT,
+    INTERVENTION,
+    PROMOTION,
+    cut,
+    lean,
+    object_id,
+    step_obj,
+)
 from gitkruise.model.gitops.document import GitCommit
-from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.record import (
-    ChartRecord,
     Intervention,
     PodRecord,
     Removal,
@@ -33,7 +40,6 @@ from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import format_duration, format_time
 
 Detail = Literal["unit", "workload", "pods"]
-MESSAGE_MAX: Final = 1024
 _WIDTH: Final = 1 << 20  # a value is never folded
 SKIP_CI: Final = "[skip ci]"
 README: Final = """\
@@ -73,22 +79,10 @@ def record_files(record: UnitRecord, detail: Detail = "workload") -> dict[str, b
         rows = _rollout(rollout, steps.get(key, ()), pods)
         files[f"{root}/rollouts/{folder}{name}"] = _yaml(rows)
     if record.drift:
-        drift = [
-            _lean(
-                {
-                    "object": str(d.key),
-                    "field": d.field,
-                    "git": d.git,
-                    "live": d.live,
-                    "manager": d.manager,
-                    "written": d.written,
-                }
-            )
-            for d in record.drift
-        ]
+        drift = [{"object": str(d.key), **DRIFT.obj(d)} for d in record.drift]
         files[f"{root}/drift.yaml"] = _yaml({"drift": drift})
     if record.interventions:
-        told = [intervention_obj(one) for one in record.interventions]
+        told = list(map(INTERVENTION.obj, record.interventions))
         files[f"{root}/interventions.yaml"] = _yaml({"interventions": told})
     return files
 
@@ -96,16 +90,6 @@ def record_files(record: UnitRecord, detail: Detail = "workload") -> dict[str, b
 def rollout_file(key: ObjectKey) -> str:
     """Return the name of the file of a rollout, which namesakes have in folders of their own."""
     return f"{key.kind}.{key.name}.yaml"
-
-
-def intervention_obj(one: Intervention) -> dict[str, Any]:
-    """Return an intervention as it is in the file; `read_interventions` reads it back."""
-    return {
-        "time": format_time(one.at),
-        "object": object_id(one.key),
-        "reason": one.reason,
-        "message": cut(one.text),
-    }
 
 
 def intervention_lines(told: Iterable[Intervention]) -> str:
@@ -223,7 +207,7 @@ def commit_trailers(records: Sequence[UnitRecord]) -> list[tuple[str, str]]:
 def note_text(record: UnitRecord, version: str) -> dict[str, Any]:
     """Return one unit's entry in the note on its causal commit."""
     done = record.state in SETTLED
-    return _lean(
+    return lean(
         {
             "phase": str(record.state),
             "message": cut(record.message),
@@ -235,7 +219,7 @@ def note_text(record: UnitRecord, version: str) -> dict[str, Any]:
 
 
 def _status(record: UnitRecord) -> dict[str, Any]:
-    return _lean(
+    return lean(
         {
             "unit": record.unit,
             "cluster": record.cluster,
@@ -245,93 +229,17 @@ def _status(record: UnitRecord) -> dict[str, Any]:
             "message": cut(record.message),
             "since": format_time(record.since),
             "waits": cut(record.waits),
-            "attempted": _commit(record.attempted),
-            "applied": _commit(record.applied),
-            "sent": _commit(record.sent),
-            "causal": _commit(record.causal),
-            "chart": chart_obj(record.chart) if record.chart else None,
-            "bases": [asdict(base) for base in record.bases],
+            "attempted": COMMIT.obj(record.attempted) if record.attempted else None,
+            "applied": COMMIT.obj(record.applied) if record.applied else None,
+            "sent": COMMIT.obj(record.sent) if record.sent else None,
+            "causal": COMMIT.obj(record.causal) if record.causal else None,
+            "chart": CHART.obj(record.chart) if record.chart else None,
+            "bases": list(map(BASE.obj, record.bases)),
             "findings": [_finding(f) for f in record.findings],
             "removal": _removal(record.removal) if record.removal else None,
-            "promotion": promotion_obj(record.promotion) if record.promotion else None,
+            "promotion": PROMOTION.obj(record.promotion) if record.promotion else None,
         }
     )
-
-
-def chart_obj(chart: ChartRecord) -> dict[str, Any]:
-    """Return a chart as it is in the file; `read_chart` reads it back."""
-    return {
-        "repository": chart.repository,
-        "name": chart.name,
-        "version": chart.version,
-        "digest": f"sha256:{chart.digest}",
-    }
-
-
-def promotion_obj(promotion: PromotionRecord) -> dict[str, Any]:
-    """Return a promotion as it is in the file; `read_promotion` reads it back."""
-    return {
-        "object": object_id(promotion.key),
-        "step": promotion.step,
-        "steps": promotion.steps,
-        **_lean(
-            {
-                "next": promotion.next,
-                "due": _time(promotion.due),
-                "why": cut(promotion.why),
-                "offered": promotion.offered,
-                "note": cut(promotion.note),
-                "analysis": analysis_obj(promotion.analysis) if promotion.analysis else None,
-            }
-        ),
-    }
-
-
-def analysis_obj(run: AnalysisRun) -> dict[str, Any]:
-    """Return a run of measurements as it is in the file; `read_analysis` reads it back."""
-    return {
-        "revision": run.revision,
-        "step": run.step,
-        "phase": str(run.phase),
-        "pods": run.pods,
-        **_lean(
-            {
-                "message": cut(run.message),
-                "started": format_time(run.started),
-                "finished": _time(run.finished),
-                "note": cut(run.note),
-                "metrics": [_metric(result) for result in run.metrics],
-            }
-        ),
-    }
-
-
-def _metric(result: MetricResult) -> dict[str, Any]:
-    return {
-        "name": result.name,
-        "phase": str(result.phase),
-        "successful": result.successful,
-        "failed": result.failed,
-        "inconclusive": result.inconclusive,
-        "error": result.error,
-        "consecutiveError": result.consecutive_error,
-        **_lean(
-            {
-                "message": cut(result.message),
-                "measurements": [
-                    _lean(
-                        {
-                            "time": format_time(one.at),
-                            "phase": str(one.phase),
-                            "value": cut(one.value),
-                            "message": cut(one.message),
-                        }
-                    )
-                    for one in result.measurements
-                ],
-            }
-        ),
-    }
 
 
 def _removal(removal: Removal) -> dict[str, Any]:
@@ -345,7 +253,7 @@ def _removal(removal: Removal) -> dict[str, Any]:
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    return _lean(
+    return lean(
         {
             "code": finding.code,
             "severity": str(finding.severity),
@@ -368,7 +276,7 @@ def _objects(record: UnitRecord) -> bytes:
 def _rollout(
     rollout: Rollout, steps: Sequence[RolloutStep], pods: Sequence[PodRecord]
 ) -> dict[str, Any]:
-    return _lean(
+    return lean(
         {
             "object": object_id(rollout.key),
             "state": str(rollout.state),
@@ -381,7 +289,7 @@ def _rollout(
                 "asked": rollout.asked,
             },
             "revisions": [
-                _lean(
+                lean(
                     {
                         "hash": r.hash,
                         "role": r.role,
@@ -398,72 +306,17 @@ def _rollout(
             "pods": [
                 {"name": pod.name, "revision": pod.revision, "state": pod.state} for pod in pods
             ],
-            "steps": [step_obj(step) for step in steps],
+            "steps": list(map(step_obj, steps)),
         }
     )
-
-
-def step_obj(step: RolloutStep) -> dict[str, Any]:
-    """Return one step as it is in the file; `read_step` reads it back."""
-    return _lean(
-        {
-            "commit": step.commit.id,
-            "subject": step.commit.subject,
-            "author": step.commit.author,
-            "time": _time(step.commit.time),
-            "change": step.change,
-            "revision": step.revision,
-            "partition": step.partition,
-            "asked": step.asked,
-            "replicas": step.replicas,
-            "updated": step.updated,
-            "state": str(step.state),
-            "started": format_time(step.started),
-            "done": _time(step.done),
-            "message": cut(step.message),
-        }
-    )
-
-
-def _commit(commit: GitCommit | None) -> dict[str, Any] | None:
-    if commit is None:
-        return None
-    return _lean(
-        {
-            "id": commit.id,
-            "subject": commit.subject,
-            "author": commit.author,
-            "time": _time(commit.time),
-            "artifact": commit.artifact,
-        }
-    )
-
-
-def object_id(key: ObjectKey) -> str:
-    """Return `<namespace>_<name>_<group>_<kind>`, the inventory id that other tools can parse."""
-    return f"{key.namespace}_{key.name}_{key.group}_{key.kind}"
 
 
 def _short(commit: GitCommit | None) -> str:
     return commit.short if commit else "-"
 
 
-def _time(instant: datetime | None) -> str:
-    return format_time(instant) if instant else ""
-
-
-def cut(text: str) -> str:
-    """Return a text within the length of a message."""
-    return text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 1] + "…"
-
-
 def _line(text: str) -> str:
     return " ".join(cut(text).split())
-
-
-def _lean(pairs: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop empty values: null, "", [] and {}."""
-    return {k: v for k, v in pairs.items() if v is not None and v not in ("", [], {})}
 
 
 class _Plain(yaml.SafeDumper):

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from gitkruise.gitops.analysis.analyst import CHANGED, RESTARTED
-from gitkruise.gitops.status.parser import read_promotion, read_yaml
+from gitkruise.gitops.status.codecs import PROMOTION
+from gitkruise.gitops.status.parser import read_yaml
 from gitkruise.model.gitops.analysis import AnalysisPhase
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.git.repos import run_git
@@ -81,7 +82,7 @@ def test_bad_values_push_the_rollback_and_count_the_pods(
     stage.play(script)
     trailers = run_git(stage.origin.bare, "log", "-1", "--format=%(trailers:only,unfold)", "main")
     assert {"Gitkruise-Analysis: errors Failed", "Gitkruise-Pods: 2"} <= set(trailers.split("\n"))
-    told = read_promotion(read_yaml(stage.told("units/shop/web/status.yaml").encode())["promotion"])
+    told = PROMOTION.read(read_yaml(stage.told("units/shop/web/status.yaml").encode())["promotion"])
     assert told.analysis is not None
     assert (told.analysis.phase, told.analysis.pods) == (AnalysisPhase.FAILED, 2)
     assert [one.value for one in told.analysis.metrics[0].measurements][-2:] == ["0.4", "0.4"]

@@ -17,7 +17,8 @@ from typing import Any, Final
 import pytest
 
 from gitkruise.app import controller
-from gitkruise.gitops.status.parser import read_promotion, read_yaml
+from gitkruise.gitops.status.codecs import PROMOTION
+from gitkruise.gitops.status.parser import read_yaml
 from gitkruise.kube.system.clock import SystemClock
 from gitkruise.model.gitops.analysis import AnalysisPhase, AnalysisRun
 from gitkruise.model.gitops.record import UnitRecord
@@ -209,7 +210,7 @@ def test_a_rising_error_rate_rolls_the_promotion_back_and_counts_its_pods(
             assert back.causal.subject == f"web: roll back to {good[:7]}"
             assert stage.images() == ["app:v1"] * 4
             text = await published()
-        told = read_promotion(read_yaml(text.encode())["promotion"]).analysis
+        told = PROMOTION.read(read_yaml(text.encode())["promotion"]).analysis
         assert told is not None
         assert (told.phase, told.pods) == (AnalysisPhase.FAILED, 2)
         (result,) = told.metrics

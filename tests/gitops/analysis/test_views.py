@@ -9,8 +9,7 @@ import pytest
 
 from gitkruise.cli.views.promotion import analysis_lines, progress
 from gitkruise.gitops.resources.conditions import unit_conditions
-from gitkruise.gitops.status.parser import read_promotion
-from gitkruise.gitops.status.serializer import promotion_obj
+from gitkruise.gitops.status.codecs import PROMOTION
 from gitkruise.model.gitops.analysis import AnalysisPhase, AnalysisRun
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.notifications import PullRequestReport
@@ -51,13 +50,13 @@ def record(run: AnalysisRun, *, step: int = 1, revision: str = "web-abc") -> Uni
 @pytest.mark.parametrize("name", RUNS)
 def test_the_file_of_a_record_has_all_of_it_except_its_mark(name: str) -> None:
     run = RUNS[name]
-    told = promotion_obj(promotion(run))
-    assert read_promotion(told) == replace(promotion(run), analysis=replace(run, mark=""))
+    told = PROMOTION.obj(promotion(run))
+    assert PROMOTION.read(told) == replace(promotion(run), analysis=replace(run, mark=""))
     assert "mark" not in told["analysis"]
 
 
 def test_a_failed_run_in_the_file() -> None:
-    (one,) = promotion_obj(promotion(BAD))["analysis"].pop("metrics")
+    (one,) = PROMOTION.obj(promotion(BAD))["analysis"].pop("metrics")
     assert (one["successful"], one["failed"], one["inconclusive"], one["error"]) == (1, 1, 0, 0)
     assert one["measurements"] == [
         {"time": "2026-11-21T10:00:10Z", "phase": "Successful"},

@@ -21,6 +21,7 @@ from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.context.local_repository import checkout_of, fetch_records
 from gitkruise.cli.context.resource_args import NOUNS, object_argument, parse_object
 from gitkruise.errors import Finding, Severity, SourceFailed, UsageProblem
+from gitkruise.gitops.status.codecs import INTERVENTION, PROMOTION
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import named, noun
 from gitkruise.wire.primitives.times import format_time
@@ -102,8 +103,8 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
         say_json(
             {
                 **list_of("HistoryList", _items(rows)),
-                "promotions": _promotions(promotions),
-                "interventions": _told(told),
+                "promotions": list(map(PROMOTION.obj, promotions)),
+                "interventions": list(map(INTERVENTION.obj, told)),
                 "removed": [_removed_item(key, at) for key, at in gone.items()],
                 "findings": [finding_obj(finding) for finding in unread],
             },
@@ -242,18 +243,6 @@ def _removal_lines(gone: dict[ObjectKey, datetime | None], now: datetime) -> Ite
     """Yield a line for each object whose steps come from an earlier record."""
     for key, at in gone.items():
         yield f"{key} left the record {ago(at, now)}: its last steps are shown"
-
-
-def _told(told: list[Intervention]) -> list[dict[str, Any]]:
-    from gitkruise.gitops.status.serializer import intervention_obj  # noqa: PLC0415  imports libyaml
-
-    return [intervention_obj(one) for one in told]
-
-
-def _promotions(promotions: list[PromotionRecord]) -> list[dict[str, Any]]:
-    from gitkruise.gitops.status.serializer import promotion_obj  # noqa: PLC0415  imports libyaml
-
-    return [promotion_obj(promotion) for promotion in promotions]
 
 
 def _items(rows: list[tuple[ObjectKey, RolloutStep]]) -> list[dict[str, Any]]:

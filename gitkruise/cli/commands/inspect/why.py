@@ -31,6 +31,7 @@ from gitkruise.cli.context.resource_args import (
     parse_workload,
 )
 from gitkruise.errors import ClusterFailed, Finding
+from gitkruise.gitops.status.codecs import ANALYSIS, PROMOTION
 from gitkruise.wire.primitives.names import named as as_named
 from gitkruise.wire.primitives.names import short_name
 
@@ -394,7 +395,6 @@ def why_obj(answer: Why, records: Records) -> dict[str, Any]:
     """Return the explanation as a versioned document."""
     from gitkruise.cli.views.resources import rollout_obj  # noqa: PLC0415
     from gitkruise.gitops.inspect.explain import budgets  # noqa: PLC0415
-    from gitkruise.gitops.status.serializer import analysis_obj, promotion_obj  # noqa: PLC0415  imports libyaml
 
     m, commit = answer.managed, records.commit(answer.managed.commit)
     return {
@@ -445,6 +445,6 @@ def why_obj(answer: Why, records: Records) -> dict[str, Any]:
         **({"artifact": m.artifact} if m.artifact else {}),
         **({"rollout": rollout_obj(m.rollout)} if m.rollout else {}),
         **({"workloadSpread": answer.division.obj()} if answer.division else {}),
-        **({"promotion": promotion_obj(answer.promotion)} if answer.promotion else {}),
-        **({"analysis": analysis_obj(answer.analysis)} if answer.analysis else {}),
+        **({"promotion": PROMOTION.obj(answer.promotion)} if answer.promotion else {}),
+        **({"analysis": ANALYSIS.obj(answer.analysis)} if answer.analysis else {}),
     }
