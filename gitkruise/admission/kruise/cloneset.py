@@ -46,12 +46,8 @@ def default_cloneset(request: AdmissionRequest, gates: Gates) -> Obj:
     obj = request.new
     version = version_of(obj)
     spec = normalise(_SPEC_TYPES[version], obj.get("spec"))
-    if not gates.template_no_defaults and _template_is_new(request, spec["template"], version):
-        spec["template"] = default_template(
-            spec["template"], host_ports=gates.default_host_network_host_ports_in_pod_templates
-        )
-        if "volumeClaimTemplates" in spec:
-            spec["volumeClaimTemplates"] = [default_claim(c) for c in spec["volumeClaimTemplates"]]
+    old = convert(request.old, version) if request.old is not None else None
+    default_templates(spec, old, gates)
     for field, value in _TOP.items():
         spec.setdefault(field, value)
     fill = _fill_alpha if version == "v1alpha1" else _fill_beta
@@ -63,11 +59,18 @@ def version_of(obj: Obj) -> str:
     return split_api_version(obj["apiVersion"])[1]
 
 
-def _template_is_new(request: AdmissionRequest, template: Obj, version: str) -> bool:
-    if request.old is None:
-        return True
-    before = paths.get(convert(request.old, version), "spec", "template")
-    return bool(normalise("PodTemplateSpec", before) != template)
+def default_templates(spec: dict[str, Any], old: Obj | None, gates: Gates) -> None:
+    """Give a workload's templates their defaults when that of its pods is new or changed."""
+    if gates.template_no_defaults:
+        return
+    before = paths.get(old, "spec", "template")
+    if old is not None and normalise("PodTemplateSpec", before) == spec["template"]:
+        return
+    spec["template"] = default_template(
+        spec["template"], host_ports=gates.default_host_network_host_ports_in_pod_templates
+    )
+    if "volumeClaimTemplates" in spec:
+        spec["volumeClaimTemplates"] = [default_claim(c) for c in spec["volumeClaimTemplates"]]
 
 
 def _fill_alpha(strategy: dict[str, Any]) -> None:
@@ -98,7 +101,7 @@ def cloneset_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Prob
     if replicas < 0:
         yield invalid(("spec", "replicas"), replicas, NOT_NEGATIVE)
     yield from template_selector_problems(spec, "empty selector is not valid for cloneset.")
-    yield from _template_problems(spec)
+    yield from pod_template_problems(spec, "cloneset")
     yield from _deletion_problems(request, spec, version)
     yield from strategy_problems(spec, version)
     if version == "v1alpha1":
@@ -128,8 +131,8 @@ def template_selector_problems(spec: Obj, empty: str) -> Iterator[Problem]:
             yield invalid(("spec", "template", "metadata", "labels"), labels, text)
 
 
-def _template_problems(spec: Obj) -> Iterator[Problem]:
-    """Core validation, with each claim template standing in as a volume.
+def pod_template_problems(spec: Obj, kind: str, *, replace: bool = False) -> Iterator[Problem]:
+    """Core validation, with each claim template as a volume, which may `replace` its namesake.
 
     A template is judged with its defaults, also where it is stored without.
     """
@@ -139,14 +142,15 @@ def _template_problems(spec: Obj) -> Iterator[Problem]:
     claims = [
         {"name": name or "", "persistentVolumeClaim": {"claimName": name or ""}} for name in names
     ]
-    volumes = [*(pod.get("volumes") or ()), *claims]
+    own = [v for v in pod.get("volumes") or () if not replace or v.get("name") not in names]
+    volumes = [*own, *claims]
     at: Path = ("spec", "template")
     yield from template_problems(paths.put(template, ("spec", "volumes"), volumes), at, KRUISE)
     policy = pod.get("restartPolicy")
     if policy not in (None, "", "Always"):
         yield unsupported((*at, "spec", "restartPolicy"), policy, ("Always",))
     if pod.get("activeDeadlineSeconds") is not None:
-        text = "activeDeadlineSeconds in cloneset is not Supported"
+        text = f"activeDeadlineSeconds in {kind} is not Supported"
         yield forbidden((*at, "spec", "activeDeadlineSeconds"), text)
 
 

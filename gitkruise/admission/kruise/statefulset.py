@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from gitkruise.admission.conversion.registry import POLICIES, convert
-from gitkruise.admission.kruise.cloneset import template_selector_problems
+from gitkruise.admission.kruise.cloneset import (
+    default_templates,
+    pod_template_problems,
+    template_selector_problems,
+)
 from gitkruise.admission.kruise.update_strategy import priority_problems
-from gitkruise.admission.pods.template import KRUISE, template_problems
 from gitkruise.admission.rules.engine import Table, count_or_percent, not_negative
 from gitkruise.admission.rules.field_errors import (
     Path,
@@ -22,7 +25,7 @@ from gitkruise.admission.rules.request import AdmissionRequest
 from gitkruise.errors import Problem
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import INPLACE_READY
-from gitkruise.wire.kruise.revision_data import default_claim, default_template, normalise
+from gitkruise.wire.kruise.revision_data import normalise
 from gitkruise.wire.primitives import paths
 from gitkruise.wire.primitives.names import Obj, split_api_version
 from gitkruise.wire.values.intstr import IntOrString, UnreadableAmount, resolve
@@ -68,12 +71,7 @@ def default_stateful_set(request: AdmissionRequest, gates: Gates) -> Obj:
     Templates get defaults when they are new or changed. Raises Malformed.
     """
     spec: dict[str, Any] = normalise(_TYPE, request.new.get("spec"))
-    if not gates.template_no_defaults and _template_is_new(request, spec["template"]):
-        spec["template"] = default_template(
-            spec["template"], host_ports=gates.default_host_network_host_ports_in_pod_templates
-        )
-        if "volumeClaimTemplates" in spec:
-            spec["volumeClaimTemplates"] = [default_claim(c) for c in spec["volumeClaimTemplates"]]
+    default_templates(spec, request.old, gates)
     for field, value in _TOP.items():
         spec.setdefault(field, value)
     strategy = spec["updateStrategy"]
@@ -88,13 +86,6 @@ def default_stateful_set(request: AdmissionRequest, gates: Gates) -> Obj:
         chosen = {"type": _CLAIM_UPDATES[0], **(spec.get("volumeClaimUpdateStrategy") or {})}
         spec["volumeClaimUpdateStrategy"] = chosen
     return {**request.new, "spec": spec}
-
-
-def _template_is_new(request: AdmissionRequest, template: Obj) -> bool:
-    if request.old is None:
-        return True
-    before = paths.get(request.old, "spec", "template")
-    return bool(normalise("PodTemplateSpec", before) != template)
 
 
 def stateful_set_problems(request: AdmissionRequest, gates: Gates) -> Iterator[Problem]:
@@ -117,7 +108,7 @@ def stateful_set_problems(request: AdmissionRequest, gates: Gates) -> Iterator[P
     if chosen not in _CLAIM_UPDATES:
         yield unsupported((*_SPEC, "volumeClaimUpdateStrategy", "type"), chosen, _CLAIM_UPDATES)
     yield from template_selector_problems(spec, "empty selector is invalid for statefulset")
-    yield from _template_problems(spec)
+    yield from pod_template_problems(spec, "StatefulSet", replace=True)
     if request.old is not None:
         _, version = split_api_version(request.new["apiVersion"])
         before: Obj = convert(request.old, version).get("spec") or {}
@@ -205,26 +196,6 @@ def _retention_problems(spec: Obj) -> Iterator[Problem]:
         if policy.get(field) not in _RETAINED:
             at = (*_SPEC, "persistentVolumeClaimRetentionPolicy", field)
             yield unsupported(at, policy.get(field) or "", _RETAINED)
-
-
-def _template_problems(spec: Obj) -> Iterator[Problem]:
-    """Core validation, with each claim template standing in for the volume of its name."""
-    template: Obj = default_template(spec.get("template"))
-    pod: Obj = template.get("spec") or {}
-    names = [paths.get(c, "metadata", "name") for c in spec.get("volumeClaimTemplates") or ()]
-    claims = [
-        {"name": name or "", "persistentVolumeClaim": {"claimName": name or ""}} for name in names
-    ]
-    others = [v for v in pod.get("volumes") or () if v.get("name") not in names]
-    at: Path = ("spec", "template")
-    judged = paths.put(template, ("spec", "volumes"), [*others, *claims])
-    yield from template_problems(judged, at, KRUISE)
-    policy = pod.get("restartPolicy")
-    if policy not in (None, "", "Always"):
-        yield unsupported((*at, "spec", "restartPolicy"), policy, ("Always",))
-    if pod.get("activeDeadlineSeconds") is not None:
-        text = "activeDeadlineSeconds in StatefulSet is not Supported"
-        yield forbidden((*at, "spec", "activeDeadlineSeconds"), text)
 
 
 def _change_problems(before: Obj, after: Obj) -> Iterator[Problem]:
