@@ -59,10 +59,7 @@ def _text(data: bytes) -> str:
 
 
 def _parsed(data: bytes, file: str, key: ObjectKey) -> Document:
-    parsed = parse_file(data, file)
-    if not parsed.ok:
-        raise InvalidManifests(*(f for f in parsed.findings if f.is_error))
-    return find_object(parsed, key, file)
+    return find_object(parse_file(data, file).checked(), key, file)
 
 
 def _refusal(document: Document, path: FieldPath, key: ObjectKey) -> InvalidManifests:

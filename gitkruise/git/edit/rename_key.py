@@ -25,9 +25,7 @@ def rename_keys(data: bytes, file: str, renamings: Sequence[Renaming]) -> bytes:
     Raises InvalidManifests: what does not parse, GK3602 where more than the keys would change
     (two objects share the text by an alias, a key is not there or not written plainly).
     """
-    parsed = parse_file(data, file)
-    if not parsed.ok:
-        raise InvalidManifests(*(f for f in parsed.findings if f.is_error))
+    parsed = parse_file(data, file).checked()
     roots = {d.index: d for d in parsed.documents}
     text = data.decode("utf-8")
     bom, text = (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)

@@ -37,7 +37,7 @@ def edit_field(data: bytes, file: str, key: ObjectKey, path: FieldPath, value: A
     added to the nearest mapping that is there. An object without a namespace matches any.
     Raises InvalidManifests: what does not parse, GK3601 no such object, GK3602 no safe edit.
     """
-    parsed = _parsed(data, file)
+    parsed = parse_file(data, file).checked()
     document = find_object(parsed, key, file)
     return _edited(data, file, parsed, document, path, value, named=str(key))
 
@@ -47,16 +47,9 @@ def edit_document(data: bytes, file: str, path: FieldPath, value: Any, *, index:
 
     Raises InvalidManifests as `edit_field` does.
     """
-    parsed = _parsed(data, file)
+    parsed = parse_file(data, file).checked()
     document = next(d for d in parsed.documents if d.index >= index)
     return _edited(data, file, parsed, document, path, value, named=shown(file))
-
-
-def _parsed(data: bytes, file: str) -> Parsed:
-    parsed = parse_file(data, file)
-    if not parsed.ok:
-        raise InvalidManifests(*(f for f in parsed.findings if f.is_error))
-    return parsed
 
 
 def _edited(

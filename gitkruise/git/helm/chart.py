@@ -109,11 +109,8 @@ class ChartFiles:
         )
 
     def _one(self, path: str) -> Document:
-        parsed = self.copied.parse(path)
-        if not parsed.ok:
-            raise InvalidManifests(*(f for f in parsed.findings if f.is_error))
-        if len(parsed.documents) == 1 and isinstance(parsed.documents[0].obj, dict):
-            return parsed.documents[0]
+        if (found := self.copied.parse(path).one_object()) is not None:
+            return found
         raise refused("GK3408", f"{shown(path)} is not one object", path)
 
     def _values_file(self, path: str) -> str:

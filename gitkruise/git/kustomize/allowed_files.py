@@ -289,10 +289,7 @@ class _Check:
         entry = self._commit.entry(where)
         if entry is None or not entry.is_tree:
             self._copied(where, value, path)
-            parsed = self._commit.parse(where)
-            if not parsed.ok:
-                raise InvalidManifests(*(f for f in parsed.findings if f.is_error))
-            return [document.obj for document in parsed.documents]
+            return [document.obj for document in self._commit.parse(where).checked().documents]
         if depth == 0:
             raise self._error("GK3406", f"more than {_PLUGIN_DEPTH} levels of plugins", path)
         self._checked.folders.append(where)

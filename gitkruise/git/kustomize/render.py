@@ -251,11 +251,8 @@ class _Needed:
         for name in KUSTOMIZATION_NAMES:
             path = posixpath.join(folder, name)
             if path in self.files:
-                parsed = self.parse(path)
-                if not parsed.ok:
-                    raise InvalidManifests(*(f for f in parsed.findings if f.is_error))
-                if len(parsed.documents) == 1 and isinstance(parsed.documents[0].obj, dict):
-                    return parsed.documents[0]
+                if (found := self.parse(path).one_object()) is not None:
+                    return found
                 raise refused("GK3403", f"{shown(path)} is not one kustomization", path)
         raise refused("GK3404", f"there is no kustomization in {shown(folder or '.')}", folder)
 

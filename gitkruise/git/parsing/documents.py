@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, overload
 import yaml
 from yaml._yaml import CParser  # the C event stream alone; nothing of PyYAML builds objects here
 
-from gitkruise.errors import Finding, SourcePlace
+from gitkruise.errors import Finding, InvalidManifests, SourcePlace
 from gitkruise.git.parsing import json_events
 from gitkruise.git.parsing.syntax_errors import explain
 from gitkruise.git.parsing.template_text import without_actions
@@ -57,6 +57,20 @@ class Parsed:
     @property
     def ok(self) -> bool:
         return not any(finding.is_error for finding in self.findings)
+
+    def checked(self) -> Parsed:
+        """Return this if it is usable. Raises InvalidManifests with every error."""
+        if not self.ok:
+            raise InvalidManifests(*(f for f in self.findings if f.is_error))
+        return self
+
+    def one_object(self) -> Document | None:
+        """Return the only document of a usable file, if it is an object.
+
+        Raises InvalidManifests with every error.
+        """
+        documents = self.checked().documents
+        return documents[0] if len(documents) == 1 and isinstance(documents[0].obj, dict) else None
 
 
 def parse_file(data: bytes, file: str, limits: Limits = LIMITS) -> Parsed:

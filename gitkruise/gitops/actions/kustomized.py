@@ -83,9 +83,7 @@ class Kustomized:
 
     def document(self, commit: str, key: ObjectKey) -> Document | None:
         """Return the rendered object, placed in its most likely source. Raises InvalidManifests."""
-        parsed = self._renderer.render(commit, self.folder).parsed
-        if not parsed.ok:
-            raise InvalidManifests(*(f for f in parsed.findings if f.is_error))
+        parsed = self._renderer.render(commit, self.folder).parsed.checked()
         return next((d for d in parsed.documents if is_object(d.obj, key)), None)
 
     def edits(self, commit: str) -> KustomizedEdits:

@@ -427,9 +427,7 @@ def _in_file(repository: Repository, commit: str, key: ObjectKey, file: str) -> 
         return None
     if entry is None or not entry.is_file:
         return None
-    parsed = parse_file(repository.read_blob(entry.id), file)
-    if not parsed.ok:
-        raise InvalidManifests(*(f for f in parsed.findings if f.is_error))
+    parsed = parse_file(repository.read_blob(entry.id), file).checked()
     return next((d for d in parsed.documents if is_object(d.obj, key)), None)
 
 
