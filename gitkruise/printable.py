@@ -4,6 +4,7 @@ have their nouns, and long lists end."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -31,6 +32,11 @@ def visible(text: str) -> str:
 def visible_lines(text: str) -> str:
     """A text of several lines of our own: as `visible`, but line ends stay."""
     return "\n".join(map(visible, text.split("\n")))
+
+
+def totals(words: Iterable[str]) -> str:
+    """Return `3 created, 1 unchanged`, in the order of the first of each word."""
+    return ", ".join(f"{count} {word}" for word, count in Counter(words).items())
 
 
 def row(cells: Iterable[str]) -> str:

@@ -128,12 +128,7 @@ def _content(
         message=act_message(edit, target, subject=options.message),
         why=edit.why,
         branch=f"{options.verb}-{key.name}-{target.commit[:7]}",
-        details={
-            "object": {
-                "group": key.group, "kind": key.kind, "namespace": key.namespace, "name": key.name,
-            },
-            "file": edit.file,
-        },
+        details={"object": key._asdict(), "file": edit.file},
         same_action=lambda commit: same_action(repository, commit, key, options.verb, edit.files),
     )  # fmt: skip
 

@@ -40,12 +40,7 @@ def step_item(key: ObjectKey, step: RolloutStep) -> dict[str, Any]:
 def drift_item(d: DriftRecord) -> dict[str, Any]:
     """Return one field that differs from git, for JSON."""
     return {
-        "object": {
-            "group": d.key.group,
-            "kind": d.key.kind,
-            "namespace": d.key.namespace,
-            "name": d.key.name,
-        },
+        "object": d.key._asdict(),
         "field": d.field,
         "git": d.git,
         "live": d.live,

@@ -326,12 +326,7 @@ def status_obj(view: StatusView) -> dict[str, Any]:
     """Return the objects as the items of a list, next to units and cluster."""
     items = [
         {
-            "object": {
-                "group": m.key.group,
-                "kind": m.key.kind,
-                "namespace": m.key.namespace,
-                "name": m.key.name,
-            },
+            "object": m.key._asdict(),
             "state": str(m.state),
             "message": m.message,
             "unit": m.unit,

@@ -56,10 +56,7 @@ def _changes(fold: int, entry: ReportEntry) -> list[dict[str, Any]]:
     return [
         {
             "change": str(entry.kind),
-            "group": key.group,
-            "kind": key.kind,
-            "namespace": key.namespace,
-            "name": key.name,
+            **key._asdict(),
             "source": source,
             "drift": entry.drift,
             "pending": entry.pending,

@@ -13,7 +13,7 @@ from gitkruise.cli.console.output import list_of, say, say_json, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.kube.system.lease_terms import SHARDS_MAX
-from gitkruise.printable import listing
+from gitkruise.printable import listing, totals
 
 if TYPE_CHECKING:
     from gitkruise.gitops.install.installer import Installed, InstallOptions
@@ -100,22 +100,17 @@ def line_of(item: Installed) -> str:
 
 def installed_obj(item: Installed) -> dict[str, Any]:
     """Result of one object, for JSON."""
-    group, kind, namespace, name = item.key
-    where = {"group": group, "kind": kind, "namespace": namespace, "name": name}
-    out: dict[str, Any] = {"object": where, "change": str(item.change)}
+    out: dict[str, Any] = {"object": item.key._asdict(), "change": str(item.change)}
     if item.fields:
         out["fields"] = list(item.fields)
     return out | ({"reason": item.why} if item.why else {})
 
 
 def _summary(done: list[Installed], options: InstallOptions) -> str:
-    counts: dict[str, int] = {}
-    for item in done:
-        counts[item.change] = counts.get(item.change, 0) + 1
-    totals = ", ".join(f"{count} {change}" for change, count in counts.items())
+    counts = totals(item.change for item in done)
     if options.dry_run:
-        return f"dry run, nothing was written: {totals}"
+        return f"dry run, nothing was written: {counts}"
     if options.crds_only:
-        return f"{totals}; next: gitkruise run --config gitkruise.yaml"
+        return f"{counts}; next: gitkruise run --config gitkruise.yaml"
     edit = f"kubectl edit configmap gitkruise-config -n {options.namespace}"
-    return f"{totals}; next: name your repository with {edit}"
+    return f"{counts}; next: name your repository with {edit}"

@@ -18,6 +18,7 @@ from gitkruise.cli.context.cluster import (
     connected,
 )
 from gitkruise.cli.context.confirm import confirm_removal
+from gitkruise.printable import totals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -194,20 +195,15 @@ def line_of(item: Uninstalled, *, planned: bool = False) -> str:
 
 def removal_obj(item: Uninstalled) -> dict[str, Any]:
     """Outcome for one object, for JSON."""
-    out: dict[str, Any] = {"object": _named(item.key), "change": str(item.change)}
+    out: dict[str, Any] = {"object": item.key._asdict(), "change": str(item.change)}
     out |= {"reason": item.why} if item.why else {}
     out |= {"next": item.next} if item.next else {}
-    return out | ({"objects": [_named(key) for key in item.objects]} if item.objects else {})
-
-
-def _named(key: ObjectKey) -> dict[str, str]:
-    group, kind, namespace, name = key
-    return {"group": group, "kind": kind, "namespace": namespace, "name": name}
+    return out | ({"objects": [key._asdict() for key in item.objects]} if item.objects else {})
 
 
 def _closing(items: Sequence[Uninstalled]) -> list[str]:
-    counts: dict[str, int] = {}
-    for item in items:
-        counts[item.change] = counts.get(item.change, 0) + 1
-    totals = ", ".join(f"{count} {change}" for change, count in counts.items())
-    return [totals or "gitkruise is not installed on this cluster", LEFT_RUNNING, IN_GIT]
+    return [
+        totals(item.change for item in items) or "gitkruise is not installed on this cluster",
+        LEFT_RUNNING,
+        IN_GIT,
+    ]

@@ -18,7 +18,7 @@ from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.confirm import confirm_change
-from gitkruise.printable import many
+from gitkruise.printable import many, totals
 
 if TYPE_CHECKING:
     from gitkruise.gitops.install.installer import Installed
@@ -227,12 +227,9 @@ def _as_obj(plan: UpgradePlan, items: Sequence[Outcome], *, dry_run: bool) -> di
 def _summary(plan: UpgradePlan, items: Sequence[Outcome]) -> str:
     from gitkruise.gitops.install.installer import Installed  # noqa: PLC0415
 
-    counts: dict[str, int] = {}
-    for item in items:
-        word = str(item.change) if isinstance(item, Installed) else "migrated"
-        if isinstance(item, Installed) or not item.blocked:
-            counts[word] = counts.get(word, 0) + 1
-    return f"{_towards(plan)}: " + ", ".join(f"{count} {word}" for word, count in counts.items())
+    done = (item for item in items if isinstance(item, Installed) or not item.blocked)
+    words = (item.change if isinstance(item, Installed) else "migrated" for item in done)
+    return f"{_towards(plan)}: {totals(words)}"
 
 
 def _towards(plan: UpgradePlan) -> str:

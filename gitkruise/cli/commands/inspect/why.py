@@ -400,12 +400,7 @@ def why_obj(answer: Why, records: Records) -> dict[str, Any]:
     return {
         "apiVersion": API_VERSION,
         "kind": "Why",
-        "object": {
-            "group": m.key.group,
-            "kind": m.key.kind,
-            "namespace": m.key.namespace,
-            "name": m.key.name,
-        },
+        "object": m.key._asdict(),
         "state": str(answer.state),
         "message": answer.message,
         "recorded": answer.unit is not None,
