@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -35,57 +36,78 @@ if TYPE_CHECKING:
 
 def predict_cloneset(played: SimulatedRollout) -> RolloutForecast:
     """Return the steps of the rollout and its state at the end."""
+    facts = cloneset_facts(played.after)
+    amounts = resolve_amounts(facts)
+    found = predict_pods(
+        played,
+        _moves,
+        replicas=facts.replicas,
+        max_unavailable=amounts.unavailable,
+        max_surge=amounts.surge,
+        partition=amounts.partition,
+    )
+    return replace(found, division=division_of(played))
+
+
+def predict_pods(
+    played: SimulatedRollout,
+    moves: Callable[[Sequence[Line]], list[tuple[datetime, PodMove]]],
+    *,
+    replicas: int,
+    max_unavailable: int,
+    max_surge: int,
+    partition: int,
+) -> RolloutForecast:
+    """Return the forecast of a workload that owns its pods; `moves` are those of its lines."""
     world, simulation, trace, key = played
     after = played.after
-    facts = cloneset_facts(after)
-    amounts = resolve_amounts(facts)
     who = str(key)
     lines = [line for line in trace.lines if line.workload == who]
     settled = [line.at for line in lines if line.what in {"ready", "gone"}]
-    steps = in_steps(_moves(lines), settled, trace.start)
-    revision = str(facts.status.get("updateRevision") or "")
+    steps = in_steps(moves(lines), settled, trace.start)
+    status = after.get("status") or {}
+    revision = str(status.get("updateRevision") or "")
     verdict = health(after)
     return RolloutForecast(
         key=key,
         steps=steps,
         revision=revision,
-        previous=previous_revision(world.get(key)),
-        replicas=facts.replicas,
-        updated_before=on_revision(world, key, revision),
-        updated_after=int(facts.status.get("updatedReplicas") or 0),
-        max_unavailable=amounts.unavailable,
-        max_surge=amounts.surge,
-        partition=amounts.partition,
-        hold=hold_of(verdict),
-        message=message_of(played, verdict),
+        previous=_previous_revision(world.get(key)),
+        replicas=replicas,
+        updated_before=_on_revision(world, key, revision),
+        updated_after=int(status.get("updatedReplicas") or 0),
+        max_unavailable=max_unavailable,
+        max_surge=max_surge,
+        partition=partition,
+        hold=_hold(verdict),
+        message=_message(played, verdict),
         held=tuple(sorted(simulation.held(key).items())),
-        staying=staying(played, revision),
-        budgets=budgets_waited_for(lines),
-        division=division_of(played),
+        staying=_staying(played, revision),
+        budgets=_budgets_waited_for(lines),
         lasts=steps[-1].starts + steps[-1].lasts if steps else timedelta(0),
     )
 
 
-def budgets_waited_for(lines: Sequence[Line]) -> tuple[str, ...]:
+def _budgets_waited_for(lines: Sequence[Line]) -> tuple[str, ...]:
     """The PodUnavailableBudgets that pods waited for."""
     reasons = {line.why for line in lines if line.what == HELD}  # few, on very many lines
     found = map(str.split, reasons)
     return tuple(sorted({words[1] for words in found if words[:1] == [Hold.UNAVAILABLE_BUDGET]}))
 
 
-def hold_of(verdict: Health) -> str:
+def _hold(verdict: Health) -> str:
     """Return the reason why a rollout of this health stops; "" when it is complete."""
     if verdict.phase in {Phase.HELD, Phase.PAUSED}:
         return verdict.reason
     return "" if verdict.phase is Phase.CURRENT else STUCK
 
 
-def message_of(played: SimulatedRollout, verdict: Health) -> str:
+def _message(played: SimulatedRollout, verdict: Health) -> str:
     """Return the message of a rollout's health; of one that gets stuck also the cause.
 
     Pods are counted: without a cluster they have other names.
     """
-    if hold_of(verdict) != STUCK:
+    if _hold(verdict) != STUCK:
         return verdict.message
     if played.key in played.simulation.endless:
         return "its pods are created and deleted without end"
@@ -104,13 +126,13 @@ def message_of(played: SimulatedRollout, verdict: Health) -> str:
     return f"{verdict.message}; {why}" if why else verdict.message
 
 
-def previous_revision(before: Obj | None) -> str:
+def _previous_revision(before: Obj | None) -> str:
     """Return the update revision of a status, "" before there is one."""
     status = (before or {}).get("status") or {}
     return str(status.get("updateRevision") or "")
 
 
-def on_revision(world: World, key: ObjectKey, revision: str) -> int:
+def _on_revision(world: World, key: ObjectKey, revision: str) -> int:
     """Return how many pods of a workload run a revision."""
     before = world.get(key)
     if before is None:
@@ -119,7 +141,7 @@ def on_revision(world: World, key: ObjectKey, revision: str) -> int:
     return sum(pod.active and pod.on_revision(revision) for pod in pods)
 
 
-def staying(played: SimulatedRollout, revision: str) -> tuple[tuple[str, int], ...]:
+def _staying(played: SimulatedRollout, revision: str) -> tuple[tuple[str, int], ...]:
     """Return how many pods are on other revisions at the end, the most frequent first."""
     pods = played.simulation.world.pods_of(played.after["metadata"]["uid"], played.key.namespace)
     left = (pod.revision for pod in pods if pod.active and not pod.on_revision(revision))
