@@ -23,7 +23,7 @@ from gitkruise.planner.builtin.deployment import newest_set, revision_number
 from gitkruise.planner.builtin.replicasets import SetFacts, set_facts
 from gitkruise.planner.progress.failing_pods import (
     cannot_start,
-    failure,
+    failures,
     refusals,
     template_images,
 )
@@ -107,9 +107,7 @@ class _Facts:
         self.updated = self.pods_of(self.new)
         self.new_available = sum(self.available(p) for p in self.updated)
         own = template_images(self.spec.get("template") or {})
-        found = [(p.name, failure(p, own)) for p in self.updated]
-        self.failing = tuple((name, why.own) for name, why in found if why.own)
-        self.hindered = tuple((n, why.foreign) for n, why in found if why.foreign and not why.own)
+        self.failing, self.hindered = failures(self.updated, own)
         observed = int(get(raw, "status", "observedGeneration", default=0))
         self.seen = observed >= int(raw["metadata"].get("generation") or 0)
 

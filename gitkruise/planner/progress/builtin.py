@@ -20,7 +20,7 @@ from gitkruise.planner.progress.cloneset import commits
 from gitkruise.planner.progress.failing_pods import (
     broken,
     cannot_start,
-    failure,
+    failures,
     template_images,
 )
 from gitkruise.wire.primitives.names import Obj, key_of
@@ -132,10 +132,7 @@ def observe_daemon_set(
 
 
 def _rollout(c: _Counted, partition: str) -> Rollout:
-    own = template_images(c.raw["spec"]["template"])
-    found = [(p.name, failure(p, own)) for p in c.updated]
-    failing = tuple((name, why.own) for name, why in found if why.own)
-    hindered = tuple((name, why.foreign) for name, why in found if why.foreign and not why.own)
+    failing, hindered = failures(c.updated, template_images(c.raw["spec"]["template"]))
     state, message = _judge(c, (*failing, *hindered), partition)
     return Rollout(
         key=key_of(c.raw),

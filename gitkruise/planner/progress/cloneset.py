@@ -14,7 +14,7 @@ from gitkruise.model.workloads.conditions import FAILED_SCALE, FAILED_UPDATE, ST
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.progress.failing_pods import (
     cannot_start,
-    failure,
+    failures,
     refusals,
     template_images,
 )
@@ -85,10 +85,7 @@ class _PodCounts:
         self.now, self.min_ready_s = now, owner.min_ready_s
         self.active, self.new = active, new
         self.new_available = sum(self.available(p) for p in new)
-        own = template_images(owner.template)
-        found = [(p.name, failure(p, own)) for p in new]
-        self.failing = tuple((name, why.own) for name, why in found if why.own)
-        self.hindered = tuple((n, why.foreign) for n, why in found if why.foreign and not why.own)
+        self.failing, self.hindered = failures(new, template_images(owner.template))
         self.seen = int(owner.status.get("observedGeneration") or 0) >= owner.generation
 
     def available(self, pod: PodFacts) -> bool:

@@ -62,6 +62,16 @@ def failure(pod: PodFacts, own: Collection[str]) -> PodFailure:
     return PodFailure(mine[0] if mine else "", others[0] if others else "")
 
 
+def failures(
+    pods: Iterable[PodFacts], own: Collection[str]
+) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
+    """Return the pods (name, why) that a change of the object would mend, and the other ones."""
+    found = [(pod.name, failure(pod, own)) for pod in pods]
+    failing = tuple((name, why.own) for name, why in found if why.own)
+    hindered = tuple((name, why.foreign) for name, why in found if why.foreign and not why.own)
+    return failing, hindered
+
+
 def cannot_start(down: Sequence[tuple[str, str]], serving: str) -> str:
     """`web-1 and 2 more cannot start: WHY; 4 of 10 keep serving`, of pods (name, why)."""
     pod, why = down[0]
