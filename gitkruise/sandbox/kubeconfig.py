@@ -16,10 +16,10 @@ NAME: Final = "gitkruise-sandbox"
 MARK: Final = "# written by gitkruise sandbox; overwritten at each start"
 
 
-def kubeconfig_text(url: str, ca: str, token: str, *, name: str = NAME) -> str:
+def kubeconfig_text(url: str, ca: str, token: str) -> str:
     """A complete kubeconfig. Its YAML scalars are JSON strings, so nothing needs quoting rules."""
     ca_data = base64.b64encode(ca.encode()).decode()
-    quoted = {"url": json.dumps(url), "token": json.dumps(token), "name": json.dumps(name)}
+    quoted = {"url": json.dumps(url), "token": json.dumps(token), "name": json.dumps(NAME)}
     return f"""{MARK}
 apiVersion: v1
 kind: Config

@@ -43,17 +43,16 @@ _CELL: Final = 300  # characters of foreign text in one place
 _WORST, _SHORT = 4, 120  # of the blast radius where there is little room, and characters of each
 
 
-def plan_markdown(report: PlanReport, *, limit: int = LIMIT, state: str = "") -> str:
+def plan_markdown(report: PlanReport, *, limit: int = LIMIT) -> str:
     """The plan in at most `limit` characters, at least 4,000; ends with a line feed.
 
-    `state` is said in the heading, such as whether the plan is current; it is not escaped and
-    at most 200 characters long. The more there is, the less of it is shown, by level: 0, all of
-    it; 1, no steps of rollouts; 2, details of as many objects as fit, worst first; 3, as much of
-    the table as fits. What is left out is counted. Raises ValueError for what is out of bounds.
+    The more there is, the less of it is shown, by level: 0, all of it; 1, no steps of rollouts; 2,
+    details of as many objects as fit, worst first; 3, as much of the table as fits. What is left
+    out is counted. Raises ValueError for a limit that is too low.
     """
-    if limit < LEAST or len(state) > 200:
-        raise ValueError(f"a plan needs {LEAST} characters, and its state 200 at most")
-    head = "".join(_head(report, state))
+    if limit < LEAST:
+        raise ValueError(f"a plan needs {LEAST} characters")
+    head = "".join(_head(report))
     table = [_table_line(entry) for entry in report.entries]
     details: list[str] = []
     for level in (0, 1):
@@ -62,7 +61,7 @@ def plan_markdown(report: PlanReport, *, limit: int = LIMIT, state: str = "") ->
         if len(text) <= limit:
             return text
     if len(head) > limit // 2:
-        head = "".join(_short_head(report, state))
+        head = "".join(_short_head(report))
     return _cut(report, head, table, details, limit)
 
 
@@ -93,8 +92,8 @@ def _text(head: str, table: Sequence[str], details: Sequence[str], foot: str) ->
     return f"{head}\n{listed}{''.join(details)}{foot}"
 
 
-def _head(report: PlanReport, state: str) -> Iterator[str]:
-    yield from _title(report, state)
+def _head(report: PlanReport) -> Iterator[str]:
+    yield from _title(report)
     yield f"**Blast radius** {_blast(report, len(report.blast), _CELL)}\n\n"
     yield f"**In all** {_code(summary(report))}\n"
     if not report.entries:
@@ -107,17 +106,17 @@ def _head(report: PlanReport, state: str) -> Iterator[str]:
         yield "\n" + fenced("text", [*findings[:_FINDINGS], *rest])
 
 
-def _short_head(report: PlanReport, state: str) -> Iterator[str]:
+def _short_head(report: PlanReport) -> Iterator[str]:
     """The same where there is little room: at most 2,500 characters."""
-    yield from _title(report, state)
+    yield from _title(report)
     yield f"**Blast radius** {_blast(report, _WORST, _SHORT)}\n\n"
     yield f"**In all** {_code(summary(report))}\n"
     if report.findings:
         yield f"\n**{many(len(report.findings), 'finding')} left out**\n"
 
 
-def _title(report: PlanReport, state: str) -> Iterator[str]:
-    yield f"### gitkruise plan {_code(compared(report))}{f' · {state}' if state else ''}\n\n"
+def _title(report: PlanReport) -> Iterator[str]:
+    yield f"### gitkruise plan {_code(compared(report))}\n\n"
     subject = subject_of(report)
     told = f"Commit {_code(subject)} · " if subject else ""
     yield f"{told}{_code(looked_at(report), _SHORT)}\n\n"

@@ -49,7 +49,6 @@ def report_of(
     *,
     cluster: str = "",
     dirty: bool = False,
-    key: bytes = SECRET_KEY,
     shown: Set[ObjectKey] | None = None,
 ) -> PlanReport:
     """Return the report of a preview from `base` to `target`; `cluster` is "" offline.
@@ -87,7 +86,7 @@ def report_of(
         preview.forecast.rollouts if preview.forecast else (),
         target.objects,
         heading,
-        key=key,
+        key=SECRET_KEY,
         findings=findings,
         rejected=rejected,
     )

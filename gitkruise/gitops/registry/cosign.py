@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from gitkruise.errors import Finding, Unavailable, UsageProblem
+import msgspec
+
+from gitkruise.errors import Finding, UsageProblem
 from gitkruise.gitops.registry.bundles import (
     OF_ANOTHER,
     UNSIGNED,
@@ -19,7 +21,6 @@ from gitkruise.gitops.registry.bundles import (
 from gitkruise.gitops.registry.distribution import (
     RegistryRepository,
     digest_in,
-    object_in,
     texts_of,
 )
 from gitkruise.printable import shown
@@ -92,8 +93,8 @@ async def _unsigned_by_tag(repository: RegistryRepository, digest: str, keys: Tr
 def _signed_digest(payload: bytes) -> str:
     """Return the SHA-256 that a payload names; "" for a payload that is no signature of cosign."""
     try:
-        critical = object_in(payload, "a signature").get("critical")
-    except Unavailable:
+        critical = msgspec.json.decode(payload, type=dict[str, Any]).get("critical")
+    except (msgspec.DecodeError, RecursionError):
         return ""
     if not isinstance(critical, Mapping) or critical.get("type") != _TYPE:
         return ""

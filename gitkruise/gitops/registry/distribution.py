@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urljoin, urlsplit
 
-import msgspec
-
 from gitkruise.errors import Unavailable
 from gitkruise.gitops.http_get import HttpReply
 from gitkruise.gitops.registry.requests import ContentHost, body_of, decoded
@@ -162,11 +160,3 @@ def texts_of(value: object) -> Mapping[str, str]:
     if not isinstance(value, Mapping):
         return {}
     return {key: text for key, text in value.items() if isinstance(text, str)}
-
-
-def object_in(data: bytes, what: str) -> Mapping[str, Any]:
-    """Return the object in a JSON text. Raises Unavailable."""
-    try:
-        return msgspec.json.decode(data, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise Unavailable(f"{what}: it is not a JSON object") from error

@@ -9,6 +9,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from gitkruise.errors import ApiError, InternalError, MethodNotAllowed, TooManyRequests, Unavailable
+from gitkruise.kube.client.codec import encode
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.discovery.discovery import Discovery, version
 from gitkruise.sandbox.discovery.openapi_v2 import OpenApiV2
@@ -17,7 +18,7 @@ from gitkruise.sandbox.handlers.resources import Objects
 from gitkruise.sandbox.http.authentication import Tokens
 from gitkruise.sandbox.http.negotiation import OPENAPI_V2_PROTOBUF, alternatives, form_of
 from gitkruise.sandbox.http.request_decoding import authenticate, guard
-from gitkruise.sandbox.http.responses import json_reply, refusal, send, text_reply
+from gitkruise.sandbox.http.responses import refusal, send, text_reply
 from gitkruise.sandbox.http.routing import Resource, ServerPage, not_found, route
 from gitkruise.wire.primitives.log_line import log_line
 
@@ -93,7 +94,7 @@ class App:
             case "health", rest:
                 return self._health(rest)
             case "version", _:
-                return json_reply(version())
+                return send(encode(version()))
             case "openapi_v2", _:
                 return self._openapi_v2(accept)
             case "openapi_v3", rest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import yaml
 from aiohttp import web
@@ -32,10 +32,6 @@ def send(
         quoted = readable(warning.replace("\n", " ")).replace("\\", "\\\\").replace('"', '\\"')
         response.headers.add("Warning", f'299 - "{quoted}"')
     return response
-
-
-def json_reply(body: Any, *, status: int = 200) -> web.Response:
-    return send(encode(body), status=status)
 
 
 def text_reply(text: str, *, status: int = 200) -> web.Response:

@@ -47,10 +47,9 @@ def test_steps_go_before_fields_do() -> None:
     assert "level 0" in plan_markdown(made)
 
 
-@pytest.mark.parametrize("wrong", [{"limit": LEAST - 1}, {"state": "x" * 201}])
-def test_no_room_is_refused(wrong: dict[str, object]) -> None:
+def test_no_room_is_refused() -> None:
     with pytest.raises(ValueError, match="needs"):
-        plan_markdown(report([], []), **wrong)  # type: ignore[arg-type]  # a row of a table
+        plan_markdown(report([], []), limit=LEAST - 1)
 
 
 @given(text=st.text(alphabet="\\|@`a"))
