@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from gitkruise.errors import Finding, Forbidden, NotFound, UsageProblem
 from gitkruise.git.plumbing.refs import hide_password, repository_place
-from gitkruise.gitops.config.loader import check_document, declared, missing_for
+from gitkruise.gitops.config.dependency_checks import missing_for
+from gitkruise.gitops.config.loader import check_document, declared
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.config import GROUP, SPECS, Config, Unit

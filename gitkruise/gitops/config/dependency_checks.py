@@ -1,4 +1,4 @@
-"""Checks of `dependsOn` and of expressions when the configuration is loaded."""
+"""Checks of references, of `dependsOn` and of expressions when the configuration is loaded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from typing import Any, Final
 
 from gitkruise.errors import Finding, SourcePlace
 from gitkruise.kube.system.cel import BadCelExpression, holds
-from gitkruise.model.gitops.config import Config, Reference, Unit, resolve_reference
+from gitkruise.model.gitops.config import (
+    FIELDS,
+    Config,
+    Receiver,
+    Reference,
+    Sink,
+    Unit,
+    resolve_reference,
+)
+from gitkruise.model.gitops.document import FieldPath
 from gitkruise.planner.sync.dependencies import cycle
 
 # Fields of a health rule and their names; asked in this order, the first that is true decides.
@@ -117,3 +126,82 @@ def bad_expression(unit: Unit, path: tuple[str | int, ...], why: str) -> Finding
 def places(unit: Unit, *path: str | int) -> tuple[SourcePlace, ...]:
     """Return the place in the file of a field of the unit's spec."""
     return (unit.origin.place(("spec", *path)),) if unit.origin is not None else ()
+
+
+def named_by(owner: Unit | Sink | Receiver) -> Iterator[tuple[FieldPath, str, Reference]]:
+    """Yield the field, the kind, and the name of each source and sink that `owner` refers to."""
+    match owner:
+        case Unit():
+            yield ("sourceRef",), "GitSource", owner.spec.source_ref
+            if owner.spec.sink_ref:
+                yield ("sinkRef",), "Sink", owner.spec.sink_ref
+        case Sink():
+            if owner.spec.git:
+                yield ("git", "sourceRef"), "GitSource", owner.spec.git.source_ref
+        case Receiver():
+            for index, ref in enumerate(owner.spec.sources):
+                yield ("sources", index), "GitSource", ref
+
+
+def missing_for(owner: Unit | Sink | Receiver, config: Config) -> Iterator[Finding]:
+    """Yield GK7007 for each source or sink that `owner` refers to and `config` lacks, GK7076 for
+    one that does not fit."""
+    for path, kind, ref in named_by(owner):
+        yield from _missing(owner, path, ref, getattr(config, FIELDS[kind]))
+    if isinstance(owner, Unit):
+        yield from _unknown_to_forge(owner, config)
+    elif isinstance(owner, Sink):
+        yield from _unwritable(owner, config)
+
+
+def missing_units(unit: Unit, config: Config) -> Iterator[Finding]:
+    """Yield GK7007 for each unit that `unit` depends on and `config` lacks."""
+    for index, other in enumerate(unit.spec.depends_on):
+        ref = Reference(other.name, other.namespace)
+        yield from _missing(unit, ("dependsOn", index), ref, config.units)
+
+
+def _unwritable(sink: Sink, config: Config) -> Iterator[Finding]:
+    """GK7076 for a status branch in what is no git repository."""
+    name = resolve_reference(sink.spec.git.source_ref, sink.namespace) if sink.spec.git else ""
+    source = config.sources.get(name)
+    if source is not None and source.spec.is_artifact:
+        yield Finding(
+            code="GK7076",
+            message=f"Sink {sink.namespace}/{sink.name}: spec.git.sourceRef names {name}, an"
+            " artifact of a registry, which has no branches",
+            notes=(
+                ("why", "records of units are written to a branch of a git repository"),
+                ("next", "name a GitSource of a git repository, or take git out of the Sink"),
+            ),
+        )
+
+
+def _unknown_to_forge(unit: Unit, config: Config) -> Iterator[Finding]:
+    """GK7076 for commits that are artifacts, and that a forge should know."""
+    ref = unit.spec.sink_ref
+    sink = config.sinks.get(resolve_reference(ref, unit.namespace)) if ref else None
+    source = config.sources.get(resolve_reference(unit.spec.source_ref, unit.namespace))
+    if sink is not None and sink.spec.forge and source is not None and source.spec.is_artifact:
+        yield Finding(
+            code="GK7076",
+            message=f"Unit {unit.id}: Sink {sink.name} has a forge, and the unit's source is an"
+            " artifact of a registry, whose commits no forge knows",
+            notes=(("next", "name a Sink without forge"),),
+        )
+
+
+def _missing(
+    owner: Unit | Sink | Receiver, path: FieldPath, ref: Reference, known: Mapping[str, object]
+) -> Iterator[Finding]:
+    wanted = resolve_reference(ref, owner.namespace)
+    if wanted not in known:
+        listed = ", ".join(sorted(known)) or "none"
+        field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+        yield Finding(
+            code="GK7007",
+            message=f"{type(owner).__name__} {owner.namespace}/{owner.name}: "
+            f"spec{field} names {wanted}, which is not configured",
+            places=places(owner, *path) if isinstance(owner, Unit) else (),
+            notes=(("next", f"configured: {listed}"),),
+        )

@@ -15,7 +15,11 @@ from gitkruise.errors import Finding, InvalidManifests, UsageProblem
 from gitkruise.git.manifests.substitute import NAME
 from gitkruise.git.parsing.documents import parse_file
 from gitkruise.git.plumbing.trees import clean_path
-from gitkruise.gitops.config.dependency_checks import impossible_waits, places
+from gitkruise.gitops.config.dependency_checks import (
+    impossible_waits,
+    missing_for,
+    missing_units,
+)
 from gitkruise.gitops.config.fast_validate import sound
 from gitkruise.gitops.config.forge_checks import forge_findings, notify_findings
 from gitkruise.gitops.config.other_tools import instead_of_field, instead_of_kind
@@ -35,7 +39,6 @@ from gitkruise.kube.system.private_files import read_regular
 from gitkruise.model.gitops.config import (
     API_VERSION,
     DURATIONS,
-    FIELDS,
     GROUP,
     LATER,
     MAY_BE_ZERO,
@@ -44,13 +47,11 @@ from gitkruise.model.gitops.config import (
     GitSource,
     Prune,
     Receiver,
-    Reference,
     Sink,
     Unit,
     decode_spec,
-    resolve_reference,
 )
-from gitkruise.model.gitops.document import Document, FieldPath
+from gitkruise.model.gitops.document import Document
 from gitkruise.planner.sync.annotations import ACCEPT_REWRITE, APPROVE
 from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.primitives.paths import get
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
 _FREE: Final = (("spec", "render", "helm", "values"), ("spec", "render", "substitute", "vars"))
 _CLASSES: Final = {"GitSource": GitSource, "Unit": Unit, "Sink": Sink, "Receiver": Receiver}
 SUFFIXES: Final = (".yaml", ".yml", ".json")
-UNRESOLVED: Final = "GK7007"
 INTERVAL_MIN: Final = timedelta(milliseconds=100)  # of polls, rounds, pauses and deadlines
 
 
@@ -430,9 +430,7 @@ def _unremembered(unit: Unit) -> Finding:
 def _unresolved(config: Config) -> Iterator[Finding]:
     for unit in config.units.values():
         yield from missing_for(unit, config)
-        for index, other in enumerate(unit.spec.depends_on):
-            ref = Reference(other.name, other.namespace)
-            yield from _missing(unit, ("dependsOn", index), ref, config.units)
+        yield from missing_units(unit, config)
         forgettable = unit.spec.prune.deletion_policy != Prune().deletion_policy
         if forgettable and not unit.spec.sink_ref:
             yield _unremembered(unit)
@@ -440,75 +438,3 @@ def _unresolved(config: Config) -> Iterator[Finding]:
         yield from missing_for(sink, config)
     for receiver in config.receivers.values():
         yield from missing_for(receiver, config)
-
-
-def named_by(owner: Unit | Sink | Receiver) -> Iterator[tuple[FieldPath, str, Reference]]:
-    """Yield the field, the kind, and the name of each source and sink that `owner` refers to."""
-    match owner:
-        case Unit():
-            yield ("sourceRef",), "GitSource", owner.spec.source_ref
-            if owner.spec.sink_ref:
-                yield ("sinkRef",), "Sink", owner.spec.sink_ref
-        case Sink():
-            if owner.spec.git:
-                yield ("git", "sourceRef"), "GitSource", owner.spec.git.source_ref
-        case Receiver():
-            for index, ref in enumerate(owner.spec.sources):
-                yield ("sources", index), "GitSource", ref
-
-
-def missing_for(owner: Unit | Sink | Receiver, config: Config) -> Iterator[Finding]:
-    """Yield GK7007 for each source or sink that `owner` refers to and `config` lacks, GK7076 for
-    one that does not fit."""
-    for path, kind, ref in named_by(owner):
-        yield from _missing(owner, path, ref, getattr(config, FIELDS[kind]))
-    if isinstance(owner, Unit):
-        yield from _unknown_to_forge(owner, config)
-    elif isinstance(owner, Sink):
-        yield from _unwritable(owner, config)
-
-
-def _unwritable(sink: Sink, config: Config) -> Iterator[Finding]:
-    """GK7076 for a status branch in what is no git repository."""
-    name = resolve_reference(sink.spec.git.source_ref, sink.namespace) if sink.spec.git else ""
-    source = config.sources.get(name)
-    if source is not None and source.spec.is_artifact:
-        yield Finding(
-            code="GK7076",
-            message=f"Sink {sink.namespace}/{sink.name}: spec.git.sourceRef names {name}, an"
-            " artifact of a registry, which has no branches",
-            notes=(
-                ("why", "records of units are written to a branch of a git repository"),
-                ("next", "name a GitSource of a git repository, or take git out of the Sink"),
-            ),
-        )
-
-
-def _unknown_to_forge(unit: Unit, config: Config) -> Iterator[Finding]:
-    """GK7076 for commits that are artifacts, and that a forge should know."""
-    ref = unit.spec.sink_ref
-    sink = config.sinks.get(resolve_reference(ref, unit.namespace)) if ref else None
-    source = config.sources.get(resolve_reference(unit.spec.source_ref, unit.namespace))
-    if sink is not None and sink.spec.forge and source is not None and source.spec.is_artifact:
-        yield Finding(
-            code="GK7076",
-            message=f"Unit {unit.id}: Sink {sink.name} has a forge, and the unit's source is an"
-            " artifact of a registry, whose commits no forge knows",
-            notes=(("next", "name a Sink without forge"),),
-        )
-
-
-def _missing(
-    owner: Unit | Sink | Receiver, path: FieldPath, ref: Reference, known: Mapping[str, object]
-) -> Iterator[Finding]:
-    wanted = resolve_reference(ref, owner.namespace)
-    if wanted not in known:
-        listed = ", ".join(sorted(known)) or "none"
-        field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-        yield Finding(
-            code=UNRESOLVED,
-            message=f"{type(owner).__name__} {owner.namespace}/{owner.name}: "
-            f"spec{field} names {wanted}, which is not configured",
-            places=places(owner, *path) if isinstance(owner, Unit) else (),
-            notes=(("next", f"configured: {listed}"),),
-        )

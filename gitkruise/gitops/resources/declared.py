@@ -11,14 +11,8 @@ import msgspec
 from gitkruise.errors import Crashed, Finding, SourceFailed
 from gitkruise.git.plumbing.refs import parse_url
 from gitkruise.gitops.cluster.engine import AUTO
-from gitkruise.gitops.config.dependency_checks import waits_of
-from gitkruise.gitops.config.loader import (
-    UNRESOLVED,
-    check_document,
-    declared,
-    missing_for,
-    named_by,
-)
+from gitkruise.gitops.config.dependency_checks import missing_for, named_by, waits_of
+from gitkruise.gitops.config.loader import check_document, declared
 from gitkruise.gitops.config.metric_addresses import out_of_reach
 from gitkruise.gitops.config.registry_checks import BASES, address_of, registry_address
 from gitkruise.gitops.config.sync_window_checks import bad_windows
@@ -260,11 +254,11 @@ def _because(
     owner: Unit | Sink | Receiver, missing: Finding, config: Config, broken: Mapping[Name, Finding]
 ) -> Finding:
     """Say so where what is missing is there, and broken itself."""
-    if missing.code != UNRESOLVED:
-        return missing
     named = ((kind, resolve_reference(ref, owner.namespace)) for _, kind, ref in named_by(owner))
-    kind, name = next(one for one in named if one[1] not in getattr(config, FIELDS[one[0]]))
-    why = broken.get((kind, name))
+    lost = next((one for one in named if one[1] not in getattr(config, FIELDS[one[0]])), None)
+    if lost is None:  # it is there, and does not serve
+        return missing
+    why = broken.get(lost)
     if why is None:  # other namespaces may be secret to the author
         return replace(missing, notes=(("next", "create it, or correct the reference"),))
     message = f"{missing.message.rpartition(',')[0]}, which is broken: {why.message}"

@@ -20,13 +20,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from gitkruise.errors import DiagnosticError, UsageProblem
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.source.artifacts import ArtifactReader
-from gitkruise.gitops.source.follower import SourceFollower
-from gitkruise.gitops.source.poller import Polling
 from gitkruise.gitops.source.ref_resolver import ResolvedRef
 from gitkruise.gitops.source.repositories import Pool, Renewal
 from gitkruise.kube.system.clock import ManualClock
-from gitkruise.model.gitops.config import GitSource, GitSourceSpec, UnitSpec
-from gitkruise.sandbox.controllers import alongside
+from gitkruise.model.gitops.config import GitSource, GitSourceSpec
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
 from tests.gitops.analysis.endpoint import fetch_now
 from tests.gitops.charts.hosts import Host, packed, serving
@@ -35,7 +32,6 @@ from tests.gitops.registry.artifacts import (
     CONTENT,
     REVISION,
     SOURCE,
-    Pushed,
     Shelf,
     artifact,
     flux_archive,
@@ -43,7 +39,6 @@ from tests.gitops.registry.artifacts import (
     signature,
     signature_tag,
 )
-from tests.gitops.stage import MakeStage, config_map, documents
 
 __all__ = ["served"]  # a fixture
 APP = {"deploy/app.yaml": "kind: ConfigMap\n", "README": "x"}
@@ -420,68 +415,6 @@ def test_a_token_is_kept_until_the_registry_rejects_it(
     host.user = "Bearer two"
     host.has(asked, b'{"token": "two"}')
     assert desk.resolve().commit
-
-
-# A unit of an artifact --------------------------------------------------------------------------
-
-
-def manifest(text: str, *more: str) -> Pushed:
-    maps = [config_map("settings", text=text), *(config_map(name) for name in more)]
-    return artifact({"deploy/app.yaml": documents(*maps)})
-
-
-@pytest.mark.slow
-def test_a_unit_follows_the_tag_and_keeps_what_is_live_while_the_registry_is_away(
-    bench: Factory, shelf: Shelf, tmp_path: Path, staged: MakeStage
-) -> None:
-    one, two = manifest("one", "more"), manifest("two")
-    shelf.push(one, "latest")
-    desk = bench(tmp_path / "state", shelf, interval="5s")
-    stage = staged()
-    stage.followed = desk.repository
-    spec = msgspec.convert({"sourceRef": {"name": "app"}, "path": "deploy"}, UnitSpec)
-    unit, reporter = stage.add_unit("shop/app", spec)
-    desk.reader.clock = stage.clock
-    follower = SourceFollower(
-        desk.source, desk.repository, on_commit=unit.offer, on_problem=unit.source_problem,
-        live=lambda: filter(None, [unit.live_commit]),
-    )  # fmt: skip
-    polling = Polling(desk.repository, [follower], stage.clock, resolve=desk.reader.resolve)
-
-    def live() -> tuple[str, str]:
-        obj = stage.get("ConfigMap", "settings")
-        return obj["data"]["text"], obj["metadata"]["annotations"]["gitkruise.io/artifact"]
-
-    async def script() -> None:
-        async with stage.running(unit), alongside(polling.run()):
-            await stage.rest(10)
-            assert live() == ("one", f"{shelf.url}@{one.digest}")
-            assert stage.get("ConfigMap", "more")
-            assert follower.revision == f"latest@{one.digest}"
-            shelf.push(two, "latest")
-            await stage.rest(10)
-            assert live() == ("two", f"{shelf.url}@{two.digest}")
-            await stage.rest(10)
-            assert stage.get("ConfigMap", "more") is None, "an artifact is all that is wanted"
-            assert (str(reporter.record.state), reporter.record.findings) == ("Done", ())
-            kept = dict(shelf.host.replies)
-            shelf.host.replies.clear()
-            for path in kept:
-                shelf.host.replies[path] = (503, {}, b"")
-            stage.meddle(config_map("settings", text="other"))
-            await stage.rest(30)
-            assert live()[0] == "two", "drift is corrected meanwhile"
-            (finding,) = reporter.record.findings
-            assert finding.code == "GK3109"
-            assert dict(finding.notes)["since"].startswith("2026-")
-            assert "still running" in dict(finding.notes)["unchanged"]
-            shelf.host.replies.update(kept)
-            shelf.push(one, "latest")
-            await stage.rest(400)
-            assert live()[0] == "one", "a tag is free to move back"
-            assert reporter.record.findings == ()
-
-    stage.play(script)
 
 
 # A real registry --------------------------------------------------------------------------------
