@@ -146,7 +146,7 @@ DRIFT: Final = Codec(
 )  # fmt: skip
 INTERVENTION: Final = Codec(
     Intervention, RecordField("time", _INSTANT, attr="at"), RecordField("object", _KEY, attr="key"),
-    RecordField("reason", _TEXT), RecordField("message", _MESSAGE, attr="text"),
+    RecordField("reason", _TEXT), RecordField("message", _MESSAGE, "", attr="text"),
 )  # fmt: skip
 _STEP: Final = Codec(
     RolloutStep, RecordField("change", _TEXT, ""), RecordField("revision", _TEXT, ""),
