@@ -28,6 +28,7 @@ from gitkruise.wire.primitives.requests import (
 
 PODS = ResourceRef("", "v1", "pods")
 CONFIG_MAPS = ResourceRef("", "v1", "configmaps")
+BOOKMARK_EVERY_S = 60
 Spot = tuple[ResourceRef, str, str]
 
 
@@ -84,7 +85,12 @@ class Toy:
                 at = version
                 if ref == request.resource and self.cut == cut:
                     yield WatchEvent(type=type_, object=obj)
-            await self.news.wait()
+            try:
+                async with asyncio.timeout(BOOKMARK_EVERY_S):
+                    await self.news.wait()
+            except TimeoutError:
+                if not self.mute:
+                    yield _bookmark(at)
 
     async def close(self) -> None:
         self.cut_watches()
@@ -204,6 +210,10 @@ class Toy:
     def _wake(self) -> None:
         news, self.news = self.news, asyncio.Event()
         news.set()
+
+
+def _bookmark(version: int) -> WatchEvent:
+    return WatchEvent(type="BOOKMARK", object={"metadata": {"resourceVersion": str(version)}})
 
 
 def lost(verb: str) -> Fault:
