@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from gitkruise.git.plumbing.refs import repository_place
 from gitkruise.model.gitops.config import Config, GitSource, Receiver, Sink, Unit
 from gitkruise.model.gitops.config import resolve_reference as resolve
 from gitkruise.planner.notify.commit_statuses import aggregate_context
@@ -29,6 +30,16 @@ def sink_of(unit: Unit) -> str:
 def written_to(sink: Sink) -> str:
     """Return `namespace/name` of the source whose repository has the sink's branch, or ""."""
     return resolve(sink.spec.git.source_ref, sink.namespace) if sink.spec.git else ""
+
+
+def status_place(config: Config, name: str) -> tuple[object, str] | None:
+    """Return what names the status branch of a Sink (repository, branch), which two Sinks may have
+    in common; None without one."""
+    sink = config.sinks.get(name)
+    if sink is None or sink.spec.git is None:
+        return None
+    url = config.sources[written_to(sink)].spec.url
+    return repository_place(url) or url, sink.spec.git.branch
 
 
 def listened_for(receiver: Receiver) -> tuple[str, ...]:

@@ -7,14 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gitkruise.gitops.config.fingerprints import sink_of
+from gitkruise.gitops.config.fingerprints import sink_of, status_place
 from gitkruise.gitops.reconcile.pruner import UnitPruner
 from gitkruise.gitops.status.codecs import COMMIT
 from gitkruise.gitops.status.parser import read_interventions, read_rollout, read_yaml
 from gitkruise.gitops.status.publisher import Outbox
 from gitkruise.gitops.status.reader import read_objects
 from gitkruise.gitops.status.serializer import UNITS, files_by_unit
-from gitkruise.model.gitops.config import Unit
+from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import Removal, RolloutStep, UnitRecord
 from gitkruise.model.gitops.unit_state import State
@@ -92,21 +92,23 @@ def removed_record(
 
 
 def hand_over(
-    units: Mapping[str, Unit],
+    config: Config,
     outboxes: Mapping[str, Outbox],
     told: Mapping[str, Mapping[str, Mapping[str, bytes]]],
     cluster: str,
 ) -> None:
-    """Let status branches forget the units that report to another Sink now.
+    """Let status branches forget the units that report to another branch now.
 
     `told` has the files of each branch as they were found: a Sink may change between two runs.
     """
     for sink, outbox in outboxes.items():
-        for name in (outbox.reported.keys() | told[sink].keys()) & units.keys():
-            now = sink_of(units[name])
+        for name in (outbox.reported.keys() | told[sink].keys()) & config.units.keys():
+            now = sink_of(config.units[name])
+            if status_place(config, now) == status_place(config, sink):
+                continue
             record = outbox.reported.get(name)
             record = record or restored(told[sink].get(name, {}), name, cluster)[0]
-            if now != sink and record is not None:
+            if record is not None:
                 outbox.hand_over(record, f"its Sink is {now} now" if now else "it has no Sink now")
 
 

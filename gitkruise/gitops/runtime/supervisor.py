@@ -209,7 +209,7 @@ class Supervisor:
         self.errors.clear()
         await self._open_sources(marks, required)
         await self._open_sinks(marks, required)
-        hand_over(config.units, self.outboxes, self.told, self.cluster)
+        hand_over(config, self.outboxes, self.told, self.cluster)
         for name in config.units:
             self._guarded_start(name, marks)
         writers = {n: b.writer for n, b in self._branches.items() if b is not None}

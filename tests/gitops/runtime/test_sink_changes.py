@@ -76,3 +76,24 @@ def test_a_unit_that_moved_between_two_runs_is_on_one_branch(hands: House) -> No
     play(hands, start)
     hands.stage.play(move)
     play(hands, later)
+
+
+@pytest.mark.slow
+def test_sinks_that_share_a_branch_leave_it_each_other_s_units(hands: House) -> None:
+    """A Secret, a forge or a signing key is the Sink's own; the branch need not be."""
+
+    async def begin(hands: House) -> None:
+        await start(hands)
+        await hands.apply(
+            "Sink", "two", git={"sourceRef": {"name": "src"}, "branch": "gitkruise/one"}
+        )
+        await hands.unit("web", **TWO)
+        await hands.rest(60)
+        assert units_on(hands, "gitkruise/one") == ["shop/other", "shop/web"]
+
+    async def later(hands: House) -> None:
+        await hands.rest(60)
+        assert units_on(hands, "gitkruise/one") == ["shop/other", "shop/web"]
+
+    play(hands, begin)
+    play(hands, later)
