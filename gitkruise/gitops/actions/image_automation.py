@@ -47,7 +47,7 @@ from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import format_time
 
 log = logging.getLogger(__name__)
-BRANCHES: Final = "gitkruise/images"  # of pull requests, followed by cluster and unit
+BRANCHES: Final = "images"  # of pull requests that propose newer images
 CODE: Final = "GK3508"
 _CHANNEL: Final = "images"
 _BUSY: Final = timedelta(seconds=1)  # while the unit has a commit to read
@@ -358,4 +358,4 @@ def _compared(state: ImageState) -> str:
 
 def image_branch(cluster: str, unit: Unit) -> str:
     """Return the branch of pull requests with newer images of a unit, as this cluster has it."""
-    return f"{BRANCHES}/{cluster}/{unit.id}"
+    return f"gitkruise/{BRANCHES}/{cluster}/{unit.id}"

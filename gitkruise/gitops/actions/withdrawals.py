@@ -13,8 +13,11 @@ from typing import Final
 from gitkruise.errors import ApiError, DiagnosticError
 from gitkruise.git.plumbing.errors import RefMoved
 from gitkruise.gitops.actions.actions import ActionVerb
+from gitkruise.gitops.actions.image_automation import BRANCHES as IMAGES
 from gitkruise.gitops.actions.image_update import UPDATE
 from gitkruise.gitops.actions.loop import keep_looking
+from gitkruise.gitops.actions.on_failure import BRANCHES as ROLLBACKS
+from gitkruise.gitops.actions.promotion import BRANCHES as STEPS
 from gitkruise.gitops.actions.pull_requests import is_of_action, withdraw
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.forges.provider import ForgeRepository
@@ -28,9 +31,9 @@ from gitkruise.wire.primitives.log_line import log_line
 log = logging.getLogger(__name__)
 _FIRST_S: Final = 5.0
 _ACTIONS: Final[Mapping[str, str]] = {
-    "step": ActionVerb.PROMOTE, "revert": ActionVerb.ROLLBACK, "images": UPDATE,
+    STEPS: ActionVerb.PROMOTE, ROLLBACKS: ActionVerb.ROLLBACK, IMAGES: UPDATE,
 }  # fmt: skip
-_FIELDS: Final = {"step": "promotion", "revert": "onFailure", "images": "images"}
+_FIELDS: Final = {STEPS: "promotion", ROLLBACKS: "onFailure", IMAGES: "images"}
 OpenForge = Callable[[], AbstractAsyncContextManager[ForgeRepository]]
 
 
@@ -47,9 +50,9 @@ def proposed_by(unit: Unit) -> frozenset[str]:
     """Return the kinds of pull requests that a unit asks for."""
     spec = unit.spec
     asked = {
-        "step": spec.promotion is not None and spec.promotion.via == "pull-request",
-        "revert": spec.on_failure == "revert-pr",
-        "images": any(image.write == "pullRequest" for image in spec.images),
+        STEPS: spec.promotion is not None and spec.promotion.via == "pull-request",
+        ROLLBACKS: spec.on_failure == "revert-pr",
+        IMAGES: any(image.write == "pullRequest" for image in spec.images),
     }
     return frozenset(kind for kind, wanted in asked.items() if wanted)
 
