@@ -17,6 +17,7 @@ from gitkruise.kube.cache.store import CachedObject, InformerCache, StoreChange
 from gitkruise.kube.client.events import Recorder, Subject
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.system.clock import Clock, wait_for
+from gitkruise.kube.system.crash_reports import place
 from gitkruise.model.planning.plan import Event, Outcome, Plan, Refused, Skipped, Stale
 from gitkruise.model.planning.workload import Shows, Workload, never
 from gitkruise.model.workloads.feature_gates import Gates
@@ -249,7 +250,7 @@ class Runner(Generic[S]):
         self._parked[key] = until
         seen = self.store.seen(key)
         if seen is not None:
-            text = f"a round of this controller crashed: {type(error).__name__}: {error}"
+            text = f"a round of this controller crashed: {type(error).__name__}{place(error)}"
             event = Event("Warning", "InternalError", text)
             self._recorder.record(self._subject(seen), event, self.component)
         return until
