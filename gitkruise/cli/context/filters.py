@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from string import hexdigits
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -64,7 +65,11 @@ def parse_filters(noun: str, selector: str, states: str, commit: str) -> Filters
         parsed = parse_label_selector(selector)
     except BadRequest as error:
         raise click.BadParameter(f"-l: {error.message}") from None
-    return Filters(parsed, parse_states(states), commit.lower())
+    prefix = commit.lower()
+    if not set(prefix) <= set(hexdigits):
+        why = "write the beginning of the id of a commit, as git rev-parse prints it"
+        raise click.BadParameter(f"--commit {commit}: {why}")
+    return Filters(parsed, parse_states(states), prefix)
 
 
 def parse_states(text: str) -> frozenset[State]:

@@ -68,6 +68,7 @@ WRONG = [
     ("events -l a=b", "-l is for"),
     ("units --commit a", "--commit is for"),
     ("pods --state done", "--state is for"),
+    ("cs --commit HEAD", "--commit HEAD: write the beginning of the id of a commit"),
     ("cs --state sad", "known: done, held"),
     ("cs -l a==b==c", "-l: unable to parse"),
     ("cs -o jsonpath={.items", "brace"),
