@@ -166,8 +166,9 @@ def _unit_state(mine: Sequence[Managed], news: UnitNews | None, lost: str) -> It
     mine = [m for m in mine if not left_git(m, news)]
     state = worst(m.state for m in mine)
     message = next((m.message for m in mine if m.state is state and state not in SETTLED), "")
-    if news is None:
-        return {"state": str(state if mine else State.UNKNOWN), "message": message or UNRECORDED}
+    if news is None:  # what git asks for now is known by nobody
+        rests = not mine or state in SETTLED
+        return {"state": str(State.UNKNOWN if rests else state), "message": message or UNRECORDED}
     by_git = news.state is State.REJECTED or (news.state is State.STUCK and news.problems)
     if state in SETTLED or by_git:
         if news.waits or not mine or news.state in _KNOWN_BY_GIT:

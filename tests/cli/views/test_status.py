@@ -270,6 +270,16 @@ def test_the_last_change_is_the_last_of_git_whatever_its_date(checkout: Checkout
     assert '"last"' in first
 
 
+@pytest.mark.parametrize(
+    ("live", "state"),
+    [(State.DONE, "Unknown"), (State.HELD, "Unknown"), (State.STUCK, "Stuck")],
+)
+def test_a_unit_without_a_record_is_not_done(live: State, state: str) -> None:
+    """Only the record knows of a newer commit, or of a rejected one."""
+    seen = replace(managed(WEB, live), unit="shop/shop", obj={"metadata": {}})
+    assert resources.units([seen], [], "")[0]["state"] == state
+
+
 def test_a_suspended_unit_is_shown_though_all_is_as_git_asks() -> None:
     news = UnitNews(
         unit="shop/shop", cluster="sandbox", source="main", state=State.DONE,
