@@ -21,7 +21,6 @@ from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.context.local_repository import checkout_of, fetch_records
 from gitkruise.cli.context.resource_args import NOUNS, object_argument, parse_object
 from gitkruise.errors import Finding, Severity, SourceFailed, UsageProblem
-from gitkruise.gitops.status.codecs import INTERVENTION, PROMOTION
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import named, noun
 from gitkruise.wire.primitives.times import format_time
@@ -103,8 +102,7 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
         say_json(
             {
                 **list_of("HistoryList", _items(rows)),
-                "promotions": list(map(PROMOTION.obj, promotions)),
-                "interventions": list(map(INTERVENTION.obj, told)),
+                **_beside_steps(promotions, told),
                 "removed": [_removed_item(key, at) for key, at in gone.items()],
                 "findings": [finding_obj(finding) for finding in unread],
             },
@@ -116,6 +114,17 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
         say(_promotion_lines(promotions, now), style)
         say(intervention_lines(told, now), style)
         say(_removal_lines(gone, now), style)
+
+
+def _beside_steps(
+    promotions: list[PromotionRecord], told: list[Intervention]
+) -> dict[str, list[Any]]:
+    from gitkruise.gitops.status.codecs import INTERVENTION, PROMOTION  # noqa: PLC0415  the model
+
+    return {
+        "promotions": list(map(PROMOTION.obj, promotions)),
+        "interventions": list(map(INTERVENTION.obj, told)),
+    }
 
 
 def _recorded(

@@ -31,7 +31,6 @@ from gitkruise.cli.context.resource_args import (
     parse_workload,
 )
 from gitkruise.errors import ClusterFailed, Finding
-from gitkruise.gitops.status.codecs import ANALYSIS, PROMOTION
 from gitkruise.wire.primitives.names import named as as_named
 from gitkruise.wire.primitives.names import short_name
 
@@ -395,6 +394,7 @@ def why_obj(answer: Why, records: Records) -> dict[str, Any]:
     """Return the explanation as a versioned document."""
     from gitkruise.cli.views.resources import rollout_obj  # noqa: PLC0415
     from gitkruise.gitops.inspect.explain import budgets  # noqa: PLC0415
+    from gitkruise.gitops.status.codecs import ANALYSIS, PROMOTION  # noqa: PLC0415  the model
 
     m, commit = answer.managed, records.commit(answer.managed.commit)
     return {
