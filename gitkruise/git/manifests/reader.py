@@ -37,7 +37,7 @@ _BACKUP_ENDINGS: Final = ("~", ".bak", ".orig", ".swp", ".tmp", "#")
 _ELSEWHERE: Final = "name a folder in spec.path of the unit, or commit plain files in its place"
 _NEEDED: Final = ("next", "every object needs apiVersion, kind and metadata.name")
 _KUSTOMIZE: Final = "kustomize.config.k8s.io"
-_CHART: Final = "Chart.yaml"
+_RENDERED_ELSEWHERE: Final = frozenset({*KUSTOMIZATION_NAMES, "Chart.yaml"})
 _KUSTOMIZED: Final = (
     "write a unit with the path {folder} and list {folder}/ in .gitkruiseignore, "
     "or set render.kind: plain, which reads its files as they are"
@@ -235,20 +235,25 @@ class _Reading:
                 break
         self.cache.save()
 
-    def _without_unrendered(self, entries: Sequence[TreeEntry]) -> list[TreeEntry]:
+    def _without_unrendered(self, entries: list[TreeEntry]) -> list[TreeEntry]:
         """Refuse folders that only kustomize or helm can read, and return the files of the others.
 
         Their files as they are would be other objects: without the names and patches of the
         kustomization. A unit of kind plain reads them all the same.
         """
+        suspects = [e.path for e in entries if e.path.rpartition("/")[2] in _RENDERED_ELSEWHERE]
+        if not suspects:  # as almost always: a repository may have many files
+            return entries
         paths = [entry.path for entry in entries if entry.path not in self.ignored]
         templates = {path.partition("/templates/")[0] for path in paths if "/templates/" in path}
         found: dict[PurePosixPath, Finding] = {}
-        for path in paths:
+        for path in suspects:
             folder, _, name = path.rpartition("/")
+            if path in self.ignored:
+                continue
             if name in KUSTOMIZATION_NAMES:
                 found[PurePosixPath(folder)] = _unrendered(path, "kustomization", _KUSTOMIZED)
-            elif name == _CHART and folder in templates:
+            elif folder in templates:
                 next_ = _CHART_HERE if folder == self._path else _CHART_BELOW
                 found[PurePosixPath(folder)] = _unrendered(path, "Helm chart", next_)
         outer = {folder for folder in found if found.keys().isdisjoint(folder.parents)}
