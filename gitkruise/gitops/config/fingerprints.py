@@ -35,8 +35,8 @@ def written_to(sink: Sink) -> str:
 def status_place(config: Config, name: str) -> tuple[object, str] | None:
     """Return what names the status branch of a Sink (repository, branch), which two Sinks may have
     in common; None without one."""
-    sink = config.sinks.get(name)
-    if sink is None or sink.spec.git is None:
+    sink = config.sinks[name]
+    if sink.spec.git is None:
         return None
     url = config.sources[written_to(sink)].spec.url
     return repository_place(url) or url, sink.spec.git.branch

@@ -101,10 +101,11 @@ def hand_over(
 
     `told` has the files of each branch as they were found: a Sink may change between two runs.
     """
+    places = {sink: status_place(config, sink) for sink in config.sinks}
     for sink, outbox in outboxes.items():
         for name in (outbox.reported.keys() | told[sink].keys()) & config.units.keys():
             now = sink_of(config.units[name])
-            if status_place(config, now) == status_place(config, sink):
+            if places.get(now) == places[sink]:
                 continue
             record = outbox.reported.get(name)
             record = record or restored(told[sink].get(name, {}), name, cluster)[0]
