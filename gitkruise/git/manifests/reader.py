@@ -241,16 +241,18 @@ class _Reading:
         Their files as they are would be other objects: without the names and patches of the
         kustomization. A unit of kind plain reads them all the same.
         """
-        suspects = [e.path for e in entries if e.path.rpartition("/")[2] in _RENDERED_ELSEWHERE]
+        suspects = [
+            e.path
+            for e in entries
+            if e.path.rpartition("/")[2] in _RENDERED_ELSEWHERE and e.path not in self.ignored
+        ]
         if not suspects:  # as almost always: a repository may have many files
             return entries
-        paths = [entry.path for entry in entries if entry.path not in self.ignored]
+        paths = (entry.path for entry in entries if entry.path not in self.ignored)
         templates = {path.partition("/templates/")[0] for path in paths if "/templates/" in path}
         found: dict[PurePosixPath, Finding] = {}
         for path in suspects:
             folder, _, name = path.rpartition("/")
-            if path in self.ignored:
-                continue
             if name in KUSTOMIZATION_NAMES:
                 found[PurePosixPath(folder)] = _unrendered(path, "kustomization", _KUSTOMIZED)
             elif folder in templates:
