@@ -44,7 +44,7 @@ BUDGETS: Final[dict[str, tuple[Sequence[str], dict[str, str], float]]] = {
     "--version": (["--version"], {}, 60),
     "completion of a word": ([], _COMPLETE, 60),
     "--help": (["--help"], {}, 60),
-    "validate of one file": (["validate", "examples-repo/apps/cart/service.yaml"], {}, 150),
+    "validate of one file": (["validate", "examples-repo/apps/cart/service.yaml"], {}, 165),
     "plan --offline, nothing to play": (["plan", "--offline", "no-such-commit"], {}, 120),
     "status, no cluster": (["status", "--kubeconfig", "/nonexistent"], {}, 250),
 }

@@ -22,9 +22,10 @@ from gitkruise.kube.client.http import HttpTransport
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.client.wrappers import Counted
 from gitkruise.kube.system.clock import SystemClock
-from gitkruise.model.gitops.config import GROUP, Config
+from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import State
+from gitkruise.wire.primitives.names import OWN_GROUP
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 from tests.e2e.cluster import sandbox
 from tests.kube.real.apiserver import apiserver, find
@@ -37,8 +38,8 @@ PATIENCE_S: Final = 300.0
 PAUSE_S: Final = 0.05  # between two looks
 SETTLE_S: Final = 20.0  # until the controllers of the cluster have written
 CONTROLLERS: Final = ("deployment", "replicaset", "garbage-collector")
-UNITS: Final = ResourceRef(GROUP, "v1alpha1", "units")
-_SOURCES, _SINKS = (ResourceRef(GROUP, "v1alpha1", name) for name in ("gitsources", "sinks"))
+UNITS: Final = ResourceRef(OWN_GROUP, "v1alpha1", "units")
+_SOURCES, _SINKS = (ResourceRef(OWN_GROUP, "v1alpha1", name) for name in ("gitsources", "sinks"))
 _OURS: Final = tuple(
     ResourceRef(group, "v1", plural)
     for group, plural in (
@@ -144,7 +145,7 @@ async def _create(hands: Transport, url: Path, names: list[str], *, sink: bool) 
 
 async def _own(hands: Transport, ref: ResourceRef, kind: str, name: str, spec: Any) -> None:
     meta = {"name": name, "namespace": "fleet"}
-    body = {"apiVersion": f"{GROUP}/v1alpha1", "kind": kind, "metadata": meta, "spec": spec}
+    body = {"apiVersion": f"{OWN_GROUP}/v1alpha1", "kind": kind, "metadata": meta, "spec": spec}
     await _apply(hands, ref, body, "fleet")
 
 

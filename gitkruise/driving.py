@@ -21,10 +21,9 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.shards import Shard
-from gitkruise.model.planning.unavailable_budget import BUDGET
 from gitkruise.model.planning.workload import Workload
-from gitkruise.model.planning.workload_spread import SPREAD
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import BUDGET, SPREAD
 from gitkruise.planner.builtin.canary_steering import CANARY_STEERING
 from gitkruise.planner.workloads import CLONESET, EMBEDDED, WORKLOADS, node_workloads
 from gitkruise.wire.catalog.catalog import Catalog

@@ -23,12 +23,12 @@ from gitkruise.kube.system.clock import Clock
 from gitkruise.model.node.recreate_request import (
     ACTIVE,
     NODE_NAME,
-    RECREATE,
     RecreateRequest,
     recreate_request,
 )
 from gitkruise.model.node.wire_shapes import VERSION
 from gitkruise.model.planning.plan import Event
+from gitkruise.model.workloads.labels import RECREATE
 from gitkruise.model.workloads.pod import POD
 from gitkruise.planner.node.recreate_agent import (
     StopContainer,

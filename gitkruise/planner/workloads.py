@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from gitkruise.model.planning.budget_matching import workloads_of
 from gitkruise.model.planning.snapshot import CloneSetSnapshot, SidecarSetSnapshot
-from gitkruise.model.planning.unavailable_budget import BUDGET
 from gitkruise.model.planning.workload import Shows, Workload
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import BUDGET
 from gitkruise.model.workloads.labels import CLONESET as CLONESET_KIND
 from gitkruise.model.workloads.labels import SIDECARSET as SIDECARSET_KIND
 from gitkruise.model.workloads.pod import POD

@@ -13,13 +13,13 @@ from gitkruise.errors import ApiError, Conflict, Forbidden, NotFound
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.planning.unavailable_budget import (
-    BUDGET,
     VERSION,
     PodOperation,
     budget_facts,
     related_budget,
 )
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import BUDGET
 from gitkruise.model.workloads.pod import POD, PodFacts, pod_facts
 from gitkruise.planner.budgets.decision import (
     BudgetAnswer,

@@ -14,12 +14,9 @@ from gitkruise.kube.cache.list_watch import Feed
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
-from gitkruise.model.node.recreate_request import RECREATE
-from gitkruise.model.planning.unavailable_budget import BUDGET
 from gitkruise.model.planning.view import ClusterView
-from gitkruise.model.planning.workload_spread import SPREAD
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import CLONESET, REPLICASET
+from gitkruise.model.workloads.labels import BUDGET, CLONESET, RECREATE, REPLICASET, SPREAD
 from gitkruise.model.workloads.pod import POD
 from gitkruise.webhook.budget_guard import BUDGETS
 from gitkruise.webhook.review import Review

@@ -19,7 +19,6 @@ from gitkruise.kube.system.clock import Clock
 from gitkruise.model.planning.unavailable_budget import PodOperation
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload_spread import (
-    SPREAD,
     VERSION,
     SpreadFacts,
     choose_subset,
@@ -30,7 +29,7 @@ from gitkruise.model.planning.workload_spread import (
     subset_match,
 )
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, REPLICASET
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, REPLICASET, SPREAD
 from gitkruise.model.workloads.pod import POD
 from gitkruise.webhook.budget_guard import ATTEMPTS, is_dry_run, operation_of, pod_before
 from gitkruise.webhook.review import Review

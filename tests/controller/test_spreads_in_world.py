@@ -12,8 +12,9 @@ from gitkruise.admission.chain import admit
 from gitkruise.controller.controllers import Controllers
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.planning.workload_spread import SPREAD, subset_match
+from gitkruise.model.planning.workload_spread import subset_match
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import SPREAD
 from gitkruise.planner.spread.controller import SPREADS
 from gitkruise.planner.workloads import CLONESET
 from gitkruise.sandbox.backend.cluster import Cluster

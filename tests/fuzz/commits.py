@@ -26,9 +26,9 @@ from gitkruise.gitops.status.serializer import commit_body, commit_subject, reco
 from gitkruise.kube.cache.list_watch import Feed, Init, InitApply, InitDone
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.gitops.change import DesiredSet, PruneRules, SyncSnapshot
-from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.document import DesiredSet, GitCommit
 from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.gitops.sync_round import PruneRules, SyncSnapshot
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import MANAGER, marked
 from gitkruise.planner.sync.plan import find_drift, outdated, plan_sync

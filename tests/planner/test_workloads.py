@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gitkruise.driving import driven
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.planning.unavailable_budget import BUDGET
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import BUDGET
 from gitkruise.wire.catalog.catalog import Catalog
 
 PULLS = Gates(image_pull_job_gate=True)

@@ -9,12 +9,13 @@ from typing import Any, Final, TypeAlias
 
 from gitkruise.admission.conversion.events import event
 from gitkruise.admission.conversion.hpa import autoscaler
-from gitkruise.model.planning.unavailable_budget import (
+from gitkruise.model.workloads.labels import (
     BUDGET,
+    EXCLUDE_PREPARING_DELETE,
     PROTECT_OPERATIONS,
+    SPREAD,
     TOTAL_REPLICAS,
 )
-from gitkruise.model.planning.workload_spread import SPREAD
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.integers import int_or_none
 from gitkruise.wire.primitives.names import GroupKind, Obj, join_api_version, split_api_version
@@ -22,7 +23,6 @@ from gitkruise.wire.primitives.paths import drop, get, put
 
 Conversion: TypeAlias = Callable[[Obj, str, str], Obj]  # (object, version it has, version wanted)
 
-EXCLUDE_LABEL: Final = "apps.kruise.io/cloneset-scaling-exclude-preparing-delete"
 VERSION_LABEL: Final = "apps.kruise.io/sidecarset-custom-version"
 NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 POLICIES: Final = ("ReCreate", "InPlaceIfPossible", "InPlaceOnly")
@@ -103,7 +103,7 @@ def _to_beta(obj: Obj) -> Obj:
     meta: Obj = obj.get("metadata") or {}
     scale = {**(spec.get("scaleStrategy") or {})}
     scale["enablePVCReuse"] = not scale.pop("disablePVCReuse", False)
-    if (meta.get("labels") or {}).get(EXCLUDE_LABEL) == "true":
+    if (meta.get("labels") or {}).get(EXCLUDE_PREPARING_DELETE) == "true":
         scale["excludePreparingDelete"] = True
     update = spec.get("updateStrategy") or {}
     strategy = _beta_strategy(update, meta.get("annotations") or {})

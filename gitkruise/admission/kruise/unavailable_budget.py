@@ -15,15 +15,9 @@ from gitkruise.admission.rules.request import AdmissionRequest
 from gitkruise.admission.rules.selector_overlap import overlap
 from gitkruise.errors import Forbidden, MapKey, Problem
 from gitkruise.model.planning.budget_matching import budget_of_new_pod
-from gitkruise.model.planning.unavailable_budget import (
-    BUDGET,
-    PROTECT_OPERATIONS,
-    TOTAL_REPLICAS,
-    PodOperation,
-    budget_facts,
-    related_notes,
-)
+from gitkruise.model.planning.unavailable_budget import PodOperation, budget_facts, related_notes
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import BUDGET, PROTECT_OPERATIONS, TOTAL_REPLICAS
 from gitkruise.wire.primitives.integers import int_or_none
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get

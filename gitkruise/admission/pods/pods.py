@@ -12,6 +12,7 @@ from gitkruise.admission.rules.labels import deletion_cost_problems
 from gitkruise.admission.rules.request import AdmissionRequest
 from gitkruise.errors import Forbidden, Problem
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import KRUISE_GROUP
 from gitkruise.wire.kruise.go_round_trip import settle
 from gitkruise.wire.primitives import paths
 from gitkruise.wire.primitives.names import (
@@ -22,7 +23,6 @@ from gitkruise.wire.primitives.names import (
     split_api_version,
 )
 
-KRUISE_GROUP: Final = "apps.kruise.io"
 KRUISE_POD_READY: Final = "KruisePodReady"
 _SECONDS: Final = 300
 _PRIORITY: Final = ("priority", "preemptionPolicy")

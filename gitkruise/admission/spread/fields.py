@@ -18,8 +18,9 @@ from gitkruise.admission.rules.field_errors import Path, invalid, required
 from gitkruise.admission.rules.labels import selector_problems
 from gitkruise.admission.rules.request import AdmissionRequest
 from gitkruise.errors import Forbidden, Problem
-from gitkruise.model.planning.workload_spread import ADAPTIVE, SPREAD, TARGETS, spread_facts
+from gitkruise.model.planning.workload_spread import ADAPTIVE, TARGETS, spread_facts
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import SPREAD
 from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.primitives.paths import get
 

@@ -14,7 +14,6 @@ from gitkruise.admission.rules.request import AdmissionRequest
 from gitkruise.errors import BadRequest, InternalError
 from gitkruise.model.planning.workload_spread import (
     MATCHED,
-    SPREAD,
     Subset,
     SubsetChoice,
     choose_subset,
@@ -22,6 +21,7 @@ from gitkruise.model.planning.workload_spread import (
     spread_of_new_pod,
 )
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import SPREAD
 from gitkruise.wire.kruise.go_round_trip import settle
 from gitkruise.wire.patch.strategic_merge import strategic_patch
 from gitkruise.wire.primitives.names import Obj

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ _ASCII: Final = str.maketrans(
 
 # A mark of ours begins with Unicode noncharacters in an order drawn once per process. Text from
 # outside cannot contain it, and so cannot colour or move anything.
-_SEAL: Final = "\ufdd0" + "".join(chr(0xFDD1 + secrets.randbelow(16)) for _ in range(16))
+_SEAL: Final = "\ufdd0" + "".join(chr(0xFDD1 + byte % 16) for byte in os.urandom(16))
 _MARK: Final = re.compile(_SEAL + "([0-9;]*)m")
 _WORD: Final = re.compile(r"( *)([^ ]+)")
 _SHOWN: Final = re.compile(rf"(?:{_SEAL}|\x1b\[)[0-9;]*m")  # also of lines that are encoded

@@ -27,6 +27,7 @@ from gitkruise.errors import (
     UsageProblem,
     leaves,
 )
+from gitkruise.wire.primitives.names import CONFIG_FILE
 
 if TYPE_CHECKING:
     from gitkruise.git.repository.repository import Repository
@@ -259,8 +260,6 @@ async def units_of_cluster(
 
 
 def _has_config(repository: Repository, commit: str) -> bool:
-    from gitkruise.model.gitops.config import CONFIG_FILE  # noqa: PLC0415  start-up budget
-
     return repository.find(commit, CONFIG_FILE) is not None
 
 

@@ -38,8 +38,8 @@ from gitkruise.model.workloads.feature_gates import Gates
 
 if TYPE_CHECKING:
     from gitkruise.gitops.preview.inputs import PlanSide
-    from gitkruise.model.gitops.change import Desired
     from gitkruise.model.gitops.config import Config, Sink, Unit
+    from gitkruise.model.gitops.document import Desired
     from gitkruise.model.gitops.report import PlanReport
     from gitkruise.wire.catalog.catalog import Catalog
 

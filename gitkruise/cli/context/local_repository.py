@@ -17,6 +17,7 @@ from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.findings import tell_findings
 from gitkruise.cli.console.output import tell
 from gitkruise.errors import SourceFailed
+from gitkruise.wire.primitives.names import CONFIG_FILE
 
 if TYPE_CHECKING:
     from gitkruise.errors import Finding
@@ -33,7 +34,7 @@ config_option: Final = click.option(
     "--config",
     "config_path",
     type=click.Path(path_type=Path),
-    default=Path("gitkruise.yaml"),
+    default=Path(CONFIG_FILE),
     show_default=True,
     help="File or directory with GitSource, Unit, Sink and Receiver documents.",
 )
@@ -131,7 +132,7 @@ def checkout_of(folder: Path) -> Path:
 
 def config_at_hand() -> Path:
     """Return gitkruise.yaml of the current directory, or else of the checkout that holds it."""
-    here = Path("gitkruise.yaml")
+    here = Path(CONFIG_FILE)
     return here if here.exists() else checkout_of(Path.cwd()) / here
 
 

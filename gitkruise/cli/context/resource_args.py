@@ -23,7 +23,7 @@ from gitkruise.model.workloads.labels import (
     SIDECARSET,
     STATEFULSET,
 )
-from gitkruise.wire.primitives.names import GroupKind, short_name
+from gitkruise.wire.primitives.names import CONFIG_FILE, GroupKind, short_name
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -286,7 +286,6 @@ def _unit_ids(ctx: click.Context) -> set[str]:
     """Return the units of the records and of the configuration, as far as they can be read."""
     from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  as above
     from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
-    from gitkruise.model.gitops.config import CONFIG_FILE  # noqa: PLC0415  start-up budget
 
     found: set[str] = set()
     with suppress(GitkruiseError, OSError), Repository.open(_folder(ctx)) as repository:

@@ -23,10 +23,10 @@ from gitkruise.git.plumbing.trees import TreeEntry
 from gitkruise.git.rendering.copied_files import CopiedFiles
 from gitkruise.git.rendering.program import BYTES_MAX, MEMORY_MIB, RENDER_S, refused, run
 from gitkruise.git.repository.repository import Repository
-from gitkruise.model.gitops.config import KUSTOMIZATION_NAMES
 from gitkruise.model.gitops.document import Document
 from gitkruise.model.gitops.record import BaseRecord
 from gitkruise.printable import shown
+from gitkruise.wire.primitives.names import KUSTOMIZATION_NAMES
 
 _FOLDERS_MAX: Final = 200
 _REMOTE_MAX: Final = 20

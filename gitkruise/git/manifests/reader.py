@@ -19,10 +19,11 @@ from gitkruise.git.parsing.parse_cache import ParseCache
 from gitkruise.git.plumbing import process
 from gitkruise.git.plumbing.trees import TreeEntry, clean_path, entry_trouble
 from gitkruise.git.repository.repository import Repository
-from gitkruise.model.gitops.config import CONFIG_FILE, GROUP, KUSTOMIZATION_NAMES, RenderKind
+from gitkruise.model.gitops.config import RenderKind
 from gitkruise.model.gitops.document import Document
 from gitkruise.model.gitops.record import BaseRecord
 from gitkruise.printable import shown
+from gitkruise.wire.primitives.names import CONFIG_FILE, KUSTOMIZATION_NAMES, OWN_GROUP
 
 __all__ = ["Content", "Manifests", "ParseCache", "content_at", "read_desired", "refusal"]
 
@@ -339,7 +340,7 @@ class _Reading:
         group = api_version.rpartition("/")[0]
         if group == _KUSTOMIZE:
             return
-        own = group == GROUP and PurePosixPath(document.file).name == CONFIG_FILE
+        own = group == OWN_GROUP and PurePosixPath(document.file).name == CONFIG_FILE
         (self.config if own else self.documents).append(document)
 
 

@@ -28,8 +28,9 @@ from gitkruise.gitops.actions.rollback import (
 )
 from gitkruise.gitops.preview.inputs import name_in_config
 from gitkruise.gitops.status.reader import PodsToGo
-from gitkruise.model.gitops.change import Desired, FieldChange
+from gitkruise.model.gitops.change import FieldChange
 from gitkruise.model.gitops.config import Unit
+from gitkruise.model.gitops.document import Desired
 from gitkruise.model.gitops.gate import (
     RolloutGate,
     counted,

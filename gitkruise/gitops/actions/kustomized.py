@@ -33,9 +33,9 @@ from gitkruise.gitops.actions.kustomize_setters import (
     within,
 )
 from gitkruise.gitops.build.base_mirrors import bases_of
-from gitkruise.model.gitops.config import KUSTOMIZATION_NAMES, Unit
+from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.document import Document, FieldPath
-from gitkruise.wire.primitives.names import ObjectKey, is_object
+from gitkruise.wire.primitives.names import KUSTOMIZATION_NAMES, ObjectKey, is_object
 from gitkruise.wire.primitives.paths import get
 
 _DEPTH_MAX: Final = 8  # replacements of replacements

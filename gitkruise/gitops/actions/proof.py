@@ -14,8 +14,9 @@ from gitkruise.gitops.actions.image_update import ImageUpdate
 from gitkruise.gitops.actions.rollback import template_paths, templates
 from gitkruise.gitops.preview.changes import changes_between
 from gitkruise.gitops.preview.preview import Preview
-from gitkruise.model.gitops.change import ChangeKind, Desired, FieldChange, ObjectChange, Path
+from gitkruise.model.gitops.change import ChangeKind, FieldChange, ObjectChange
 from gitkruise.model.gitops.config import Unit
+from gitkruise.model.gitops.document import Desired, FieldPath
 from gitkruise.model.planning.canary import CANARIES
 from gitkruise.model.planning.forecast import STUCK, RolloutForecast
 from gitkruise.model.planning.plan import Hold
@@ -100,7 +101,7 @@ def check_reached(
     )
 
 
-def _missed(change: ObjectChange | None, fields: Sequence[FieldChange]) -> Path:
+def _missed(change: ObjectChange | None, fields: Sequence[FieldChange]) -> FieldPath:
     """Return the first field that does not change as it should; () for none."""
     got = {(c.path, str(c.after)) for c in change.fields} if change else set()
     if change is not None and change.kind is ChangeKind.CREATE:

@@ -17,8 +17,8 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import ActionTarget
 from gitkruise.gitops.actions.kustomized import Kustomized, KustomizedFolder
 from gitkruise.gitops.preview.inputs import PlanSide, read_side
-from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import Config, Unit
+from gitkruise.model.gitops.document import Desired
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import SIDECARSET
 from gitkruise.model.workloads.rollout_kinds import BEARERS, ROLLING_KINDS

@@ -20,14 +20,13 @@ from gitkruise.gitops.build.post_build import NOTHING, PostBuild, PostBuildInput
 from gitkruise.gitops.build.release import about_templates, release_of
 from gitkruise.gitops.build.validate import Memo, check_documents
 from gitkruise.gitops.source.verification import Trusted, anything
-from gitkruise.model.gitops.change import Desired, DesiredSet
-from gitkruise.model.gitops.config import KUSTOMIZATION_NAMES, Unit
-from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.config import Unit
+from gitkruise.model.gitops.document import Desired, DesiredSet, GitCommit
 from gitkruise.model.gitops.record import BaseRecord
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.printable import shown
 from gitkruise.wire.catalog.catalog import Catalog
-from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.names import KUSTOMIZATION_NAMES, ObjectKey
 
 _VALIDATE: Final = "gitkruise validate {file}"
 _RENDER: Final = "correct {file}, and try: gitkruise plan --include-dirty"  # validate skips it

@@ -11,9 +11,8 @@ from gitkruise.gitops.build import ordering_checks
 from gitkruise.gitops.build.field_types import untyped
 from gitkruise.gitops.build.object_checks import lifetime, name_problems, own_health, server_fields
 from gitkruise.kube.system.cel import BadCelExpression, holds
-from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
-from gitkruise.model.gitops.document import Document
-from gitkruise.model.gitops.redacted import Redacted
+from gitkruise.model.gitops.change import ChangeKind, ObjectChange, Redacted
+from gitkruise.model.gitops.document import Desired, Document
 from gitkruise.model.planning.canary import MARKS
 from gitkruise.planner.report.redaction import covered
 from gitkruise.planner.report.summary import shown

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gitkruise.errors import Finding
-from gitkruise.model.gitops.change import Desired, FieldChange
+from gitkruise.model.gitops.change import FieldChange
+from gitkruise.model.gitops.document import Desired
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET
 from gitkruise.planner.pods.json_diff import Operation, json_diff

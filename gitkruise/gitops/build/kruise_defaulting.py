@@ -17,7 +17,7 @@ from gitkruise.admission.kruise.cloneset import default_cloneset
 from gitkruise.admission.kruise.lazy_stages import default_stateful_set
 from gitkruise.admission.rules.request import CREATE, UPDATE, AdmissionRequest
 from gitkruise.gitops.build.validate import Nothing
-from gitkruise.model.gitops.change import Desired
+from gitkruise.model.gitops.document import Desired
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET
 from gitkruise.wire.catalog.catalog import Catalog, Kind

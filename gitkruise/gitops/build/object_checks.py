@@ -10,12 +10,17 @@ from gitkruise.admission.rules.formats import dns_label, dns_subdomain, service_
 from gitkruise.admission.rules.labels import annotation_problems, label_problems
 from gitkruise.errors import Finding, Problem, Severity
 from gitkruise.gitops.build.redacted_findings import rule
-from gitkruise.model.gitops.change import Desired
-from gitkruise.model.gitops.document import Document
-from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB
-from gitkruise.model.node.recreate_request import RECREATE
+from gitkruise.model.gitops.document import Desired, Document
 from gitkruise.model.planning.canary import ANNOTATION, PLAIN, canary_of
-from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET, DEPLOYMENT, STATEFULSET
+from gitkruise.model.workloads.labels import (
+    ADVANCED_STATEFULSET,
+    CLONESET,
+    DEPLOYMENT,
+    LIST_PULL_JOB,
+    PULL_JOB,
+    RECREATE,
+    STATEFULSET,
+)
 from gitkruise.model.workloads.launch_priority import ANNOTATION as LAUNCH_ORDER
 from gitkruise.model.workloads.launch_priority import ORDERED, misspelt_order
 from gitkruise.planner.sync.annotations import HEALTH, IGNORE, SWITCHES, pointers

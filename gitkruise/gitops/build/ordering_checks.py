@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gitkruise.errors import Finding, Severity, SourcePlace
-from gitkruise.model.gitops.change import Desired
-from gitkruise.model.gitops.document import Document
+from gitkruise.model.gitops.document import Desired, Document
 from gitkruise.planner.sync.annotations import APPLY_WORDS, HOLD
 from gitkruise.planner.sync.dependencies import DEPENDS_ON, FORM, cycle, strangers, too_early
 from gitkruise.planner.sync.hooks import ARGO_HOOK, FAILURE, HOOK, LAST, POST, PRE

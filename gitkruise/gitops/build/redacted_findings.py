@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from gitkruise.errors import ApiError, Cause, StatusDetails, Untyped
-from gitkruise.model.gitops.change import Desired
-from gitkruise.model.gitops.document import FieldPath
+from gitkruise.model.gitops.document import Desired, FieldPath
 
 # Reason of a cause · its rule in words. A message of the server may quote the value at fault.
 _RULES: Final[Mapping[str, str]] = {

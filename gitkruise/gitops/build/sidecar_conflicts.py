@@ -9,7 +9,7 @@ from gitkruise.admission.conversion.registry import convert
 from gitkruise.admission.kruise.sidecarset import HUB
 from gitkruise.admission.kruise.sidecarset_conflicts import conflicts
 from gitkruise.errors import Finding
-from gitkruise.model.gitops.change import Desired
+from gitkruise.model.gitops.document import Desired
 from gitkruise.model.workloads.labels import SIDECARSET
 from gitkruise.model.workloads.sidecarset import sidecarset_facts
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gitkruise.errors import Problem
-from gitkruise.model.gitops.change import Desired
-from gitkruise.model.gitops.document import Document, FieldPath
+from gitkruise.model.gitops.document import Desired, Document, FieldPath
 from gitkruise.wire.catalog.catalog import Kind
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.schema.nodes import Node

@@ -18,13 +18,11 @@ from gitkruise.gitops.build.redacted_findings import parse_field, tells, unquote
 from gitkruise.gitops.build.typos import is_sure, place_of
 from gitkruise.gitops.config.other_tools import instead_of_field
 from gitkruise.kube.system.package_data import KUBERNETES
-from gitkruise.model.gitops.change import Desired
-from gitkruise.model.gitops.config import GROUP
-from gitkruise.model.gitops.document import Document
+from gitkruise.model.gitops.document import Desired, Document
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.catalog.crds import schemas_problems
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, split_api_version
+from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, Obj, ObjectKey, split_api_version
 from gitkruise.wire.primitives.paths import get, put
 from gitkruise.wire.schema.structural import (
     MAX_SUGGESTIONS,
@@ -249,7 +247,9 @@ def _unknown(desired: Desired, problem: Problem, *, sure: bool, place: str) -> F
         return _unknown_in_secret(desired, problem)
     hint = f'did you mean "{problem.suggestion}"?' if problem.suggestion else ""
     next_ = hint.replace("did you mean", "rename it to").rstrip("?") or "take it out"
-    instead = instead_of_field(desired.key.kind, problem.path) if desired.key.group == GROUP else ""
+    instead = (
+        instead_of_field(desired.key.kind, problem.path) if desired.key.group == OWN_GROUP else ""
+    )
     if instead:
         hint = next_ = instead
     elif place:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Final
 
 from gitkruise.kube.cache.subscriptions import Interests, Subscriptions
-from gitkruise.model.gitops.change import Live, Owner
+from gitkruise.model.gitops.sync_round import Live, Owner
 from gitkruise.planner.sync.annotations import UNIT_REF, annotation
 from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.wire.primitives.names import ObjectKey

@@ -11,11 +11,11 @@ from gitkruise.gitops.config.dependency_checks import missing_for
 from gitkruise.gitops.config.loader import check_document, declared
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
-from gitkruise.model.gitops.config import GROUP, SPECS, Config, Unit
+from gitkruise.model.gitops.config import SPECS, Config, Unit
 from gitkruise.model.gitops.document import Document
 from gitkruise.printable import listing
 from gitkruise.wire.catalog.catalog import Catalog
-from gitkruise.wire.primitives.names import GroupKind
+from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind
 from gitkruise.wire.primitives.requests import ApiRequest
 
 _SHOWN: Final = 8
@@ -91,7 +91,7 @@ def units_among(documents: Iterable[Document], addresses: Collection[str]) -> Co
 async def _listed(
     transport: Transport, catalog: Catalog, kind: str, cluster: str
 ) -> list[dict[str, Any]]:
-    stored = catalog.stored(GroupKind(GROUP, kind))
+    stored = catalog.stored(GroupKind(OWN_GROUP, kind))
     assert stored is not None
     try:
         body = (await transport.send(ApiRequest(verb="list", resource=stored.ref))).body

@@ -37,9 +37,7 @@ from gitkruise.gitops.config.registry_checks import (
 from gitkruise.kube.system.package_data import read_json
 from gitkruise.kube.system.private_files import read_regular
 from gitkruise.model.gitops.config import (
-    API_VERSION,
     DURATIONS,
-    GROUP,
     LATER,
     MAY_BE_ZERO,
     SPECS,
@@ -53,7 +51,7 @@ from gitkruise.model.gitops.config import (
 )
 from gitkruise.model.gitops.document import Document
 from gitkruise.planner.sync.annotations import ACCEPT_REWRITE, APPROVE
-from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version
+from gitkruise.wire.primitives.names import OWN_API, OWN_GROUP, GroupKind, Obj, split_api_version
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.secret_names import keeps_secret, path_tells
 from gitkruise.wire.primitives.times import parse_duration, parse_time
@@ -167,10 +165,10 @@ def check_document(document: Document) -> Iterator[Finding]:
     """Check one gitkruise document against the published schema and the rules beyond it."""
     obj = document.obj
     kind = obj.get("kind")
-    if obj.get("apiVersion") != API_VERSION or kind not in SPECS:
+    if obj.get("apiVersion") != OWN_API or kind not in SPECS:
         group = split_api_version(str(obj.get("apiVersion") or ""))[0]
         instead = instead_of_kind(GroupKind(group, str(kind)))
-        following = f"use apiVersion {API_VERSION} and one of {', '.join(SPECS)}"
+        following = f"use apiVersion {OWN_API} and one of {', '.join(SPECS)}"
         yield Finding(
             code="GK7002",
             message=f"{obj.get('apiVersion')} {kind} is not one of gitkruise's documents",
@@ -204,7 +202,7 @@ def check_document(document: Document) -> Iterator[Finding]:
 
 @cache
 def _schema(kind: str) -> Mapping[str, Any]:
-    schema: Mapping[str, Any] = read_json("json", f"{kind}-{GROUP}-v1alpha1.json")
+    schema: Mapping[str, Any] = read_json("json", f"{kind}-{OWN_GROUP}-v1alpha1.json")
     return schema
 
 

@@ -16,11 +16,10 @@ from gitkruise.git.manifests.reader import PLAIN, Manifests, read_desired
 from gitkruise.git.parsing.parse_cache import ParseCache
 from gitkruise.git.plumbing.trees import clean_path
 from gitkruise.git.repository.repository import Repository
-from gitkruise.model.gitops.config import GROUP, KUSTOMIZATION_NAMES
-from gitkruise.wire.primitives.names import GroupKind, key_of
+from gitkruise.wire.primitives.names import KUSTOMIZATION_NAMES, OWN_GROUP, GroupKind, key_of
 
 TOP: Final = "."
-_UNIT_KIND: Final = GroupKind(GROUP, "Unit")
+_UNIT_KIND: Final = GroupKind(OWN_GROUP, "Unit")
 CHART: Final = "Chart.yaml"
 _NAME_MAX: Final = 63  # of a DNS label
 _PLAIN_TEXT: Final = re.compile(r"[A-Za-z][\w./-]*")

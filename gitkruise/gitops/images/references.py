@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gitkruise.model.gitops.change import Desired
-from gitkruise.model.gitops.document import FieldPath
+from gitkruise.model.gitops.document import Desired, FieldPath
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.values.images import repository
 

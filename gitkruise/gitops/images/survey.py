@@ -9,8 +9,8 @@ from typing import Final
 from gitkruise.errors import DiagnosticError, Finding
 from gitkruise.gitops.images.references import ImageReference, references_to
 from gitkruise.gitops.images.tags import SeenTags, TagReader
-from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import Unit
+from gitkruise.model.gitops.document import Desired
 from gitkruise.model.gitops.image_policy import (
     ChosenTag,
     FollowedImage,

@@ -30,24 +30,21 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.gitops.unit_state import SETTLED, State
-from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB
-from gitkruise.model.node.recreate_request import RECREATE
 from gitkruise.model.planning.budget_matching import budgets_in
-from gitkruise.model.planning.unavailable_budget import BUDGET, BudgetFacts
-from gitkruise.model.planning.workload_spread import (
-    SPREAD,
-    Division,
-    division,
-    spread_of,
-    spreads_in,
-)
+from gitkruise.model.planning.unavailable_budget import BudgetFacts
+from gitkruise.model.planning.workload_spread import Division, division, spread_of, spreads_in
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import (
     ADVANCED_STATEFULSET,
+    BUDGET,
     CLONESET,
     DAEMONSET,
     DEPLOYMENT,
+    LIST_PULL_JOB,
+    PULL_JOB,
+    RECREATE,
     SIDECARSET,
+    SPREAD,
     STATEFULSET,
 )
 from gitkruise.model.workloads.pod import POD, PodFacts

@@ -25,10 +25,10 @@ from gitkruise.gitops.install.installer import roles
 from gitkruise.kube.client.discovery import CRDS, listed
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
-from gitkruise.model.gitops.config import GROUP, SPECS
+from gitkruise.model.gitops.config import SPECS
 from gitkruise.model.gitops.unit_state import CHOSEN, State
 from gitkruise.planner.health.builtin import condition_of
-from gitkruise.wire.primitives.names import ACCOUNT, Obj
+from gitkruise.wire.primitives.names import ACCOUNT, OWN_GROUP, Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from gitkruise.wire.primitives.times import format_duration, format_time, parse_time
@@ -216,7 +216,7 @@ async def object_checks(transport: Transport) -> list[Check]:
     """
     found: list[Check | None] = []
     for kind in SPECS:
-        ref = ResourceRef(GROUP, "v1alpha1", f"{kind.lower()}s")
+        ref = ResourceRef(OWN_GROUP, "v1alpha1", f"{kind.lower()}s")
         try:
             found += [_object(kind, obj) for obj in await listed(transport, ref)]
         except NotFound:  # not served: there are none

@@ -23,9 +23,10 @@ from gitkruise.gitops.inspect.wait import (
 )
 from gitkruise.gitops.preview.inputs import DEFAULT_BRANCH, config_at, whole_repository
 from gitkruise.gitops.status.reader import UnitNews, read_units, status_branches
-from gitkruise.model.gitops.config import CONFIG_FILE, Config, GitRef, GitSource
+from gitkruise.model.gitops.config import Config, GitRef, GitSource
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.printable import many, shown
+from gitkruise.wire.primitives.names import CONFIG_FILE
 
 _IN_CHECKOUT: Final = "run it in a checkout, or name one with --repo"
 _GIVE_SINK: Final = "name a Sink with git in spec.sinkRef"

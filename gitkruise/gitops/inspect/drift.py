@@ -37,14 +37,14 @@ from gitkruise.gitops.status.reader import read_units, status_branches
 from gitkruise.kube.client.discovery import served_catalog
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.wall_clock import wall_time
-from gitkruise.model.gitops.change import Desired
-from gitkruise.model.gitops.config import CONFIG_FILE, Config, Unit
+from gitkruise.model.gitops.config import Config, Unit
+from gitkruise.model.gitops.document import Desired
 from gitkruise.model.gitops.record import DriftRecord
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import COMMIT, annotation
 from gitkruise.planner.sync.autoscale import REPLICAS
 from gitkruise.wire.catalog.catalog import Catalog
-from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.names import CONFIG_FILE, Obj, ObjectKey
 
 _SIZE: Final = ".".join(REPLICAS)
 THERE, GONE = "is there", "is missing"

@@ -10,11 +10,10 @@ from gitkruise.errors import Forbidden, NotFound
 from gitkruise.gitops.status.reader import UnitNews
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
-from gitkruise.model.gitops.config import GROUP
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.unit_state import CHOSEN, State
 from gitkruise.planner.health.builtin import condition_of
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.names import OWN_GROUP, Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import ResourceRef
 from gitkruise.wire.primitives.times import parse_time
@@ -23,7 +22,7 @@ UNRECORDED: Final = "its record is not known here: a newer or rejected commit do
 _RECORD_IT: Final = (
     "name --repo and --cluster; give it a Sink with git; or see in the log of run why that fails"
 )
-_UNITS: Final = ResourceRef(GROUP, "v1alpha1", "units")
+_UNITS: Final = ResourceRef(OWN_GROUP, "v1alpha1", "units")
 _UNSEEN: Final = "it has no status: no controller has looked at it yet"
 _WAITS: Final = "waits for "
 

@@ -13,8 +13,8 @@ from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.node.node_image import NODE_IMAGE, NodeImage, node_image
-from gitkruise.model.node.pull_job import PULL_JOB
 from gitkruise.model.node.wire_shapes import VERSION
+from gitkruise.model.workloads.labels import PULL_JOB
 from gitkruise.model.workloads.pod import pod_facts
 from gitkruise.planner.node.node_image import CREATION_DELAY
 from gitkruise.planner.node.prepull_draft import (

@@ -11,8 +11,9 @@ from gitkruise.gitops.node.submission import refused, submit
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
-from gitkruise.model.node.recreate_request import NODE_NAME, RECREATE
+from gitkruise.model.node.recreate_request import NODE_NAME
 from gitkruise.model.node.wire_shapes import VERSION
+from gitkruise.model.workloads.labels import RECREATE
 from gitkruise.planner.node.recreate_draft import (
     RecreateOptions,
     draft_request,

@@ -12,16 +12,9 @@ from gitkruise.admission.conversion.registry import convert, lost_fields
 from gitkruise.git.manifests.sops import is_ciphertext
 from gitkruise.gitops.build.kruise_defaulting import dialect_of
 from gitkruise.kube.client.codec import encode
-from gitkruise.model.gitops.change import (
-    MISSING,
-    ChangeKind,
-    Desired,
-    FieldChange,
-    IgnoreRule,
-    Live,
-    ObjectChange,
-    Path,
-)
+from gitkruise.model.gitops.change import MISSING, ChangeKind, FieldChange, ObjectChange
+from gitkruise.model.gitops.document import Desired, FieldPath
+from gitkruise.model.gitops.sync_round import IgnoreRule, Live
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.report.blast_radius import played_ahead
 from gitkruise.planner.sync.annotations import DIGEST, annotation, bare, untouched
@@ -184,7 +177,7 @@ def _held_against(
     return replace(change, kind=same, fields=fields, before=there, drift=drift, pending=pending)
 
 
-def _encrypted(d: Desired, fields: Iterable[FieldChange]) -> frozenset[Path]:
+def _encrypted(d: Desired, fields: Iterable[FieldChange]) -> frozenset[FieldPath]:
     """Return the fields whose value is encrypted: the controller alone can compare it with a live
     one."""
     if not d.secret:
@@ -200,7 +193,7 @@ def _removed(
 
     Fields that the applier gives up, and what this commit takes out of a list that it owns whole.
     """
-    told: list[Path] = []
+    told: list[FieldPath] = []
     live = bare(seen.obj)
     for field in given_up(read_managed(seen.managed), _with_defaults(d, live, catalog), live):
         told.append(field.path)
@@ -259,7 +252,7 @@ def _content(obj: Obj) -> Obj:
     return {**{k: v for k, v in obj.items() if k != "status"}, "metadata": meta}
 
 
-def _overlaps(path: Path, others: Iterable[Path]) -> bool:
+def _overlaps(path: FieldPath, others: Iterable[FieldPath]) -> bool:
     """Return whether a path is, contains or lies in one of the others."""
     return any(all(map(eq, path, other)) for other in others)
 

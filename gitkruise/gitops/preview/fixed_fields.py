@@ -14,7 +14,8 @@ from gitkruise.gitops.reconcile.rejections import (
     pulled_already,
     replaceable,
 )
-from gitkruise.model.gitops.change import ChangeKind, Desired
+from gitkruise.model.gitops.change import ChangeKind
+from gitkruise.model.gitops.document import Desired
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.report.blast_radius import played_ahead
 from gitkruise.wire.catalog.catalog import Catalog

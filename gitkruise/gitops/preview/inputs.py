@@ -31,10 +31,7 @@ from gitkruise.gitops.config.loader import make_config
 from gitkruise.gitops.preview.rejection import rejected_after
 from gitkruise.gitops.reconcile.drift_correction import ignore_rules
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.gitops.change import Desired, IgnoreRule
 from gitkruise.model.gitops.config import (
-    API_VERSION,
-    CONFIG_FILE,
     Config,
     GitSource,
     GitSourceSpec,
@@ -42,13 +39,14 @@ from gitkruise.model.gitops.config import (
     Unit,
     UnitSpec,
 )
-from gitkruise.model.gitops.document import Document, GitCommit
+from gitkruise.model.gitops.document import Desired, Document, GitCommit
 from gitkruise.model.gitops.record import BaseRecord
+from gitkruise.model.gitops.sync_round import IgnoreRule
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.prune import leaves_nothing
 from gitkruise.printable import shown
 from gitkruise.wire.catalog.catalog import Catalog
-from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.names import CONFIG_FILE, OWN_API, ObjectKey
 
 DEFAULT_BRANCH: Final = "main"
 _OURS: Final = re.compile(rb"\bgitkruise\.io/")
@@ -200,7 +198,7 @@ def _declared_units(repository: Repository, entries: Sequence[TreeEntry]) -> Con
 
 
 def _is_ours(obj: object) -> bool:
-    return isinstance(obj, Mapping) and obj.get("apiVersion") == API_VERSION
+    return isinstance(obj, Mapping) and obj.get("apiVersion") == OWN_API
 
 
 def units_by_branch(config: Config, default: str) -> dict[str, Config]:

@@ -16,8 +16,9 @@ from gitkruise.gitops.reconcile.preflight import brought, refusals
 from gitkruise.gitops.reconcile.preflight import testable as can_be_tried
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
-from gitkruise.model.gitops.change import ChangeKind, Desired, DesiredSet, ObjectChange
+from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.model.gitops.config import Unit
+from gitkruise.model.gitops.document import Desired, DesiredSet
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import DIGEST, annotation, bare, unit_label
 from gitkruise.planner.sync.autoscale import AUTOSCALERS, scalable, target_of

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from gitkruise.errors import Finding, Severity
 from gitkruise.gitops.config.fingerprints import source_of
-from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange, Owner
+from gitkruise.model.gitops.change import ChangeKind, ObjectChange
+from gitkruise.model.gitops.document import Desired
+from gitkruise.model.gitops.sync_round import Owner
 from gitkruise.planner.sync.annotations import (
     UNIT_REF,
     annotation,

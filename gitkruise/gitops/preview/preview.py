@@ -16,7 +16,8 @@ from gitkruise.gitops.preview.changes import (
     with_live,
     with_losses,
 )
-from gitkruise.model.gitops.change import ChangeKind, Desired, DesiredSet, ObjectChange
+from gitkruise.model.gitops.change import ChangeKind, ObjectChange
+from gitkruise.model.gitops.document import Desired, DesiredSet
 from gitkruise.model.planning.canary_lock import unlocked
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import (

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from gitkruise.model.gitops.change import MISSING
-from gitkruise.model.gitops.redacted import Redacted
+from gitkruise.model.gitops.change import MISSING, Redacted
 from gitkruise.wire.primitives.names import OWN_API
 from gitkruise.wire.primitives.secret_names import concealed
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.gitops.install.installer import manifest_text
 from gitkruise.gitops.preview.report import SECRET_KEY
-from gitkruise.model.gitops.change import ChangeKind
-from gitkruise.model.gitops.redacted import Redacted
+from gitkruise.model.gitops.change import ChangeKind, Redacted
 from gitkruise.planner.report.redaction import covered_object
 from gitkruise.planner.report.report_text import (
     SIGNS,

@@ -23,18 +23,19 @@ from gitkruise.gitops.preview.changes import rollouts_started
 from gitkruise.gitops.reconcile.rejections import JUDGED_HERE, cannot_change, immutable
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
-from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
+from gitkruise.model.gitops.change import ChangeKind, ObjectChange
+from gitkruise.model.gitops.document import Desired
 from gitkruise.model.node.node_fit import is_simulated
 from gitkruise.model.planning.canary import CANARIES
-from gitkruise.model.planning.unavailable_budget import BUDGET
-from gitkruise.model.planning.workload_spread import SPREAD
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import (
     ADVANCED_STATEFULSET,
+    BUDGET,
     CLONESET,
     DEPLOYMENT,
     REPLICASET,
     SIDECARSET,
+    SPREAD,
     STATEFULSET,
 )
 from gitkruise.model.workloads.pod import POD, PodFacts

@@ -34,9 +34,8 @@ from gitkruise.gitops.reconcile.version_binding import bound, collided, present,
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock, SystemClock
-from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import Unit
-from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.document import Desired, GitCommit
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import (
     ARTIFACT,

@@ -11,9 +11,10 @@ from typing import Final
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.in_place_only import UPDATED_IN_PLACE, leaves_place, template_moved
 from gitkruise.gitops.status.observer import Observation
-from gitkruise.model.gitops.change import Desired, DesiredSet, Live, PruneRules, SyncSnapshot
 from gitkruise.model.gitops.config import Unit
+from gitkruise.model.gitops.document import Desired, DesiredSet
 from gitkruise.model.gitops.gate import RolloutGate, strategy_path
+from gitkruise.model.gitops.sync_round import Live, PruneRules, SyncSnapshot
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import DIGEST, annotation
 from gitkruise.planner.sync.plan import overtaken

@@ -34,8 +34,7 @@ from gitkruise.gitops.reconcile.preflight import (
 )
 from gitkruise.gitops.reconcile.unit_cluster import UnitCluster, UnitContext
 from gitkruise.kube.client.transport import Transport
-from gitkruise.model.gitops.change import Desired, DesiredSet
-from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.document import Desired, DesiredSet, GitCommit
 from gitkruise.model.workloads.pod import POD
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.sync.autoscale import scalable

@@ -7,15 +7,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
-from gitkruise.model.gitops.change import Fight, IgnoreRule, ObjectChange, Path
+from gitkruise.model.gitops.change import ObjectChange
 from gitkruise.model.gitops.config import Drift, duration
+from gitkruise.model.gitops.document import FieldPath
+from gitkruise.model.gitops.sync_round import Fight, IgnoreRule
 from gitkruise.planner.sync.drift import pointer
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import RetryPause
 
 _DOUBLINGS_MAX: Final = 10  # or whatever the factor is; the pause is at its longest by then
 
-Field: TypeAlias = tuple[ObjectKey, Path]
+Field: TypeAlias = tuple[ObjectKey, FieldPath]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,13 +118,13 @@ class DriftBackoff:
         past = self._past.get(field)
         return past is None or (past.count == 0 and past.calm is not None)
 
-    def resting(self, now: datetime) -> Mapping[ObjectKey, frozenset[Path]]:
+    def resting(self, now: datetime) -> Mapping[ObjectKey, frozenset[FieldPath]]:
         """Return the fields that must not be corrected yet."""
         return _by_object(f for f, past in self._past.items() if past.rests(now))
 
-    def fought(self, now: datetime) -> Mapping[ObjectKey, Mapping[Path, Fight]]:
+    def fought(self, now: datetime) -> Mapping[ObjectKey, Mapping[FieldPath, Fight]]:
         """Return the fields corrected so often that another writer must insist on them."""
-        out: dict[ObjectKey, dict[Path, Fight]] = {}
+        out: dict[ObjectKey, dict[FieldPath, Fight]] = {}
         for (key, path), past in self._past.items():
             if past.fight and not past.over(now):
                 out.setdefault(key, {})[path] = Fight(past.count, past.first, past.again)
@@ -155,8 +157,8 @@ def _fields(changes: Iterable[ObjectChange]) -> Iterator[Field]:
     return ((change.key, field.path) for change in changes for field in change.fields)
 
 
-def _by_object(fields: Iterable[Field]) -> Mapping[ObjectKey, frozenset[Path]]:
-    out: dict[ObjectKey, set[Path]] = {}
+def _by_object(fields: Iterable[Field]) -> Mapping[ObjectKey, frozenset[FieldPath]]:
+    out: dict[ObjectKey, set[FieldPath]] = {}
     for key, path in fields:
         out.setdefault(key, set()).add(path)
     return {key: frozenset(paths) for key, paths in out.items()}

@@ -17,7 +17,8 @@ from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.reconcile.applier import Sent
 from gitkruise.gitops.status.observer import drift_records
 from gitkruise.kube.client.events import Recorder, Subject
-from gitkruise.model.gitops.change import Live, ObjectChange
+from gitkruise.model.gitops.change import ObjectChange
+from gitkruise.model.gitops.sync_round import Live
 from gitkruise.model.planning.plan import Event
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.planner.sync.annotations import PLAN, UNIT, UNIT_REF, annotation

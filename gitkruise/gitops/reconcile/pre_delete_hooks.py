@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gitkruise.errors import Finding, Severity
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.kube.client.transport import Transport
-from gitkruise.model.gitops.change import Live
+from gitkruise.model.gitops.sync_round import Live
 from gitkruise.planner.sync.annotations import MANAGER
 from gitkruise.planner.sync.hooks import LAST, hook_of, over
 from gitkruise.wire.primitives.names import Obj, ObjectKey

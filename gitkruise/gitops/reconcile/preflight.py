@@ -15,8 +15,8 @@ from gitkruise.gitops.reconcile.rejections import JUDGED_HERE, not_served
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.gitops.change import Desired, DesiredSet
 from gitkruise.model.gitops.config import Unit
+from gitkruise.model.gitops.document import Desired, DesiredSet
 from gitkruise.model.planning.canary import ANNOTATION
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import DEPLOYMENT

@@ -33,9 +33,9 @@ from gitkruise.gitops.reconcile.interventions import (
 from gitkruise.gitops.source.ancestry import newest_applied
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.transport import Transport
-from gitkruise.model.gitops.change import Desired, DesiredSet, Live, PruneRules
 from gitkruise.model.gitops.config import Unit, duration, resolve_reference
-from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.document import Desired, DesiredSet, GitCommit
+from gitkruise.model.gitops.sync_round import Live, PruneRules
 from gitkruise.planner.sync.annotations import COMMIT, MANAGER, UNIT, annotation, untouched
 from gitkruise.planner.sync.prune import lingering
 from gitkruise.wire.catalog.catalog import Catalog

@@ -24,11 +24,15 @@ from gitkruise.gitops.build.redacted_findings import parse_field, refused_field,
 from gitkruise.gitops.build.validate import served_as, written
 from gitkruise.gitops.config.other_tools import instead_of_kind
 from gitkruise.kube.system.package_data import DRIVEN, KRUISE_GROUPS
-from gitkruise.model.gitops.change import Desired, Path
 from gitkruise.model.gitops.config import Unit
-from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB
-from gitkruise.model.node.recreate_request import RECREATE
-from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET
+from gitkruise.model.gitops.document import Desired, FieldPath
+from gitkruise.model.workloads.labels import (
+    ADVANCED_STATEFULSET,
+    CLONESET,
+    LIST_PULL_JOB,
+    PULL_JOB,
+    RECREATE,
+)
 from gitkruise.planner.sync.annotations import DIGEST, annotation, replace_asked
 from gitkruise.planner.sync.diff import owned_differences
 from gitkruise.planner.sync.prune import holds_data
@@ -99,9 +103,9 @@ def _rule(message: str) -> str:
     return message.rpartition(": ")[2][:300] if message.startswith(_VALUE) else message[:300]
 
 
-def _fixed(d: Desired, error: ApiError, live: Obj | None) -> dict[str, Path]:
+def _fixed(d: Desired, error: ApiError, live: Obj | None) -> dict[str, FieldPath]:
     """Return the fields that cannot change: of a rule about all of the spec those that do."""
-    found: dict[str, Path] = {}
+    found: dict[str, FieldPath] = {}
     for cause in error.details.causes:
         free = _FREE.findall(cause.message) if cause.field == "spec" and live is not None else ()
         changed = (c.path[:2] for c in owned_differences(d.obj, live or {}, None))

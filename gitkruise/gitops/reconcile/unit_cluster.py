@@ -28,9 +28,9 @@ from gitkruise.gitops.status.health_checks import HealthChecks
 from gitkruise.gitops.status.observer import Observation, Observer
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
-from gitkruise.model.gitops.change import Desired, DesiredSet, Live, Path, SyncSnapshot
 from gitkruise.model.gitops.config import Unit, duration
-from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.document import Desired, DesiredSet, FieldPath, GitCommit
+from gitkruise.model.gitops.sync_round import Live, SyncSnapshot
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import COMMIT, Marks, annotation, unit_label
 from gitkruise.planner.sync.autoscale import REPLICAS
@@ -81,7 +81,7 @@ class UnitCluster:
         self._observer = Observer(around.live.store, around.engine, patience)
         self._health = HealthChecks(unit, self.label, around.workers)
         self._ignore = ignore_rules(unit.spec.drift)
-        self._settled: dict[ObjectKey, frozenset[Path]] = {}
+        self._settled: dict[ObjectKey, frozenset[FieldPath]] = {}
         self._watched: frozenset[ObjectKey] = frozenset()
         self._marks: dict[ObjectKey, tuple[Obj, Marks]] = {}  # of objects as they were applied
         self.memo: Memo = {}

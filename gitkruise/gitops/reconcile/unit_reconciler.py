@@ -28,11 +28,11 @@ from gitkruise.gitops.status.observer import Observation
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.kube.cache.subscriptions import RoundRequests
 from gitkruise.kube.system.clock import wait_for
-from gitkruise.model.gitops.change import Desired, DesiredSet, SyncPlan
 from gitkruise.model.gitops.config import Unit, duration
-from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.document import Desired, DesiredSet, GitCommit
+from gitkruise.model.gitops.sync_round import SyncPlan
 from gitkruise.planner.sync.annotations import COMMIT, UNIT_REF, annotation
-from gitkruise.planner.sync.hooks import content_of_hooks
+from gitkruise.planner.sync.hook_runs import content_of_hooks
 from gitkruise.planner.sync.plan import find_drift, plan_sync
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.times import RetryPause

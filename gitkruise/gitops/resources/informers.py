@@ -15,13 +15,14 @@ from gitkruise.kube.cache.list_watch import Feed
 from gitkruise.kube.cache.store import CachedObject, InformerCache, StoreChange
 from gitkruise.kube.client.events import Subject
 from gitkruise.kube.system.clock import Clock
-from gitkruise.model.gitops.config import GROUP, SPECS
+from gitkruise.model.gitops.config import SPECS
 from gitkruise.model.planning.plan import Event
 from gitkruise.planner.sync.annotations import CONSENTS, STATUS_MANAGER, annotation, wish_to_look
 from gitkruise.wire.catalog.catalog import Kind
 from gitkruise.wire.patch.json_patch import merge_diff
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import (
+    OWN_GROUP,
     GroupKind,
     Obj,
     ObjectKey,
@@ -59,7 +60,7 @@ class CustomResources:
 
     def objects(self) -> list[Obj]:
         """All of them as last seen, by kind, namespace and name."""
-        return [obj for kind in SPECS for obj in self._store.objects(GroupKind(GROUP, kind))]
+        return [obj for kind in SPECS for obj in self._store.objects(GroupKind(OWN_GROUP, kind))]
 
     def units(self) -> int | None:
         """Return the number of Unit objects; None while it is not known."""
@@ -68,13 +69,13 @@ class CustomResources:
     def get(self, name: Name) -> Obj | None:
         """One object by kind and `namespace/name`."""
         namespace, _, short = name[1].partition("/")
-        return self._store.get(ObjectKey(GROUP, name[0], namespace, short))
+        return self._store.get(ObjectKey(OWN_GROUP, name[0], namespace, short))
 
     # Following ------------------------------------------------------------------------------
 
     def look_for(self) -> bool:
         """Start following where all kinds are served; whether they are."""
-        kinds = [self._live.catalog.stored(GroupKind(GROUP, kind)) for kind in SPECS]
+        kinds = [self._live.catalog.stored(GroupKind(OWN_GROUP, kind)) for kind in SPECS]
         if self._informers or not all(kind is not None and kind.verbs for kind in kinds):
             return self.served
         feeds = [Feed(ref=kind.ref, kind=kind.kind) for kind in kinds if kind is not None]
@@ -203,9 +204,9 @@ class CustomResources:
         self._store.note_write(reply.body)
 
     def _kind(self, obj: Obj) -> Kind:
-        kind = self._live.catalog.stored(GroupKind(GROUP, obj["kind"]))
+        kind = self._live.catalog.stored(GroupKind(OWN_GROUP, obj["kind"]))
         if kind is None:
-            raise NotFound(f"the cluster no longer serves {obj['kind']} of {GROUP}")
+            raise NotFound(f"the cluster no longer serves {obj['kind']} of {OWN_GROUP}")
         return kind
 
 

@@ -13,7 +13,7 @@ from gitkruise.errors import Finding, Forbidden, NotFound, TimedOut
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
-from gitkruise.model.gitops.config import GROUP, Reference, Suspend, UnitSpec
+from gitkruise.model.gitops.config import Reference, Suspend, UnitSpec
 from gitkruise.planner.health.builtin import condition_of
 from gitkruise.planner.sync.annotations import (
     IGNORE,
@@ -25,7 +25,7 @@ from gitkruise.planner.sync.annotations import (
     untouched,
     wish_to_look,
 )
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.names import OWN_GROUP, Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
 
@@ -45,7 +45,7 @@ class Target(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
     def request(self, verb: str, **more: Any) -> ApiRequest:
-        resource = ResourceRef(GROUP, "v1alpha1", f"{self.kind.lower()}s")
+        resource = ResourceRef(OWN_GROUP, "v1alpha1", f"{self.kind.lower()}s")
         return ApiRequest(
             verb=verb, resource=resource, namespace=self.namespace, name=self.name, **more
         )

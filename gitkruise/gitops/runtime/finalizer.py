@@ -16,9 +16,9 @@ from gitkruise.gitops.reconcile.pruner import UnitPruner, delete_all, release_al
 from gitkruise.gitops.reconcile.unit_cluster import UnitContext
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import wait_for
-from gitkruise.model.gitops.change import DesiredSet, Live, PruneRules, SyncSnapshot
-from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.document import DesiredSet, GitCommit
 from gitkruise.model.gitops.record import Intervention, Removal, UnitRecord
+from gitkruise.model.gitops.sync_round import Live, PruneRules, SyncSnapshot
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.sync.annotations import kept, lasting_hold, unit_label
 from gitkruise.planner.sync.ownership import mark_of

@@ -31,8 +31,8 @@ from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.workers.frames import PlanPage
 from gitkruise.kube.cache.shared import FollowedCache
 from gitkruise.kube.system.clock import Clock
-from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import Config, Unit
+from gitkruise.model.gitops.document import Desired
 from gitkruise.model.gitops.notifications import Pull
 from gitkruise.model.gitops.record import DriftRecord
 from gitkruise.model.workloads.feature_gates import Gates

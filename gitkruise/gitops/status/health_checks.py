@@ -13,8 +13,9 @@ from gitkruise.gitops.build.ordering_checks import no_hold
 from gitkruise.gitops.build.untrusted import CheckResult, Workers
 from gitkruise.gitops.config.dependency_checks import WORDS, bad_expression
 from gitkruise.gitops.status.observer import READY, Observation, observed_since
-from gitkruise.model.gitops.change import Desired, DesiredSet, Live
 from gitkruise.model.gitops.config import HealthExpr, Unit, duration
+from gitkruise.model.gitops.document import Desired, DesiredSet
+from gitkruise.model.gitops.sync_round import Live
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.sync.annotations import (
     HOLD,
@@ -26,7 +27,7 @@ from gitkruise.planner.sync.annotations import (
     opted_out,
     untouched,
 )
-from gitkruise.planner.sync.hooks import HookRun, plan_mark, run_of
+from gitkruise.planner.sync.hook_runs import HookRun, plan_mark, run_of
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.times import format_time
 

@@ -11,9 +11,10 @@ from gitkruise.admission.conversion.registry import CONVERSIONS, convert
 from gitkruise.errors import Concern, Finding
 from gitkruise.gitops.status.rollout_annotation import annotated_stuck
 from gitkruise.kube.cache.store import CachedObject, InformerCache
-from gitkruise.model.gitops.change import Desired, DesiredSet, Live, ObjectChange, SyncPlan
+from gitkruise.model.gitops.change import ObjectChange, Redacted
+from gitkruise.model.gitops.document import Desired, DesiredSet
 from gitkruise.model.gitops.record import DriftRecord, ObjectRecord, PodRecord, Rollout
-from gitkruise.model.gitops.redacted import Redacted
+from gitkruise.model.gitops.sync_round import Live, SyncPlan
 from gitkruise.model.gitops.unit_state import State, worst
 from gitkruise.model.workloads.labels import DEPLOYMENT, SIDECARSET
 from gitkruise.model.workloads.pod import PodFacts

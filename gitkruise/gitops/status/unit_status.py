@@ -23,9 +23,8 @@ from gitkruise.gitops.status.observer import (
 )
 from gitkruise.kube.cache.subscriptions import Subscriptions
 from gitkruise.kube.system.clock import Clock
-from gitkruise.model.gitops.change import Desired, SyncPlan
 from gitkruise.model.gitops.config import Unit, duration
-from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.document import Desired, GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.record import (
     ChartRecord,
@@ -34,6 +33,7 @@ from gitkruise.model.gitops.record import (
     RolloutStep,
     UnitRecord,
 )
+from gitkruise.model.gitops.sync_round import SyncPlan
 from gitkruise.model.gitops.unit_state import SETTLED, SUSPENDED, State, worst
 from gitkruise.model.workloads.labels import DAEMONSET, SIDECARSET
 from gitkruise.planner.health.kinds import ROLLOUTS

@@ -26,8 +26,7 @@ from gitkruise.git.kustomize.remote_bases import ListedBase
 from gitkruise.git.parsing.documents import Elsewhere
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import BuildResult
-from gitkruise.model.gitops.change import Desired
-from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.document import Desired, GitCommit
 from gitkruise.model.gitops.record import BaseRecord
 from gitkruise.wire.primitives.names import ObjectKey
 

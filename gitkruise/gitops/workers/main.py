@@ -37,8 +37,8 @@ from gitkruise.gitops.workers import frames
 from gitkruise.gitops.workers.jobs import first_true, page, plan_text
 from gitkruise.kube.client.discovery import served_by
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import Config, Unit
+from gitkruise.model.gitops.document import Desired
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj

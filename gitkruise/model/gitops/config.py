@@ -17,13 +17,9 @@ from gitkruise.model.gitops.document import Document
 from gitkruise.model.gitops.image_policy import FollowedImage
 from gitkruise.model.gitops.promotion import Promotion
 from gitkruise.model.gitops.strict_struct import Strict
-from gitkruise.wire.primitives.names import OWN_API, OWN_GROUP, Obj
+from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.times import parse_duration, parse_time
 
-GROUP: Final = OWN_GROUP
-API_VERSION: Final = OWN_API
-KUSTOMIZATION_NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
-CONFIG_FILE: Final = "gitkruise.yaml"  # a configuration in a repository; read, never applied
 OCI: Final = "oci://"  # starts the address of a repository of a registry
 FOREVER: Final = datetime.max.replace(tzinfo=UTC)
 RenderKind: TypeAlias = Literal["auto", "plain", "kustomize", "helm"]  # what the reader can do

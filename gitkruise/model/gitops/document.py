@@ -1,4 +1,4 @@
-"""Objects in git, with the file, line and column of every field."""
+"""Objects in git, with the file, line and column of every field, and what they desire."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Final, NamedTuple, TypeAlias
 
 from gitkruise.errors import SourcePlace
 from gitkruise.printable import UNPRINTABLE
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.secret_names import HIDDEN, keeps_secret, path_tells, tells_secret
 
-FieldPath: TypeAlias = tuple[str | int, ...]
+FieldPath: TypeAlias = tuple[str | int, ...]  # keys and indexes of a field
+
 
 _KEY: Final = re.compile(r"""\s*(?:-\s+)*(["']?[\w./-]+["']?):\s+""")
 _SNIPPET_LINE_MAX: Final = 200  # characters of a line shown to a person
@@ -161,3 +162,33 @@ def _key_of(text: str, spot: Spot) -> str:
 def _without_value(text: str) -> str:
     key = _KEY.match(text)
     return f"{key[0]}{HIDDEN}" if key else HIDDEN if text.strip() else text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired:
+    """One desired object: `obj` has its namespace and has no labels of gitkruise."""
+
+    key: ObjectKey
+    version: str
+    obj: Obj
+    digest: str  # sha256:… of `obj`
+    document: Document  # where it is written
+    namespaced: bool = True
+    wave: int = 0
+    stage: int = 3
+    secret: bool = False
+    hook: str = ""  # when it runs, if it is a Job around the change and no part of it
+    plan: str = ""  # for what a hook is sent
+    depends_on: tuple[ObjectKey, ...] = ()  # applied and ready before this one is sent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesiredSet:
+    """All objects of one unit at one commit, each key once."""
+
+    commit: GitCommit
+    objects: tuple[Desired, ...]
+    tree: str = ""  # id of the unit's tree: equal trees are equal sets
+
+    def by_key(self) -> Mapping[ObjectKey, Desired]:
+        return {d.key: d for d in self.objects}

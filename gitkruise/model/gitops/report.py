@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
 from gitkruise.errors import Finding
-from gitkruise.model.gitops.change import ChangeKind, Path
-from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.change import ChangeKind
+from gitkruise.model.gitops.document import FieldPath, GitCommit
 from gitkruise.model.planning.forecast import RolloutForecast
 from gitkruise.wire.primitives.names import ObjectKey
 
@@ -41,7 +41,7 @@ class FieldRow:
     when unknown), `remark` what the change means. `loud`: it makes pods be recreated.
     """
 
-    field: Path
+    field: FieldPath
     path: str
     before: Any
     after: Any

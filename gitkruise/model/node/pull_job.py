@@ -13,11 +13,9 @@ import msgspec
 
 from gitkruise.model.node.node_image import BACKOFF_LIMIT, TIMEOUT_S, SandboxSettings
 from gitkruise.model.node.wire_shapes import API_VERSION, NodeWire, WireMeta
-from gitkruise.model.workloads.labels import KRUISE_GROUP
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.model.workloads.labels import PULL_JOB
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 
-PULL_JOB: Final = GroupKind(KRUISE_GROUP, "ImagePullJob")
-LIST_PULL_JOB: Final = GroupKind(KRUISE_GROUP, "ImageListPullJob")
 PARALLELISM: Final = 1
 
 

@@ -12,10 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from gitkruise.model.node.wire_shapes import NodeWire, WireMeta
-from gitkruise.model.workloads.labels import KRUISE_GROUP
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.model.workloads.labels import RECREATE
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 
-RECREATE: Final = GroupKind(KRUISE_GROUP, "ContainerRecreateRequest")
 POD_UID: Final = "crr.apps.kruise.io/pod-uid"
 NODE_NAME: Final = "crr.apps.kruise.io/node-name"
 ACTIVE: Final = "crr.apps.kruise.io/active"

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from gitkruise.model.planning.unavailable_budget import (
-    BUDGET,
     BudgetFacts,
     BudgetTarget,
     budget_facts,
@@ -19,6 +18,7 @@ from gitkruise.model.planning.unavailable_budget import (
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.workloads.labels import (
     ADVANCED_STATEFULSET,
+    BUDGET,
     CLONESET,
     DEPLOYMENT,
     REPLICASET,

@@ -12,18 +12,16 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from gitkruise.errors import BadRequest
+from gitkruise.model.workloads.labels import PROTECT_OPERATIONS, TOTAL_REPLICAS
 from gitkruise.wire.primitives.integers import int_or_none
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of, split_api_version
+from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of, split_api_version
 from gitkruise.wire.primitives.times import parse_times
 from gitkruise.wire.values.intstr import IntOrString
 from gitkruise.wire.values.selectors import NOTHING, Selector, label_selector
 
-BUDGET: Final = GroupKind("policy.kruise.io", "PodUnavailableBudget")
 VERSION: Final = "v1beta1"  # the storage version
 RELATED: Final = "pub.kruise.io/related-pub"
 RELATED_LEGACY: Final = "kruise.io/related-pub"
-PROTECT_OPERATIONS: Final = "kruise.io/pub-protect-operations"
-TOTAL_REPLICAS: Final = "pub.kruise.io/protect-total-replicas"
 NO_PROTECTION: Final = "pub.kruise.io/no-protect"
 UNAVAILABLE_PREFIX: Final = "unavailable-pod.fluid.io/"  # of labels
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})

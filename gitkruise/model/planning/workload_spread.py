@@ -15,15 +15,14 @@ from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.workloads.labels import (
     CLONESET,
     DEPLOYMENT,
-    KRUISE_GROUP,
     REPLICASET,
+    SPREAD,
     TEMPLATE_HASH,
 )
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.wire.primitives.gojson import ordered
 from gitkruise.wire.primitives.json_text import read_json
 from gitkruise.wire.primitives.names import (
-    GroupKind,
     Obj,
     ObjectKey,
     controller_of,
@@ -35,7 +34,6 @@ from gitkruise.wire.primitives.times import format_time, parse_times
 from gitkruise.wire.values.intstr import IntOrString, UnreadableAmount, resolve
 from gitkruise.wire.values.selectors import NOTHING, Selector, label_selector
 
-SPREAD: Final = GroupKind(KRUISE_GROUP, "WorkloadSpread")
 VERSION: Final = "v1beta1"  # the storage version
 MATCHED: Final = "apps.kruise.io/matched-workloadspread"
 IGNORE_PATCH: Final = "workloadspread.kruise.io/ignore-patch-existing-pods-metadata"

@@ -14,6 +14,11 @@ REPLICASET: Final = GroupKind("apps", "ReplicaSet")
 STATEFULSET: Final = GroupKind("apps", "StatefulSet")
 DAEMONSET: Final = GroupKind("apps", "DaemonSet")
 ADVANCED_STATEFULSET: Final = GroupKind(KRUISE_GROUP, "StatefulSet")
+RECREATE: Final = GroupKind(KRUISE_GROUP, "ContainerRecreateRequest")
+PULL_JOB: Final = GroupKind(KRUISE_GROUP, "ImagePullJob")
+LIST_PULL_JOB: Final = GroupKind(KRUISE_GROUP, "ImageListPullJob")
+SPREAD: Final = GroupKind(KRUISE_GROUP, "WorkloadSpread")
+BUDGET: Final = GroupKind("policy.kruise.io", "PodUnavailableBudget")
 
 # Pod labels
 REVISION_HASH: Final = "controller-revision-hash"
@@ -43,6 +48,10 @@ EXCLUDE_PREPARING_DELETE: Final = "apps.kruise.io/cloneset-scaling-exclude-prepa
 PREDOWNLOAD_PARALLELISM: Final = "apps.kruise.io/image-predownload-parallelism"
 PREDOWNLOAD_TIMEOUT: Final = "apps.kruise.io/image-predownload-timeout-seconds"
 PREDOWNLOAD_MIN_READY: Final = "apps.kruise.io/image-predownload-min-updated-ready-pods"
+
+# PodUnavailableBudget
+PROTECT_OPERATIONS: Final = "kruise.io/pub-protect-operations"
+TOTAL_REPLICAS: Final = "pub.kruise.io/protect-total-replicas"
 
 # ControllerRevision
 HISTORY_HASH: Final = "controller.kubernetes.io/hash"

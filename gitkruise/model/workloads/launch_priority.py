@@ -6,12 +6,14 @@ Source: OpenKruise's container launch priority, development head of July 2026.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.model.workloads import labels as wire
-from gitkruise.model.workloads.pod import Container
 from gitkruise.wire.primitives.integers import parse_int
 from gitkruise.wire.primitives.names import ObjectKey
+
+if TYPE_CHECKING:
+    from gitkruise.model.workloads.pod import Container
 
 ANNOTATION: Final = "apps.kruise.io/container-launch-priority"
 ORDERED: Final = "Ordered"  # its only value with a meaning

@@ -19,7 +19,6 @@ from gitkruise.model.planning.budget_matching import (
 )
 from gitkruise.model.planning.plan import Event, Patch, PatchStep, Plan
 from gitkruise.model.planning.unavailable_budget import (
-    BUDGET,
     VERSION,
     BudgetFacts,
     budget_facts,
@@ -29,6 +28,7 @@ from gitkruise.model.planning.unavailable_budget import (
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import BUDGET
 from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.planner.budgets.availability import is_available
 from gitkruise.planner.pods.pod_patch import metadata_patch

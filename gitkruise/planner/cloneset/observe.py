@@ -13,14 +13,13 @@ from gitkruise.model.planning.snapshot import CloneSetSnapshot
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.workloads.cloneset import CloneSetFacts, cloneset_facts
 from gitkruise.model.workloads.conditions import FAILED_UPDATE, find
-from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.model.workloads.labels import CLONESET, PULL_JOB
 from gitkruise.model.workloads.pod import LifecycleState
 from gitkruise.model.workloads.pod_groups import PodGroups
 from gitkruise.model.workloads.revision import REVISION, Revision, in_order, revision_of
 from gitkruise.planner.cloneset.conflicts import overlaps, taken_ids
 from gitkruise.planner.cloneset.create import instance_ids
 from gitkruise.planner.cloneset.deletes import instance_id
-from gitkruise.planner.pod_updates.predownload import PULL_JOB
 from gitkruise.planner.pods.order import topology_keys
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_of
 

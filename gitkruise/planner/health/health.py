@@ -12,22 +12,22 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Final, TypeAlias
 
-from gitkruise.model.gitops.config import GROUP
 from gitkruise.model.gitops.health import Health, Phase
 from gitkruise.model.node.node_image import NODE_IMAGE
-from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB
-from gitkruise.model.node.recreate_request import RECREATE
 from gitkruise.model.workloads.labels import (
     ADVANCED_STATEFULSET,
     DAEMONSET,
     DEPLOYMENT,
+    LIST_PULL_JOB,
+    PULL_JOB,
+    RECREATE,
     REPLICASET,
     STATEFULSET,
 )
 from gitkruise.planner.health import builtin as rules
 from gitkruise.planner.health import kruise, node_requests, rollouts
 from gitkruise.planner.health.builtin import condition_of, progress, told
-from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version
+from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, Obj, split_api_version
 from gitkruise.wire.primitives.paths import get
 
 __all__ = ["Health", "Phase", "health"]
@@ -48,7 +48,7 @@ def health(obj: Obj | None, *, now: datetime | None = None) -> Health:
     if get(obj, "metadata", "deletionTimestamp"):
         return Health(Phase.TERMINATING, "Terminating", "; ".join(_ending(obj)))
     group, _ = split_api_version(obj["apiVersion"])
-    if group == GROUP:
+    if group == OWN_GROUP:
         return Health(Phase.CURRENT)
     kind = GroupKind(group, obj["kind"])
     return _unseen(obj) or _generic(obj) or _by_kind(obj, kind, now) or _readycondition(obj)

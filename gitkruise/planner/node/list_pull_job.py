@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB, PullJob, pull_job
+from gitkruise.model.node.pull_job import PullJob, pull_job
 from gitkruise.model.node.wire_shapes import API_VERSION, VERSION
 from gitkruise.model.planning.plan import Action, Create, Delete, Event, Plan, expired
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import REVISION_HASH
+from gitkruise.model.workloads.labels import LIST_PULL_JOB, PULL_JOB, REVISION_HASH
 from gitkruise.wire.kruise.hashes import fnv1a_32, safe_encode
 from gitkruise.wire.primitives.names import Obj, ObjectKey, controller_reference
 from gitkruise.wire.primitives.times import format_time

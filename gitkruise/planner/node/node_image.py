@@ -23,12 +23,12 @@ from gitkruise.model.node.node_image import (
     counted_status,
     node_image,
 )
-from gitkruise.model.node.pull_job import PULL_JOB
 from gitkruise.model.node.wire_shapes import API_VERSION, VERSION
 from gitkruise.model.planning.plan import Create, Delete, Event, Patch, PatchStep, Plan
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import PULL_JOB
 from gitkruise.planner.node.pull_agent import DEADLINE, status_on_wire
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get

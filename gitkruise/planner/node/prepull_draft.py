@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gitkruise.model.node.node_image import BACKOFF_LIMIT, TIMEOUT_S, NodeImage, PullPhase
-from gitkruise.model.node.pull_job import PARALLELISM, PULL_JOB
+from gitkruise.model.node.pull_job import PARALLELISM
 from gitkruise.model.node.wire_shapes import API_VERSION
+from gitkruise.model.workloads.labels import PULL_JOB
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.printable import listing
 from gitkruise.wire.primitives.names import Obj

@@ -22,12 +22,13 @@ from gitkruise.model.node.node_image import (
     SecretRef,
     node_image,
 )
-from gitkruise.model.node.pull_job import PULL_JOB, PullJob, pull_job
+from gitkruise.model.node.pull_job import PullJob, pull_job
 from gitkruise.model.node.wire_shapes import VERSION
 from gitkruise.model.planning.plan import Action, Delete, Event, Patch, PatchStep, Plan, expired
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import PULL_JOB
 from gitkruise.model.workloads.pod import POD
 from gitkruise.planner.node.pull_secrets import (
     CONFIG_NAMESPACE,

@@ -17,7 +17,6 @@ from typing import Any, Final
 from gitkruise.model.node.recreate_request import (
     ACTIVE,
     DRAINING,
-    RECREATE,
     UNREADY,
     RecreatePhase,
     RecreateRequest,
@@ -29,6 +28,7 @@ from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import RECREATE
 from gitkruise.model.workloads.pod import FINISHED as OVER
 from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.planner.pods.pod_patch import PodChange, patch_of

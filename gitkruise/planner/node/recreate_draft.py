@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from gitkruise.model.node.recreate_request import RECREATE, FailurePolicy
+from gitkruise.model.node.recreate_request import FailurePolicy
 from gitkruise.model.node.wire_shapes import API_VERSION
-from gitkruise.model.workloads.labels import KRUISE_READY, SIDECAR_TERMINATED
+from gitkruise.model.workloads.labels import KRUISE_READY, RECREATE, SIDECAR_TERMINATED
 from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.planner.node.recreate_agent import GRACE_DEFAULT_S
 from gitkruise.wire.primitives.names import Obj

@@ -10,12 +10,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from gitkruise.model.gitops.config import API_VERSION, Notify
+from gitkruise.model.gitops.config import Notify
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.unit_state import LOOKS
 from gitkruise.planner.notify.commit_statuses import describe, short, told_of
 from gitkruise.planner.notify.messages import Notice
 from gitkruise.printable import visible
+from gitkruise.wire.primitives.names import OWN_API
 from gitkruise.wire.primitives.times import format_time
 
 _TEXT_MAX: Final = 2_000  # Slack takes 3,000 characters in one section, Discord 4,096
@@ -59,7 +60,7 @@ def event_obj(notice: Notice) -> dict[str, Any]:
     """The message for a web hook: a versioned document."""
     record = notice.record
     return {
-        "apiVersion": API_VERSION,
+        "apiVersion": OWN_API,
         "kind": "Event",
         "id": notice.id,
         "time": format_time(notice.at),

@@ -13,11 +13,10 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.revision import REVISION
 from gitkruise.planner.pods.inplace import Impossible, in_place_spec
 from gitkruise.planner.revisions.revisions import RevisionHistory, template_of
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_of
+from gitkruise.wire.primitives.names import Obj, ObjectKey, controller_of
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.intstr import UnreadableAmount, resolve
 
-PULL_JOB: Final = GroupKind(wire.KRUISE_GROUP, "ImagePullJob")
 _VERSION: Final = "v1beta1"
 _FEW: Final = 3  # replicas for which a job is not worth it
 _TIMEOUT_S: Final = 300  # what OpenKruise writes; its API comment promises 600
@@ -134,8 +133,8 @@ def _job(rules: PredownloadRules, container: str, image: str) -> Create:
         spec["pullSecrets"] = [secret.get("name", "") for secret in secrets]
     return Create(
         obj={
-            "apiVersion": f"{PULL_JOB.group}/{_VERSION}",
-            "kind": PULL_JOB.kind,
+            "apiVersion": f"{wire.PULL_JOB.group}/{_VERSION}",
+            "kind": wire.PULL_JOB.kind,
             "metadata": {
                 "name": name,
                 "namespace": rules.key.namespace,
@@ -187,7 +186,7 @@ def _mark(rules: PredownloadRules, label: str) -> list[Action]:
 def _delete(job: Obj) -> Delete:
     meta = job["metadata"]
     return Delete(
-        key=ObjectKey(*PULL_JOB, meta.get("namespace") or "", meta["name"]),
+        key=ObjectKey(*wire.PULL_JOB, meta.get("namespace") or "", meta["name"]),
         version=_VERSION,
         uid=meta.get("uid") or "",
         resource_version=meta.get("resourceVersion") or "",

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.model.gitops.report import PodEffects, Sentence, Span, Tone
-from gitkruise.model.node.recreate_request import RECREATE as REQUEST
 from gitkruise.model.planning.canary import CANARIES
 from gitkruise.model.planning.forecast import (
     CREATE,
@@ -33,6 +32,7 @@ from gitkruise.model.workloads.labels import (
     SIDECARSET,
     STATEFULSET,
 )
+from gitkruise.model.workloads.labels import RECREATE as REQUEST
 from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
 from gitkruise.planner.health.tie_breaks import split
 from gitkruise.planner.sync.prune import stays

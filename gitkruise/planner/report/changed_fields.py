@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gitkruise import printable
-from gitkruise.model.gitops.change import MISSING, Desired, FieldChange, ObjectChange
-from gitkruise.model.gitops.redacted import Redacted
+from gitkruise.model.gitops.change import MISSING, FieldChange, ObjectChange, Redacted
+from gitkruise.model.gitops.document import Desired
 from gitkruise.model.gitops.report import FieldRow
 from gitkruise.model.planning.canary import CANARIES
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET, DEPLOYMENT

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from gitkruise.model.gitops.change import MISSING, FieldChange, ObjectChange, Path
-from gitkruise.model.gitops.redacted import Redacted
+from gitkruise.model.gitops.change import MISSING, FieldChange, ObjectChange, Redacted
+from gitkruise.model.gitops.document import FieldPath
 from gitkruise.wire.primitives.gojson import compact
 from gitkruise.wire.primitives.names import GroupKind, Obj, key_of
 from gitkruise.wire.primitives.paths import get
@@ -77,7 +77,7 @@ def fingerprint(value: Any, key: bytes) -> str:
     return hmac.new(key, compact(value), hashlib.sha256).hexdigest()[:4]
 
 
-def _is_open(path: Path) -> bool:
+def _is_open(path: FieldPath) -> bool:
     """Return whether a field of a Secret reveals no contents (type, labels)."""
     return path[:1] != () and (path[0] in _OPEN or path[:2] == ("metadata", "labels"))
 
@@ -96,7 +96,7 @@ def _entries(change: FieldChange) -> Iterator[FieldChange]:
         yield replace(change, path=(*change.path, name), before=before, after=after)
 
 
-def _names(path: Path, change: ObjectChange) -> list[str]:
+def _names(path: FieldPath, change: ObjectChange) -> list[str]:
     """Name of a field: its key, or the name of the list item whose value it is."""
     if path[-1:] == ("value",):
         sides = (change.before or {}, change.after or {})
@@ -104,7 +104,7 @@ def _names(path: Path, change: ObjectChange) -> list[str]:
     return [part for part in path if isinstance(part, str)][-1:]
 
 
-def _is_below(path: Path) -> bool:
+def _is_below(path: FieldPath) -> bool:
     """Return whether a field above is called a secret, and this is no reference to one."""
     names = [part for part in path if isinstance(part, str)]
     return _tells(names[:-1]) and not refers(names[-1])

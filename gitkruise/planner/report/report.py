@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 from gitkruise.errors import Finding
-from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
-from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.change import ChangeKind, ObjectChange
+from gitkruise.model.gitops.document import Desired, GitCommit
 from gitkruise.model.gitops.report import PlanReport, PodEffects, ReportEntry, Span, Tone, Totals
 from gitkruise.model.planning.forecast import STUCK, RolloutForecast
 from gitkruise.model.planning.plan import Hold

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Final
 
 from gitkruise.model.gitops.change import ChangeKind
-from gitkruise.model.gitops.config import CONFIG_FILE
 from gitkruise.model.gitops.report import (
     PlanReport,
     PodEffects,
@@ -19,7 +18,7 @@ from gitkruise.model.gitops.report import (
 from gitkruise.model.planning.forecast import STUCK
 from gitkruise.planner.report.summary import shown
 from gitkruise.printable import listing, many
-from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.names import CONFIG_FILE, ObjectKey
 from gitkruise.wire.primitives.times import format_duration
 
 SIGNS: Final = {ChangeKind.CREATE: "+", ChangeKind.CONFIGURE: "~", ChangeKind.PRUNE: "-"}

@@ -15,7 +15,6 @@ from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.planning.workload_spread import (
     MATCHED,
-    SPREAD,
     TARGETS,
     UNLIMITED,
     UNVERSIONED,
@@ -28,7 +27,13 @@ from gitkruise.model.planning.workload_spread import (
     subset_match,
 )
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import DELETION_COST, DEPLOYMENT, REPLICASET, TEMPLATE_HASH
+from gitkruise.model.workloads.labels import (
+    DELETION_COST,
+    DEPLOYMENT,
+    REPLICASET,
+    SPREAD,
+    TEMPLATE_HASH,
+)
 from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.planner.pods.order import base_order
 from gitkruise.planner.pods.pod_patch import metadata_patch

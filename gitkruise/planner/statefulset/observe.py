@@ -10,10 +10,9 @@ from gitkruise.model.planning.budget_matching import budgets_in
 from gitkruise.model.planning.unavailable_budget import BudgetFacts
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET
+from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, PULL_JOB
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.revision import REVISION, Revision, in_order, revision_of
-from gitkruise.planner.pod_updates.predownload import PULL_JOB
 from gitkruise.planner.statefulset.facts import (
     StatefulSetFacts,
     named_claims,

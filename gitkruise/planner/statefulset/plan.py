@@ -8,12 +8,11 @@ from typing import Final
 
 from gitkruise.model.planning.budget_matching import workloads_of
 from gitkruise.model.planning.plan import Create, Delete, Event, Hold, Plan
-from gitkruise.model.planning.unavailable_budget import BUDGET
 from gitkruise.model.planning.workload import Shows, Workload
 from gitkruise.model.workloads import conditions as rule
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET
+from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, BUDGET
 from gitkruise.model.workloads.pod import POD
 from gitkruise.model.workloads.revision import REVISION, Revision
 from gitkruise.planner.budgets.ledger import ledger_of

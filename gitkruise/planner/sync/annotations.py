@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from gitkruise.model.gitops.change import MISSING, Desired, FieldChange
+from gitkruise.model.gitops.change import MISSING, FieldChange
+from gitkruise.model.gitops.document import Desired
 from gitkruise.model.workloads.conditions import STALLED_NOTE
 from gitkruise.printable import shown
 from gitkruise.wire.primitives.gojson import compact

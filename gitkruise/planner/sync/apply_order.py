@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gitkruise.model.gitops.change import Desired
+from gitkruise.model.gitops.document import Desired
 from gitkruise.wire.primitives.integers import parse_int
 from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.primitives.paths import get

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from gitkruise.model.gitops.change import Desired, Path
+from gitkruise.model.gitops.document import Desired, FieldPath
 from gitkruise.model.planning.canary import (
     GIT_PAUSE,
     LOCK,
@@ -48,7 +48,7 @@ def canary_pause(live: Obj) -> CanaryPause | None:
     return pause_of(live["metadata"].get("annotations"))
 
 
-def paused_fields(live: Obj) -> frozenset[Path]:
+def paused_fields(live: Obj) -> frozenset[FieldPath]:
     """Fields that differ from git because of the object's canary."""
     if locked(live):
         return frozenset({PAUSED, LOCK_PATH, *LOCKED})
@@ -143,7 +143,7 @@ def _kept_locked(d: Desired, live: Obj, lock: CanaryLock, applied: Obj | None = 
     """`d` as it is sent while a lock is on `live`, which stays as it is; the lock notes the values
     of git. With another template in `applied` it waits; with another canary value it goes on.
     """
-    fields: dict[Path, Any] = {}
+    fields: dict[FieldPath, Any] = {}
     values = dict(lock.values)
     if get(d.obj, "spec", "strategy", "type") != "Recreate":
         # Sent even where git has none: an apply that no longer sends a field may remove it.
@@ -213,7 +213,7 @@ def with_pause(d: Desired, *, paused: bool) -> Desired:
     return with_fields(d, {PAUSED: paused})
 
 
-def with_fields(d: Desired, fields: Mapping[Path, Any]) -> Desired:
+def with_fields(d: Desired, fields: Mapping[FieldPath, Any]) -> Desired:
     """`d` with `fields` as they are to be sent, its digest still that of what git says."""
     obj = d.obj
     for path, value in fields.items():

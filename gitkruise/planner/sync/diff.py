@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
-from gitkruise.model.gitops.change import MISSING, FieldChange, Path
+from gitkruise.model.gitops.change import MISSING, FieldChange
+from gitkruise.model.gitops.document import FieldPath
 from gitkruise.wire.kruise.go_types import OMITTED_ZEROS
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.schema.structural import Node
@@ -41,7 +42,7 @@ def owned_differences(desired: Obj, live: Obj, node: Node | None) -> tuple[Field
 
 def kept_differences(
     desired: Obj, before: Obj | None, reply: Obj, node: Node | None
-) -> frozenset[Path]:
+) -> frozenset[FieldPath]:
     """Paths on which the server differs from `desired` after it was applied: its normal form.
 
     `before` is the object as it was; where applying changed nothing its own differences count.
@@ -71,11 +72,11 @@ def sorted_fields(changes: Iterable[FieldChange]) -> tuple[FieldChange, ...]:
     return tuple(sorted(changes, key=lambda change: _sortable(change.path)))
 
 
-def _sortable(path: Path) -> tuple[str, ...]:
+def _sortable(path: FieldPath) -> tuple[str, ...]:
     return tuple(f"{part:06d}" if isinstance(part, int) else part for part in path)
 
 
-def _compare(want: Any, live: Any, node: Node | None, path: Path) -> Iterator[FieldChange]:
+def _compare(want: Any, live: Any, node: Node | None, path: FieldPath) -> Iterator[FieldChange]:
     if path in _SERVER_OWNED or want is None:
         return
     if _is_map(want) and _is_map(live):
@@ -103,7 +104,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _compare_lists(
-    want: Sequence[Any], live: Sequence[Any], node: Node | None, path: Path
+    want: Sequence[Any], live: Sequence[Any], node: Node | None, path: FieldPath
 ) -> Iterator[FieldChange]:
     keys = _list_keys(want, live, node)
     items = node.items if node else None
@@ -142,7 +143,7 @@ def _identity(item: Any, keys: tuple[str, ...]) -> tuple[Any, ...]:
     return tuple(item.get(key, defaults.get(key)) for key in keys)
 
 
-def same_meaning(want: Any, live: Any, path: Path) -> bool:
+def same_meaning(want: Any, live: Any, path: FieldPath) -> bool:
     """Return whether two leaves mean the same to the API server."""
     if want == live and isinstance(want, bool) == isinstance(live, bool):
         return True
@@ -161,7 +162,7 @@ def _left_out(change: FieldChange) -> bool:
     return zero and change.before is MISSING and change.path[-1] in OMITTED_ZEROS
 
 
-def _holds_quantity(path: Path) -> bool:
+def _holds_quantity(path: FieldPath) -> bool:
     last = path[-1] if path else ""
     return last in _QUANTITY_FIELDS or (len(path) > 1 and path[-2] in _QUANTITY_PARENTS)
 

@@ -7,17 +7,9 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from gitkruise.errors import Finding, Severity
-from gitkruise.model.gitops.change import (
-    MISSING,
-    ChangeKind,
-    Desired,
-    FieldChange,
-    IgnoreRule,
-    Live,
-    ObjectChange,
-    Path,
-    SyncSnapshot,
-)
+from gitkruise.model.gitops.change import MISSING, ChangeKind, FieldChange, ObjectChange
+from gitkruise.model.gitops.document import Desired, FieldPath
+from gitkruise.model.gitops.sync_round import IgnoreRule, Live, SyncSnapshot
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.planner.sync.annotations import IGNORE, annotation, pointers
 from gitkruise.planner.sync.autoscale import REPLICAS
@@ -82,7 +74,7 @@ def differences(d: Desired, live: Live, catalog: Catalog, memo: Memo) -> tuple[F
 
 def ignored_paths(
     d: Desired, live: Live, found: Iterable[FieldChange], rules: Sequence[IgnoreRule]
-) -> frozenset[Path]:
+) -> frozenset[FieldPath]:
     """Those of `found` that a rule, or an annotation of the object, says to leave alone."""
     noted = annotation(d.obj, IGNORE) or annotation(live.obj, IGNORE)
     mine = [
@@ -94,7 +86,7 @@ def ignored_paths(
     return frozenset(c.path for c in found if any(_matches(rule, c) for rule in mine))
 
 
-def consumed_fields(d: Desired, live: Obj, found: Iterable[FieldChange]) -> frozenset[Path]:
+def consumed_fields(d: Desired, live: Obj, found: Iterable[FieldChange]) -> frozenset[FieldPath]:
     """Return the fields of an applied CloneSet that its controller took names of deleted pods out
     of: what git asked for is done."""
     if d.key.group_kind != CLONESET:
@@ -104,7 +96,7 @@ def consumed_fields(d: Desired, live: Obj, found: Iterable[FieldChange]) -> froz
     return paths if left < asked else frozenset()
 
 
-def kept_by_server(d: Desired, live: Live, found: Iterable[FieldChange]) -> frozenset[Path]:
+def kept_by_server(d: Desired, live: Live, found: Iterable[FieldChange]) -> frozenset[FieldPath]:
     """Return the fields of an applied object that the API server sets in place of git."""
     entries = read_managed(live.managed)
     return frozenset(c.path for c in found if set_by_server(entries, d.obj, c))
@@ -139,7 +131,7 @@ def _matches(rule: IgnoreRule, change: FieldChange) -> bool:
 
 
 def split_change(
-    change: ObjectChange, held: Collection[Path]
+    change: ObjectChange, held: Collection[FieldPath]
 ) -> tuple[ObjectChange | None, ObjectChange | None]:
     """(the part of a drift that is put back, the part that stays as it is)."""
     back = tuple(f for f in change.fields if f.path not in held)
@@ -161,7 +153,7 @@ def drop_fields(d: Desired, stay: Iterable[FieldChange]) -> Desired:
     return d if obj is d.obj else replace(d, obj=obj)
 
 
-def _with(node: Any, path: Path, value: Any) -> Any:
+def _with(node: Any, path: FieldPath, value: Any) -> Any:
     """`node` with `value` at `path`; MISSING takes it out. Shares all else."""
     first, rest = path[0], path[1:]
     made: Any = dict(node) if isinstance(first, str) else list(node)

@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from gitkruise.model.gitops.change import MISSING, FieldChange, Path
+from gitkruise.model.gitops.change import MISSING, FieldChange
+from gitkruise.model.gitops.document import FieldPath
 from gitkruise.planner.sync.annotations import MANAGER, SIGNED, UNIT
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
@@ -27,7 +28,7 @@ def read_managed(managed: bytes) -> list[Obj]:
     return json.loads(managed) if managed else []
 
 
-def field_owners(entries: Sequence[Obj], obj: Obj, path: Path) -> tuple[FieldOwner, ...]:
+def field_owners(entries: Sequence[Obj], obj: Obj, path: FieldPath) -> tuple[FieldOwner, ...]:
     """Managers other than ours that own `path` of `obj` (as desired), newest first.
 
     A field without an owner was removed; managedFields do not record by which manager. Format:
@@ -85,7 +86,9 @@ def _is_our_apply(entry: Obj) -> bool:
     return whole and entry.get("manager") == MANAGER and entry.get("operation") == "Apply"
 
 
-def _left_out(fields: Any, want: Any, live: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+def _left_out(
+    fields: Any, want: Any, live: Any, path: FieldPath
+) -> Iterator[tuple[FieldPath, Any]]:
     """Yield (path, live value) of what a set of fields names and `want` lacks."""
     for name, below in fields.items() if isinstance(fields, Mapping) else ():
         sort, _, text = name.partition(":")
@@ -100,7 +103,7 @@ def _left_out(fields: Any, want: Any, live: Any, path: Path) -> Iterator[tuple[P
                 yield from _of_field(below, wanted, live[index], (*path, index))
 
 
-def _of_field(below: Any, want: Any, live: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+def _of_field(below: Any, want: Any, live: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
     if want is MISSING:
         yield path, live
     else:
@@ -116,7 +119,7 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
-def _covers(fields: Any, value: Any, path: Path) -> bool:
+def _covers(fields: Any, value: Any, path: FieldPath) -> bool:
     if not isinstance(fields, Mapping):
         return False
     for part in path:

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Mapping
 from typing import Final
 
-from gitkruise.model.gitops.change import Desired, DesiredSet, Live, SyncSnapshot, WaitingObject
 from gitkruise.planner.sync.annotations import (
     HEALTH,
-    PLAN,
     REPLACED,
-    UNIT,
-    annotation,
-    untouched,
 )
-from gitkruise.planner.sync.ownership import withheld
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.primitives.paths import get
 
 PRE, POST, FAILURE = "pre-apply", "post-apply", "on-failure"
@@ -39,29 +30,6 @@ _WORDS: Final[Mapping[tuple[str, str], str]] = {
 }
 
 
-class HookRun(StrEnum):
-    """State of a hook for one plan."""
-
-    DUE = "due"  # it is not there
-    OLD = "old"  # it ran for another plan
-    LEAVING = "leaving"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookStep:
-    """The next step for the hooks of one phase; empty when all of them have succeeded."""
-
-    apply: tuple[Desired, ...] = ()
-    replace: tuple[ObjectKey, ...] = ()
-    waiting: tuple[WaitingObject, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.apply or self.replace or self.waiting)
-
-
 def hook_of(obj: Obj) -> str:
     """The phase in which the object runs; "" when it is no hook. Raises ValueError for an unknown
     word."""
@@ -73,33 +41,6 @@ def hook_of(obj: Obj) -> str:
         return _WORDS[name, notes[name]]
     except KeyError:
         raise ValueError(f"{name}: {notes[name]}") from None
-
-
-def plan_mark(desired: DesiredSet) -> str:
-    """Names what git asks for as a whole: a hook that has run for it does not run again."""
-    lines = sorted(f"{d.key.group}/{d.key} {d.digest}" for d in desired.objects)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
-
-
-def content_of_hooks(desired: DesiredSet, commit: str) -> str:
-    """Name the content of git that hooks run for; "" where there is no hook.
-
-    The commit is a part of it: hooks run again when a later one brings the content back.
-    """
-    hooked = any(d.hook for d in desired.objects)
-    return f"{plan_mark(desired)}-{commit[:12]}" if hooked else ""
-
-
-def run_of(live: Live | None, mark: str, label: str) -> HookRun:
-    """State of the hook for the plan called `mark`; a Job is finished by its own conditions."""
-    if live is None:
-        return HookRun.DUE
-    if live.obj["metadata"].get("deletionTimestamp"):
-        return HookRun.LEAVING
-    if annotation(live.obj, PLAN) != mark or get(live.obj, "metadata", "labels", UNIT) != label:
-        return HookRun.OLD
-    ended = over(live.obj)
-    return HookRun.DONE if "Complete" in ended else HookRun.FAILED if ended else HookRun.RUNNING
 
 
 def over(job: Obj) -> frozenset[str]:
@@ -117,44 +58,3 @@ def asleep(job: Obj) -> Obj:
     notes = {HEALTH: "Ignore", **REPLACED, **notes}
     waiting = {"spec": {**spec, "suspend": True}, "metadata": {**metadata, "annotations": notes}}
     return {**job, **waiting}
-
-
-def hooks_step(when: str, s: SyncSnapshot, mark: str) -> HookStep:
-    """Plan the hooks of one phase. A failed one waits for other contents of git; one that opted
-    out of changes, or is on hold, does not run."""
-    mine = [
-        d
-        for d in s.desired.objects
-        if d.hook == when and not withheld(d.key, s)
-        if not untouched(d.obj) and d.key not in s.held
-    ]
-    runs = {d.key: run_of(s.live.get(d.key), mark, s.unit_label) for d in mine}
-    refused = {d.key for d in mine if s.refused.get(d.key) == d.digest}
-    due = [d for d in mine if runs[d.key] is HookRun.DUE and d.key not in refused]
-    return HookStep(
-        apply=tuple(replace(d, plan=mark) for d in due),
-        replace=tuple(key for key, run in runs.items() if run is HookRun.OLD),
-        waiting=tuple(
-            WaitingObject(key=key, why="the cluster refused it" if key in refused else _WHY[run])
-            for key, run in runs.items()
-            if run in _WHY or key in refused
-        ),
-    )
-
-
-def failing(objects: Iterable[Desired], s: SyncSnapshot, mark: str) -> bool:
-    """Return whether an object other than the failure hooks has failed."""
-    for d in objects:
-        live = s.live.get(d.key)
-        if d.hook in {PRE, POST} and run_of(live, mark, s.unit_label) is HookRun.FAILED:
-            return True
-        if not d.hook and live is not None and live.failed:
-            return True
-    return False
-
-
-_WHY: Final[Mapping[HookRun, str]] = {
-    HookRun.LEAVING: "until the old one is gone",
-    HookRun.RUNNING: "the hook runs",
-    HookRun.FAILED: "the hook failed",
-}

@@ -12,7 +12,8 @@ from enum import StrEnum
 from typing import Final
 
 from gitkruise.errors import Finding
-from gitkruise.model.gitops.change import Desired, Owner, SyncSnapshot
+from gitkruise.model.gitops.document import Desired
+from gitkruise.model.gitops.sync_round import Owner, SyncSnapshot
 from gitkruise.planner.sync.annotations import (
     DIGEST,
     UNIT,

@@ -6,14 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from gitkruise.model.gitops.change import (
-    Desired,
-    Live,
-    ObjectChange,
-    SyncPlan,
-    SyncSnapshot,
-    WaitingObject,
-)
+from gitkruise.model.gitops.change import ObjectChange
+from gitkruise.model.gitops.document import Desired
+from gitkruise.model.gitops.sync_round import Live, SyncPlan, SyncSnapshot, WaitingObject
 from gitkruise.planner.sync.annotations import opted_out
 from gitkruise.planner.sync.apply_order import FIRST, place_of
 from gitkruise.planner.sync.drift import (
@@ -26,15 +21,8 @@ from gitkruise.planner.sync.drift import (
     ignored,
     split_change,
 )
-from gitkruise.planner.sync.hooks import (
-    FAILURE,
-    POST,
-    PRE,
-    HookStep,
-    failing,
-    hooks_step,
-    plan_mark,
-)
+from gitkruise.planner.sync.hook_runs import HookStep, failing, hooks_step, plan_mark
+from gitkruise.planner.sync.hooks import FAILURE, POST, PRE
 from gitkruise.planner.sync.ownership import conflict_in, is_applied, withheld
 from gitkruise.planner.sync.prune import choose_prunes
 from gitkruise.wire.catalog.catalog import Catalog

@@ -10,9 +10,10 @@ from types import MappingProxyType
 from typing import Final
 
 from gitkruise.errors import Finding, Severity
-from gitkruise.model.gitops.change import Live, ObjectChange, PruneRules, SyncSnapshot
+from gitkruise.model.gitops.change import ObjectChange
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import APPROVAL
+from gitkruise.model.gitops.sync_round import Live, PruneRules, SyncSnapshot
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.planner.sync.annotations import (
     APPROVE,

@@ -9,6 +9,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 Obj: TypeAlias = Mapping[str, Any]  # a raw Kubernetes object; never changed in place
 OWN_GROUP: Final = "gitkruise.io"
 OWN_API: Final = f"{OWN_GROUP}/v1alpha1"  # of all its kinds, and of what commands print
+CONFIG_FILE: Final = "gitkruise.yaml"  # a configuration in a repository; read, never applied
+KUSTOMIZATION_NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 ACCOUNT: Final = "system:serviceaccount:"  # how users begin that are service accounts
 
 

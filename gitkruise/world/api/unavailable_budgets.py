@@ -9,7 +9,8 @@ from typing import Final
 
 from gitkruise.errors import Forbidden
 from gitkruise.model.planning.budget_matching import budget_of_pod
-from gitkruise.model.planning.unavailable_budget import BUDGET, PodOperation
+from gitkruise.model.planning.unavailable_budget import PodOperation
+from gitkruise.model.workloads.labels import BUDGET
 from gitkruise.model.workloads.pod import POD, pod_facts
 from gitkruise.planner.budgets.decision import (
     BudgetAnswer,

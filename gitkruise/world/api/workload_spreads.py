@@ -6,13 +6,13 @@ Source: WS-24, WS-40.
 from __future__ import annotations
 
 from gitkruise.model.planning.workload_spread import (
-    SPREAD,
     recorded_creation,
     recorded_deletion,
     replicas_of,
     spread_facts,
     subset_match,
 )
+from gitkruise.model.workloads.labels import SPREAD
 from gitkruise.model.workloads.pod import POD
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.world.store.commit import store

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from gitkruise.model.node.node_image import NODE_IMAGE
-from gitkruise.model.node.recreate_request import RECREATE
+from gitkruise.model.workloads.labels import RECREATE
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.world.controllers.object_backoff import ObjectBackoff, Report, earliest
 from gitkruise.world.kubelet.kubelet import Kubelet

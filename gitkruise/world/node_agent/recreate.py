@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gitkruise.errors import ApiError
 from gitkruise.model.node.containers import ContainerPhase, NodeContainer
-from gitkruise.model.node.recreate_request import (
-    POD_UID,
-    RECREATE,
-    RecreateRequest,
-    recreate_request,
-)
+from gitkruise.model.node.recreate_request import POD_UID, RecreateRequest, recreate_request
 from gitkruise.model.node.wire_shapes import VERSION
+from gitkruise.model.workloads.labels import RECREATE
 from gitkruise.planner.node.recreate_agent import (
     StopContainer,
     Wait,

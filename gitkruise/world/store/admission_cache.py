@@ -12,9 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple, Protocol
 
-from gitkruise.model.planning.unavailable_budget import BUDGET
-from gitkruise.model.planning.workload_spread import SPREAD
-from gitkruise.model.workloads.labels import INSTANCE_ID, LAUNCH_BARRIER, SIDECARSET
+from gitkruise.model.workloads.labels import BUDGET, INSTANCE_ID, LAUNCH_BARRIER, SIDECARSET, SPREAD
 from gitkruise.model.workloads.launch_priority import ANNOTATION
 from gitkruise.model.workloads.sidecarset_hash import HASH, HASH_WITHOUT_IMAGE
 from gitkruise.wire.patch.json_patch import same

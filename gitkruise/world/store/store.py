@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from gitkruise.errors import WatchExpired
-from gitkruise.model.planning.unavailable_budget import BUDGET
-from gitkruise.model.planning.workload_spread import SPREAD
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import BUDGET, SPREAD
 from gitkruise.model.workloads.pod import POD, PodFacts, pod_facts
 from gitkruise.model.workloads.pod_groups import PodGroupIndex, PodGroups
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitkruise.admission.conversion.registry import EXCLUDE_LABEL, POLICIES, convert
+from gitkruise.admission.conversion.registry import POLICIES, convert
+from gitkruise.model.workloads.labels import EXCLUDE_PREPARING_DELETE
 
 ALPHA, BETA = "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"
 PRE = "apps.kruise.io/image-predownload-"
@@ -75,14 +76,14 @@ def test_claims_are_reused_unless_v1alpha1_says_otherwise() -> None:
 
 @pytest.mark.parametrize(("value", "excluded"), [("true", True), ("True", None), ("1", None)])
 def test_the_exclude_label_counts_only_as_true(value: str, excluded: bool | None) -> None:
-    scale = beta({}, labels={EXCLUDE_LABEL: value})["spec"]["scaleStrategy"]
+    scale = beta({}, labels={EXCLUDE_PREPARING_DELETE: value})["spec"]["scaleStrategy"]
     assert scale.get("excludePreparingDelete") is excluded
 
 
 def test_the_exclude_field_is_forgotten_by_v1alpha1() -> None:
     once = alpha({"scaleStrategy": {"excludePreparingDelete": True, "enablePVCReuse": True}})
     assert once["spec"]["scaleStrategy"] == {}
-    assert EXCLUDE_LABEL not in once["metadata"].get("labels", {})
+    assert EXCLUDE_PREPARING_DELETE not in once["metadata"].get("labels", {})
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 from gitkruise.admission.conversion.registry import convert
 from gitkruise.errors import Forbidden, InvalidObject
-from gitkruise.model.planning.unavailable_budget import PROTECT_OPERATIONS, TOTAL_REPLICAS
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import PROTECT_OPERATIONS, TOTAL_REPLICAS
 from gitkruise.wire.primitives.names import Obj
 from tests.worlds import Lab, budget
 

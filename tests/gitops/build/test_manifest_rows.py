@@ -16,7 +16,7 @@ from gitkruise.git.manifests.reader import read_desired
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.validate import check_documents
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.gitops.change import Desired
+from gitkruise.model.gitops.document import Desired
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import put

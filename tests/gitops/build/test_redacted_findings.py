@@ -17,7 +17,7 @@ from gitkruise.git.parsing.documents import parse_file
 from gitkruise.gitops.build.desired import desired_of
 from gitkruise.gitops.reconcile.rejections import refusal
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.gitops.change import Desired
+from gitkruise.model.gitops.document import Desired
 
 HUNTER = "hunter2-correct-horse"
 

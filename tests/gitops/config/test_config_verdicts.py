@@ -10,7 +10,8 @@ import pytest
 
 from gitkruise.gitops.config.fast_validate import sound
 from gitkruise.kube.system.package_data import read_json
-from gitkruise.model.gitops.config import API_VERSION, GROUP, SPECS
+from gitkruise.model.gitops.config import SPECS
+from gitkruise.wire.primitives.names import OWN_API, OWN_GROUP
 from gitkruise.wire.primitives.paths import drop, put
 
 VALUES: Final[tuple[Any, ...]] = (
@@ -36,7 +37,7 @@ def paths(schema: Mapping[str, Any], at: tuple[str | int, ...] = ()) -> Iterator
 
 def documents(kind: str, schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     least = {
-        "apiVersion": API_VERSION, "kind": kind, "metadata": {"name": "x"}, "spec": LEAST[kind],
+        "apiVersion": OWN_API, "kind": kind, "metadata": {"name": "x"}, "spec": LEAST[kind],
     }  # fmt: skip
     yield least
     for path in (*paths(schema), ("metadata", "name"), ("metadata", "labels"), ("strange",)):
@@ -59,7 +60,7 @@ def _with(obj: Any, path: tuple[str | int, ...], value: Any) -> Any:
 
 @pytest.mark.parametrize("kind", sorted(SPECS))
 def test_what_stands_is_valid(kind: str) -> None:
-    schema = read_json("json", f"{kind}-{GROUP}-v1alpha1.json")
+    schema = read_json("json", f"{kind}-{OWN_GROUP}-v1alpha1.json")
     oracle = jsonschema.Draft202012Validator(schema)
     seen = {True: 0, False: 0}
     for document in documents(kind, schema):

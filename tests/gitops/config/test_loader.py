@@ -11,7 +11,7 @@ from gitkruise.errors import UsageProblem
 from gitkruise.gitops.config.loader import load_config
 from gitkruise.gitops.config.other_tools import _FIELDS
 from gitkruise.kube.system.package_data import read_json
-from gitkruise.model.gitops.config import GROUP
+from gitkruise.wire.primitives.names import OWN_GROUP
 
 GOOD = """\
 apiVersion: gitkruise.io/v1alpha1
@@ -210,7 +210,7 @@ def test_refused(tmp_path: Path, row: tuple[str, ...]) -> None:
 
 
 def test_fields_that_are_advised_exist() -> None:
-    schema = read_json("json", f"Unit-{GROUP}-v1alpha1.json")["properties"]["spec"]
+    schema = read_json("json", f"Unit-{OWN_GROUP}-v1alpha1.json")["properties"]["spec"]
     advised = [text for (kind, _), text in _FIELDS.items() if kind == "Unit"]
     paths = {path for text in advised for path in re.findall(r"write ([a-z]\w+(?:\.\w+)+)", text)}
     assert len(paths) > 10
@@ -222,7 +222,7 @@ def test_fields_that_are_advised_exist() -> None:
 
 def test_fields_of_other_tools_are_not_ours() -> None:
     for kind, path in _FIELDS:
-        node = read_json("json", f"{kind}-{GROUP}-v1alpha1.json")
+        node = read_json("json", f"{kind}-{OWN_GROUP}-v1alpha1.json")
         *parents, name = path.split(".")
         for parent in parents:
             node = node["properties"][parent]

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from gitkruise.kube.system.package_data import read_json
-from gitkruise.model.gitops.config import GROUP, SPECS
+from gitkruise.model.gitops.config import SPECS
+from gitkruise.wire.primitives.names import OWN_GROUP
 
 Schema = Mapping[str, Any]
 
@@ -30,7 +31,7 @@ def offered(schema: Schema, defs: Schema, path: str) -> Iterator[tuple[str, froz
 
 @pytest.mark.parametrize("kind", SPECS)
 def test_the_schema_offers_what_is_decoded(kind: str) -> None:
-    published = read_json("json", f"{kind}-{GROUP}-v1alpha1.json")
+    published = read_json("json", f"{kind}-{OWN_GROUP}-v1alpha1.json")
     (decoded,), defs = msgspec.json.schema_components([SPECS[kind]], ref_template="#/$defs/{name}")
     spec = published["properties"]["spec"]
     listed = dict(offered(spec, published.get("$defs", {}), "spec"))
@@ -38,6 +39,6 @@ def test_the_schema_offers_what_is_decoded(kind: str) -> None:
 
 
 def test_no_renderer_is_offered_that_is_not_there() -> None:
-    published = read_json("json", f"Unit-{GROUP}-v1alpha1.json")
+    published = read_json("json", f"Unit-{OWN_GROUP}-v1alpha1.json")
     kinds = published["properties"]["spec"]["properties"]["render"]["properties"]["kind"]["enum"]
     assert sorted(kinds) == ["auto", "helm", "kustomize", "plain"]

@@ -12,8 +12,8 @@ from gitkruise.git.parsing.documents import parse_file
 from gitkruise.gitops.build.validate import check_documents
 from gitkruise.gitops.reconcile.preflight import unserved
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import Reference, Unit, UnitSpec
+from gitkruise.model.gitops.document import Desired
 from gitkruise.wire.primitives.names import ObjectKey
 from tests.gitops.status.test_health_checks import CRD
 

@@ -11,7 +11,7 @@ import pytest
 from gitkruise.gitops.preview.changes import changes_between
 from gitkruise.gitops.preview.simulate import live_world, offline_world, play, rollout_objects
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.gitops.change import Desired
+from gitkruise.model.gitops.document import Desired
 from gitkruise.model.gitops.report import PodEffects
 from gitkruise.model.planning.forecast import STUCK, RolloutForecast
 from gitkruise.model.workloads.feature_gates import Gates

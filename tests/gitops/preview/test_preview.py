@@ -15,7 +15,9 @@ from gitkruise.gitops.preview.inputs import PlanSide
 from gitkruise.gitops.preview.preview import offline_preview
 from gitkruise.gitops.preview.simulate import live_world, offline_world, play, rollout_objects
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.gitops.change import ChangeKind, Desired, IgnoreRule
+from gitkruise.model.gitops.change import ChangeKind
+from gitkruise.model.gitops.document import Desired
+from gitkruise.model.gitops.sync_round import IgnoreRule
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport

@@ -7,8 +7,9 @@ import pytest
 from gitkruise.gitops.reconcile.applier import Sent
 from gitkruise.gitops.reconcile.interventions import report_applied
 from gitkruise.gitops.status.reader import interventions
-from gitkruise.model.gitops.change import ChangeKind, Live, ObjectChange
+from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.model.gitops.record import Intervention
+from gitkruise.model.gitops.sync_round import Live
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind, ObjectKey
 from gitkruise.wire.primitives.requests import ApiRequest

@@ -8,8 +8,7 @@ import pytest
 
 from gitkruise.gitops.resources.declared import FINALIZER
 from gitkruise.gitops.resources.informers import CustomResources
-from gitkruise.model.gitops.config import GROUP
-from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.names import OWN_GROUP, ObjectKey
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
 from tests.gitops.objects import House, play
 from tests.gitops.stage import config_map
@@ -104,7 +103,7 @@ def test_a_unit_is_released_at_the_first_try_whatever_was_written_meanwhile(
     hands: House, caplog: pytest.LogCaptureFixture
 ) -> None:
     hands.push(web=[config_map("a", x="1")])
-    key = ObjectKey(GROUP, "Unit", "shop", "web")
+    key = ObjectKey(OWN_GROUP, "Unit", "shop", "web")
     tries: list[ApiRequest] = []
 
     def meanwhile(request: ApiRequest) -> None:
@@ -118,7 +117,7 @@ def test_a_unit_is_released_at_the_first_try_whatever_was_written_meanwhile(
         if len(tries) == 1:
             meta = {"name": "web", "namespace": "shop", "annotations": {"a": "b"}}
             hands.stage.meddle(
-                {"apiVersion": f"{GROUP}/v1alpha1", "kind": "Unit", "metadata": meta}
+                {"apiVersion": f"{OWN_GROUP}/v1alpha1", "kind": "Unit", "metadata": meta}
             )
 
     async def script(hands: House) -> None:

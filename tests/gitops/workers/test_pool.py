@@ -29,7 +29,6 @@ from gitkruise.gitops.workers.pool import InProcess, WorkerPool
 from gitkruise.gitops.workers.process import JobBudget
 from gitkruise.kube.client.discovery import served_catalog
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import (
     Config,
     GitSource,
@@ -38,7 +37,7 @@ from gitkruise.model.gitops.config import (
     Unit,
     UnitSpec,
 )
-from gitkruise.model.gitops.document import Document
+from gitkruise.model.gitops.document import Desired, Document
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport

@@ -13,7 +13,8 @@ import pytest
 from gitkruise.app import RunOptions, controller
 from gitkruise.gitops.resources.declared import ResourceRules
 from gitkruise.kube.system.clock import SystemClock
-from gitkruise.model.gitops.config import API_VERSION, Config
+from gitkruise.model.gitops.config import Config
+from gitkruise.wire.primitives.names import OWN_API
 from tests.kube.real.apiserver import Apiserver, talking
 from tests.kube.real.installed import command
 from tests.kube.real.shop import HANG_S, Shop
@@ -27,7 +28,7 @@ def add_team(shop: Shop) -> None:
     """A unit of a team, in a file below the path that the cluster follows."""
     spec = {"sourceRef": {"name": "cluster"}, "path": "teams/a",
             "serviceAccountName": "gitkruise-keeper"}  # fmt: skip
-    unit = {"apiVersion": API_VERSION, "kind": "Unit", "spec": spec,
+    unit = {"apiVersion": OWN_API, "kind": "Unit", "spec": spec,
             "metadata": {"name": "team", "namespace": SPACE}}  # fmt: skip
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"mode": "fast"},
                 "metadata": {"name": "settings", "namespace": SPACE}}  # fmt: skip

@@ -18,7 +18,8 @@ from gitkruise.kube.client.http import HttpTransport
 from gitkruise.kube.serve.addresses import Listen
 from gitkruise.kube.system.clock import SystemClock
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.planning.workload_spread import MATCHED, SPREAD
+from gitkruise.model.planning.workload_spread import MATCHED
+from gitkruise.model.workloads.labels import SPREAD
 from gitkruise.webhook.registration import MUTATING, NAME, VALIDATING, Address, Registrar
 from gitkruise.webhook.service import Serving, WebhookOptions, serve_webhooks
 from gitkruise.wire.primitives.names import Obj

@@ -12,9 +12,9 @@ from typing import Any, Final
 import pytest
 
 from gitkruise.model.planning.plan import Plan
-from gitkruise.model.planning.workload_spread import IGNORE_PATCH, MATCHED, SPREAD
+from gitkruise.model.planning.workload_spread import IGNORE_PATCH, MATCHED
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import DELETION_COST, TEMPLATE_HASH
+from gitkruise.model.workloads.labels import DELETION_COST, SPREAD, TEMPLATE_HASH
 from gitkruise.planner.spread.controller import observe_spread, plan_spread
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.requests import PODS, ApiRequest

@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import PULL_JOB
 from gitkruise.model.workloads.revision import REVISION
-from gitkruise.planner.pod_updates.predownload import PULL_JOB
 from gitkruise.wire.primitives.names import Obj
 from tests.planner.statefulset.build import GATE, IN_PLACE, StatefulLab, advanced
 from tests.worlds import SPACE

@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gitkruise.model.gitops.change import (
-    Desired,
-    DesiredSet,
-    Live,
-    PruneRules,
-    SyncPlan,
-    SyncSnapshot,
-)
-from gitkruise.model.gitops.document import Document, GitCommit
+from gitkruise.model.gitops.document import Desired, DesiredSet, Document, GitCommit
+from gitkruise.model.gitops.sync_round import Live, PruneRules, SyncPlan, SyncSnapshot
 from gitkruise.planner.sync.annotations import UNIT, digest_of, marked
 from gitkruise.planner.sync.apply_order import stage_of, wave_of
 from gitkruise.planner.sync.dependencies import depends_on

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.gitops.change import Live
+from gitkruise.model.gitops.sync_round import Live
 from gitkruise.planner.sync.dependencies import cycle, depends_on, strangers, too_early
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from tests.planner.sync.build import applied, desired, key, planned, snapshot, thing

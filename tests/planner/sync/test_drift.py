@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.gitops.change import Fight, IgnoreRule, Live, SyncPlan, SyncSnapshot
+from gitkruise.model.gitops.sync_round import Fight, IgnoreRule, Live, SyncPlan, SyncSnapshot
 from gitkruise.planner.sync.drift import pointer
 from gitkruise.planner.sync.field_owners import field_owners
 from gitkruise.planner.sync.plan import apply_ignores

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.gitops.change import Live, PruneRules, SyncSnapshot
+from gitkruise.model.gitops.sync_round import Live, PruneRules, SyncSnapshot
 from gitkruise.planner.sync.diff import owned_differences
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from tests.planner.sync.build import applied, foreign, key, planned, snapshot, thing

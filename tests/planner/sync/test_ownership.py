@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.gitops.change import Owner
+from gitkruise.model.gitops.sync_round import Owner
 from gitkruise.planner.sync.ownership import Standing, conflict
 from gitkruise.wire.primitives.names import Obj
 from tests.planner.sync.build import applied, foreign, key, planned, snapshot, thing

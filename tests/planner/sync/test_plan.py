@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.gitops.change import SyncPlan, SyncSnapshot
+from gitkruise.model.gitops.sync_round import SyncPlan, SyncSnapshot
 from gitkruise.planner.sync.apply_order import stage_of, wave_of
 from gitkruise.wire.primitives.names import GroupKind, Obj
 from tests.planner.sync.build import applied, desired, foreign, key, planned, snapshot, thing

@@ -10,7 +10,7 @@ import pytest
 
 from gitkruise.errors import Severity
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.gitops.change import Live, PruneRules
+from gitkruise.model.gitops.sync_round import Live, PruneRules
 from gitkruise.planner.sync.apply_order import stage_of
 from gitkruise.planner.sync.prune import lingering
 from gitkruise.wire.primitives.names import Obj

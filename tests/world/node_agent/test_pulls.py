@@ -8,8 +8,8 @@ import pytest
 
 from gitkruise.errors import ApiError
 from gitkruise.model.node.node_image import NODE_IMAGE
-from gitkruise.model.node.pull_job import PULL_JOB
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import PULL_JOB
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.times import parse_time
 from tests.worlds import Lab, cloneset, pod

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gitkruise.errors import ApiError
-from gitkruise.model.node.recreate_request import RECREATE
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import RECREATE
 from gitkruise.wire.primitives.names import Obj
 from tests.worlds import SPACE, Lab, container, pod
 

@@ -12,6 +12,7 @@ from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.output import tell
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.printable import many, shown
+from gitkruise.wire.primitives.names import CONFIG_FILE
 
 if TYPE_CHECKING:
     from gitkruise.gitops.config.repository_layout import RepositoryLayout, UnitFolder
@@ -41,7 +42,6 @@ def init(repo: str, paths: tuple[str, ...], branch: str, *, prints: bool) -> Non
     from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
     from gitkruise.gitops.config.repository_layout import chosen_units, config_text, layout_of  # noqa: PLC0415
     from gitkruise.gitops.preview.inputs import DEFAULT_BRANCH  # noqa: PLC0415
-    from gitkruise.model.gitops.config import CONFIG_FILE  # noqa: PLC0415
 
     tree = WorkTree.holding(Path(repo))
     file = tree.top / CONFIG_FILE

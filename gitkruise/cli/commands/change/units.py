@@ -26,6 +26,7 @@ from gitkruise.cli.context.local_repository import config_at_hand
 from gitkruise.cli.context.next_commands import lines_carrying
 from gitkruise.cli.context.resource_args import UNIT_NOUNS, named_unit, object_argument
 from gitkruise.errors import ClusterFailed, DiagnosticError, Finding, NotFound, UsageProblem
+from gitkruise.wire.primitives.names import CONFIG_FILE
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -270,8 +271,6 @@ async def _refuse_futile(named: _Named, now: datetime, value: str) -> None:
 
 def _missing(target: Target, verb: str) -> DiagnosticError:
     """Return the error for an object that the cluster does not have."""
-    from gitkruise.model.gitops.config import CONFIG_FILE  # noqa: PLC0415  start-up budget
-
     edits = {
         "suspend": f"set spec.suspend: true on Unit {target.name} there, restart gitkruise run",
         "resume": f"remove spec.suspend from Unit {target.name} there, restart gitkruise run",

@@ -19,6 +19,7 @@ from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import existing, read_named
 from gitkruise.errors import Finding, InvalidManifests, SourcePlace, UsageProblem
 from gitkruise.printable import many
+from gitkruise.wire.primitives.names import CONFIG_FILE, KUSTOMIZATION_NAMES, OWN_GROUP
 
 if TYPE_CHECKING:
     from gitkruise.git.manifests.substitute import Values
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 SUFFIXES = {".yaml", ".yml", ".json"}
 _CHART = "Chart.yaml"
-_CONFIG = "gitkruise.yaml"
 _NOT_RESOURCES = (
     "patches", "patchesStrategicMerge", "patchesJson6902", "replacements", "transformers",
     "generators", "configurations", "components", "validators",
@@ -108,7 +108,7 @@ def _read(paths: Sequence[Path]) -> tuple[list[Document], int, list[Finding]]:
         if file.resolve() in values:
             continue
         findings += parsed.findings
-        if file.resolve() == _top(file.resolve().parent) / _CONFIG:
+        if file.resolve() == _top(file.resolve().parent) / CONFIG_FILE:
             findings += _config(parsed, file.parent)
             own += len(parsed.documents)
             continue
@@ -188,8 +188,6 @@ def _parsed(file: Path) -> Parsed:
 
 def _kustomize_inputs(files: Sequence[Path]) -> set[Path]:
     """Return kustomizations, and the files they name that are not resources."""
-    from gitkruise.model.gitops.config import KUSTOMIZATION_NAMES  # noqa: PLC0415  start-up budget
-
     inputs: set[Path] = set()
     for file in files:
         if file.name not in KUSTOMIZATION_NAMES:
@@ -204,7 +202,7 @@ def _with_configs(read: Mapping[Path, Parsed]) -> dict[Path, Parsed]:
     """Return these files and the configurations of their checkouts."""
     found = dict(read)
     for top in {_top(file.resolve().parent) for file in read}:
-        config = top / _CONFIG
+        config = top / CONFIG_FILE
         if config.is_file():
             found.setdefault(config, _parsed(config))
     return found
@@ -310,10 +308,9 @@ def _config(parsed: Parsed, folder: Path) -> Sequence[Finding]:
 
 def _is_own(document: Document) -> bool:
     """Return whether a document is of the group of gitkruise, in whatever version."""
-    from gitkruise.model.gitops.config import GROUP  # noqa: PLC0415  start-up budget
     from gitkruise.wire.primitives.paths import get  # noqa: PLC0415
 
-    return str(get(document.obj, "apiVersion", default="")).partition("/")[0] == GROUP
+    return str(get(document.obj, "apiVersion", default="")).partition("/")[0] == OWN_GROUP
 
 
 def _own(document: Document) -> list[Finding]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from gitkruise.cli.context.cluster import ClusterChoice
 from gitkruise.cli.context.local_repository import named_commit
 from gitkruise.errors import Finding, UsageProblem
+from gitkruise.wire.primitives.names import CONFIG_FILE
 from gitkruise.wire.primitives.times import format_time
 
 if TYPE_CHECKING:
@@ -161,7 +162,6 @@ class LocalRepository:
         from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
         from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
         from gitkruise.gitops.preview.inputs import config_here  # noqa: PLC0415  imports jsonschema
-        from gitkruise.model.gitops.config import CONFIG_FILE  # noqa: PLC0415  start-up budget
 
         with Repository.open(self.path) as repository:
             if self.config_path is not None:

@@ -20,6 +20,7 @@ from gitkruise.cli.context.local_repository import checkout_of, config_instead
 from gitkruise.errors import ClusterFailed, Finding, UsageProblem
 from gitkruise.kube.system.lease_terms import SYNC_LEASE
 from gitkruise.printable import many
+from gitkruise.wire.primitives.names import CONFIG_FILE
 
 if TYPE_CHECKING:
     from gitkruise.gitops.inspect.doctor_cluster import Check, Right
@@ -78,7 +79,6 @@ async def _look(
         directory_checks,
         git_checks,
     )
-    from gitkruise.model.gitops.config import CONFIG_FILE  # noqa: PLC0415  as above
 
     found: list[Check] = []
     variables = read_environment().variables
