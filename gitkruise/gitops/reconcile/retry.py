@@ -1,9 +1,10 @@
-"""Failures of a round: reported, and retried after growing pauses."""
+"""Commits of a unit that are not judged yet, and the pauses after failures."""
 
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
 from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding, NotLeading
@@ -20,6 +21,89 @@ _SILENT: Final = (
     ("unchanged", "everything live stays as it is; it is retried"),
     ("next", "gitkruise doctor cluster"),
 )
+
+
+class CommitQueue:
+    """Commits of one unit that are not judged yet, and one that is judged again later.
+
+    At most one is `pending`, to be read in the next round. Others rest: `parked` until other units
+    are ready, shelved after a crash. A commit that is offered replaces them.
+    """
+
+    def __init__(self) -> None:
+        self.pending, self.parked = "", ""
+        self.offered = False  # a commit since the last round began
+        self._shelved: tuple[str, RetryPause] | None = None
+        self._again: tuple[str, RetryPause] | None = None
+        self._failed = ""  # its judgement failed in this round
+
+    @property
+    def news(self) -> str:
+        """The newest commit, while it is not judged yet."""
+        return self.pending or self.parked or (self._shelved[0] if self._shelved else "")
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is left to judge, now or later."""
+        return not self.news and self._again is None
+
+    @property
+    def crashed(self) -> bool:
+        return self._shelved is not None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the judgement of a commit failed in this round; it stays pending."""
+        return bool(self._failed)
+
+    @property
+    def overtaken(self) -> bool:
+        """Whether a commit is pending that this round has not tried to judge."""
+        return self.pending != self._failed
+
+    def offer(self, commit: str) -> None:
+        self.pending, self.parked, self._shelved, self.offered = commit, "", None, True
+
+    def begin_round(self) -> None:
+        self.offered, self._failed = False, ""
+
+    def wake(self, now: datetime) -> None:
+        """Let commits whose pause is over be read again."""
+        if self._shelved is not None and not self._shelved[1].rests(now):
+            self.pending, self._shelved = self.pending or self._shelved[0], None
+        if self._again is not None and not self._again[1].rests(now):
+            self.pending, self._again = self.pending or self._again[0], None
+
+    def unpark(self) -> None:
+        """Let the parked commit be read again."""
+        self.pending, self.parked = self.parked, ""
+
+    def take(self) -> str:
+        """Return the pending commit, which is no longer pending."""
+        commit, self.pending = self.pending, ""
+        return commit
+
+    def put_back(self, commit: str) -> None:
+        """Keep a commit pending that could not be judged, unless another one came meanwhile."""
+        self.pending = self.pending or commit
+
+    def note_failure(self) -> None:
+        """Record that this round cannot judge the pending commit."""
+        self._failed = self.pending
+
+    def shelve(self, commit: str, pause: RetryPause) -> None:
+        """Let a commit that crashed rest, unless another one came meanwhile."""
+        if self.pending in {"", commit}:
+            self.pending, self._shelved = "", (commit, pause)
+
+    def judged(self, again: tuple[str, RetryPause] | None, *, rejected: bool) -> None:
+        """Record a verdict, and when it is asked for again; a rejected commit leaves that of the
+        live one as it is."""
+        self._again = again or (self._again if rejected else None)
+
+    def wake_times(self) -> Sequence[datetime]:
+        """Return the ends of the pauses."""
+        return [pause.until for _, pause in filter(None, (self._again, self._shelved))]
 
 
 class Setbacks:

@@ -21,7 +21,7 @@ from gitkruise.gitops.reconcile.field_adoption import left_by_tools
 from gitkruise.gitops.reconcile.interventions import report_applied
 from gitkruise.gitops.reconcile.pruner import UnitPruner, delete_to_replace
 from gitkruise.gitops.reconcile.rejected_objects import look_again as retry_of
-from gitkruise.gitops.reconcile.retry import Setbacks
+from gitkruise.gitops.reconcile.retry import CommitQueue, Setbacks
 from gitkruise.gitops.reconcile.unit_cluster import UnitCluster, UnitContext
 from gitkruise.gitops.source.ancestry import newer_than, overtaken
 from gitkruise.gitops.status.observer import Observation
@@ -59,20 +59,16 @@ class UnitReconciler:
         self._named, self.label = f"Unit {unit.id}", self.cluster.label
         self.built: BuiltCommit | None = None  # the last commit that could be taken
         self._before: Mapping[ObjectKey, Desired] = {}  # what the one before it asked for
-        self._pending, self._looked = "", ""
-        self._parked = ""  # a commit that waits until other units are ready
+        self._commits = CommitQueue()
+        self._looked = ""  # the last commit that was judged
         self.prunes = False  # objects are to be deleted now, or not all are known yet
         self._borne: frozenset[str] | None = None  # by live objects when this process started
         self._backoff = DriftBackoff(Pace.of(unit.spec.drift))
-        self._again: tuple[str, RetryPause] | None = None  # a commit to be looked at again
         self._setbacks = Setbacks(unit.id, around.clock, reporter)
         self._kinds: AbstractSet[GroupKind] = frozenset()  # that the last round looked at
         self._had: set[ObjectKey] | None = None  # of git, seen live before; None: not looked yet
         self._hooked = False  # whether all hooks ran for what is kept
-        self._unasked = ""  # a commit that could not be judged in this round
-        self._shelved: tuple[str, RetryPause] | None = None  # a commit that crashed
         self._rests: RetryPause | None = None  # after a round that crashed
-        self._offered = False  # a commit since the last round began
         self._reconciled_at: datetime | None = None  # the end of the last round without a failure
         self._asleep = False  # until the next event
         self._requests = RoundRequests()
@@ -86,7 +82,7 @@ class UnitReconciler:
 
     def offer(self, commit: str) -> None:
         """Read `commit` in the next round; it replaces an older one that was not read yet."""
-        self._pending, self._parked, self._shelved, self._offered = commit, "", None, True
+        self._commits.offer(commit)
         self._around.standings.busy(self.unit.id, with_news=True)
         self._wake.set()
 
@@ -103,21 +99,16 @@ class UnitReconciler:
     def accept_unchanged(self, was: BuiltCommit, now: BuiltCommit) -> bool:
         """Take `now`, which wants the same as `was`, without a round; False when a round must
         look."""
-        news = self._news or self._again or self.built is not was
-        if news or self._looked != was.commit.id or not self._reporter.at_rest:
+        moved = self.built is not was or self._looked != was.commit.id
+        if moved or not self._commits.empty or not self._reporter.at_rest:
             return False
         self.built, self._looked = now, now.commit.id
         self.pruning.read(now)
         return True
 
-    @property
-    def _news(self) -> str:
-        """The newest commit, while it is not judged yet."""
-        return self._pending or self._parked or (self._shelved[0] if self._shelved else "")
-
     def _unsettled(self) -> tuple[str, str]:
         gate, now = self._validator.gate, self._around.clock.now()
-        return self.pruning.unsettled(self._news, now, gate.windows.why())
+        return self.pruning.unsettled(self._commits.news, now, gate.windows.why())
 
     @property
     def live_commit(self) -> str:
@@ -168,10 +159,11 @@ class UnitReconciler:
         self._asleep = True
         await wait_for(self._wake, clock, limit)
         self._asleep = False
-        while self._rests is not None and self._rests.rests(clock.now()) and not self._offered:
+        commits, rests = self._commits, self._rests
+        while rests is not None and rests.rests(clock.now()) and not commits.offered:
             self._wake.clear()  # only a new commit may mend what crashed
-            await wait_for(self._wake, clock, self._rests.until - clock.now())
-        if not self._pending:
+            await wait_for(self._wake, clock, rests.until - clock.now())
+        if not commits.pending:
             await clock.sleep(min(settle_s, SETTLE_MAX_S))
         self._wake.clear()
 
@@ -186,8 +178,7 @@ class UnitReconciler:
 
         They do not tell that a cluster falls silent; the watches are asked for that.
         """
-        news = self._news or self._again or self._around.authority.passive
-        if news or not self._reporter.at_rest:
+        if not self._commits.empty or self._around.authority.passive or not self._reporter.at_rest:
             return False
         return self._around.live.problem(self._kinds) is None
 
@@ -196,7 +187,8 @@ class UnitReconciler:
 
         No round runs while another process leads.
         """
-        self._rests, self._offered = None, False
+        self._rests = None
+        self._commits.begin_round()
         if self._around.authority.passive:
             return None
         try:
@@ -210,26 +202,26 @@ class UnitReconciler:
         self._reconciled_at = self._around.clock.now()
         self._reporter.crashed(_ROUND, None)
         self._around.claims.settled(self.unit.id)
-        if not self._times and self._shelved is None:
+        if not self._times and not self._commits.crashed:
             self._setbacks.over()
         return wake_at
 
     # One round ------------------------------------------------------------------------------
     async def round(self) -> datetime | None:
         """Take a new commit, do what is due, report; return when to run again at the latest."""
-        self._times, self._unasked = [], ""
+        self._times = []
         await self._pick_up()
-        if self._pending:
-            await self._guarded_take_in(self._pending)
-        self._around.standings.busy(self.unit.id, with_news=bool(self._news))
-        if self.built is None and not self._pending and self.pruning.blind:
+        if self._commits.pending:
+            await self._guarded_take_in()
+        self._around.standings.busy(self.unit.id, with_news=bool(self._commits.news))
+        if self.built is None and not self._commits.pending and self.pruning.blind:
             await self._go_back("")
         if self.built is None or self.built.desired is None:
             return self._next_look(None)
         for _ in range(STAGES_MAX):
             seen, plan = await self._look(self.built)
-            overtaken = self._pending != self._unasked
-            if plan is None or plan.quiet or overtaken or not await self._act(plan, seen):
+            stop = plan is None or plan.quiet or self._commits.overtaken
+            if plan is None or stop or not await self._act(plan, seen):
                 if plan is None or not plan.waiting or self.cluster.rejected.causes:
                     await self.pruning.find(self._around.live, self.label)
                 return self._next_look(seen)
@@ -254,7 +246,7 @@ class UnitReconciler:
         self._remember(seen)
         silent = self._around.live.problem(self._kinds)
         troubles = (*bad, *self.cluster.rejected.findings, *filter(None, [silent, lingers]))
-        if not until and plan.quiet and not self._unasked:
+        if not until and plan.quiet and not self._commits.failed:
             self._reporter.well()
         unpruned = plan.prune or not (plan.waiting or self.pruning.complete)
         self.prunes = bool(unpruned) and not until
@@ -284,21 +276,16 @@ class UnitReconciler:
 
     async def _pick_up(self) -> None:
         """Read a commit again that waited for other units, or was rejected some time ago."""
-        if self._parked and not self._pending:
+        if self._commits.parked and not self._commits.pending:
             blocker = await self._validator.gate.blocked_by()
             self._reporter.blocked_by(blocker)
             if not blocker:
-                self._pending, self._parked = self._parked, ""
-        now = self._around.clock.now()
-        if self._shelved is not None and not self._shelved[1].rests(now):
-            self._pending, self._shelved = self._pending or self._shelved[0], None
-        if self._again is not None and not self._again[1].rests(now):
-            self._pending, self._again = self._pending or self._again[0], None
+                self._commits.unpark()
+        self._commits.wake(self._around.clock.now())
 
     def _next_look(self, seen: Observation | None) -> datetime | None:
-        now, parked = self._around.clock.now(), (self._again, self._shelved)
-        pauses = [pause.until for _, pause in filter(None, parked)]
-        times = [*self._times, *pauses, *self.cluster.wake_at(seen, now)]
+        now = self._around.clock.now()
+        times = [*self._times, *self._commits.wake_times(), *self.cluster.wake_at(seen, now)]
         times += self._validator.gate.opens()
         return min(times, default=None)
 
@@ -314,13 +301,13 @@ class UnitReconciler:
         self._backoff.look(drift, now)
         again = self._backoff.wake_at(drift, now)
         self._times += [again] if again else []
-        newest, closed = self._news or self._looked, self._validator.gate.windows.why()
+        newest, closed = self._commits.news or self._looked, self._validator.gate.windows.why()
         facts = replace(
             facts,
             resting=self._backoff.resting(now),
             fought=self._backoff.fought(now),
             hooked=self._hooked,
-            newer=bool(self._news) or not self.pruning.sure,
+            newer=bool(self._commits.news) or not self.pruning.sure,
             prune_held=self.pruning.held(self.built, newest, closed),
         )
         plan = plan_sync(facts, drift, catalog, memo)
@@ -343,7 +330,7 @@ class UnitReconciler:
             theirs = {change.key for change in plan.healing if left_by_tools(change)}
             sent = await self.cluster.apply(
                 plan.apply, seen, built.causal,
-                take=theirs, stop=lambda: self._pending != self._unasked,
+                take=theirs, stop=lambda: self._commits.overtaken,
             )  # fmt: skip
             self._around.authority.check()
             report_applied(
@@ -408,27 +395,27 @@ class UnitReconciler:
 
     # Commits --------------------------------------------------------------------------------
 
-    async def _guarded_take_in(self, commit: str) -> None:
+    async def _guarded_take_in(self) -> None:
         """Take the pending commit. One that crashes is shelved, and what is live is kept."""
+        commit = self._commits.pending
         try:
             with self._around.containment.of(self._named):
                 await self._take_in()
             self._reporter.crashed(_COMMIT, None)
         except Crashed as error:
             due = self._setbacks.crashed(_COMMIT, error)
-            if self._pending in {"", commit}:
-                self._pending, self._shelved = "", (commit, due)
+            self._commits.shelve(commit, due)
             if self.built is None:
                 await self._go_back(commit)
         except (DiagnosticError, ApiError) as error:
             if self.built is None:
                 await self._go_back(commit)  # before the report, which it would begin again
             self._times.append(self._setbacks.failed(error).until)
-            self._unasked = self._pending
+            self._commits.note_failure()
 
     async def _take_in(self) -> None:
         """Validate the pending commit. If that fails for now, it stays pending."""
-        commit, self._pending = self._pending, ""
+        commit = self._commits.take()
         try:
             await self.confirm()
             recorded = self._reporter.recorded
@@ -439,15 +426,15 @@ class UnitReconciler:
                 await self._go_back(commit)
             self._reporter.blocked_by(built.blocked_by, built)
         except (DiagnosticError, ApiError):
-            self._pending = self._pending or commit
+            self._commits.put_back(commit)
             raise
         if built.blocked_by:
-            self._parked = commit
+            self._commits.parked = commit
             return
         self._looked = commit
         self.pruning.read(built)
         again = retry_of(self.unit, built, self._around.clock.now())
-        self._again = again or (self._again if built.desired is None else None)
+        self._commits.judged(again, rejected=built.desired is None)
         if built.desired is not None:
             # What was built before may have been rejected since, for other values or keys.
             if self._reporter.rejects or not built.same_as(self.built):
