@@ -55,6 +55,10 @@ class LastTaken:
     looked: str = ""
     recorded: GitCommit | None = None
 
+    def was(self, commit: GitCommit) -> bool:
+        """Return whether `commit` was taken before this start."""
+        return self.built is None and self.recorded is not None and self.recorded.id == commit.id
+
 
 class CommitValidator:
     """Validates commits of one unit."""
@@ -106,14 +110,17 @@ class CommitValidator:
         if not blocker:
             return ""
         await self._cluster.complete(last.recorded)
-        if not self._cluster.effect(built.desired):
+        effect = self._cluster.effect(built.desired)
+        if not effect:
             return ""
+        if last.was(built.commit) and not (effect.changed or effect.taken_over):
+            blocker = ""  # taken before the start: only deletions and handovers are left of it
         if not self._approval.needed:
             return blocker
         findings, replaced = await self._preflight(built.desired, built.causal, writes=False)
         if not findings:
             await self._agreed(built, last, replaced)
-        return await self.gate.blocked_by()
+        return await self.gate.blocked_by() if blocker else self.gate.approval
 
     async def _fitting(self, commit: str, last: LastTaken) -> BuiltCommit:
         """Build a commit with definitions that are not older than those of the cluster.
@@ -142,6 +149,8 @@ class CommitValidator:
         if not mark or mark == self._unit.approved:
             return built
         since = last.built.commit.id if last.built is not None else stood
+        if since == built.commit.id:  # taken before the start; it may bring its own approval
+            since = next(iter(built.commit.parents), "")
         repository, commit = self._reader.repository, built.commit.id
         if mark in await asyncio.to_thread(approvals, repository, commit, since):
             return built

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -34,6 +35,7 @@ OTHERS: Final = documents(config_map("others", a="b"))
 OWNED: Final = documents(config_map("keep", a="b"), web())
 MOVED: Final = documents(config_map("others", a="b"), web())
 OVERWRITING: Final = documents(config_map("others", a="b"), cloneset("web", 1, "app:v9"))
+CLOSED: Final = [{"kind": "deny", "schedule": "* * * * *", "duration": "1h"}]
 BROKEN: Final = KEEP + "---\n{broken"
 
 
@@ -174,6 +176,44 @@ def test_nothing_changes_while_the_owner_has_not_let_go(
 
     stage.play(script)
     assert not any(w.startswith("delete") for w in stage.wire.writes())
+
+
+@pytest.mark.parametrize("gate", [{"suspend": True}, {"windows": CLOSED}, {"approval": "always"}])
+def test_a_commit_that_was_taken_does_not_wait_again_after_a_start(
+    staged: MakeStage, gate: dict[str, Any]
+) -> None:
+    """The other unit is rejected: the handover is left, and this unit has nothing to do for it."""
+    pair = Pair(staged(path="a"))
+    stage, asks = pair.stage, "approval" in gate
+
+    async def script() -> None:
+        await settled(pair)
+        pair.start_over(**(gate if asks else {}))
+        async with pair.running("both"):
+            await pair.offer(pair.commit(KEEP, BROKEN), "both")
+            await stage.rest(60)
+            if asks:  # the next commit carries the approval, and has the same effect
+                assert stage.state == "Waiting"
+                mark = re.findall(r"Gitkruise-Approve: \w+", stage.record.message)[0]
+                more = {"a/app.yaml": "# as before\n" + KEEP}
+                await pair.offer(stage.origin.commit(more, f"let go\n\n{mark}"), "both")
+                await stage.rest(60)
+            assert (stage.state, str(pair.told.record.state)) == ("Done", "Rejected")
+        before, commit = live(stage), run_git(stage.origin.bare, "rev-parse", "main")
+        for _ in range(2):
+            told = stage.record
+            assert told.causal is not None
+            assert told.causal.id == commit
+            pair.start_over(**gate)
+            stage.reporter.resume(told, {})
+            async with pair.running("both"):
+                await pair.offer(commit, "web")
+                await stage.rest(120)
+                assert (stage.state, live(stage), owner_of(stage)) == ("Done", before, "shop/web")
+                assert [o.key.name for o in stage.record.objects] == ["keep"]
+                assert stage.unit.built is not None
+
+    stage.play(script)
 
 
 def assert_told(told: Reporter) -> None:
