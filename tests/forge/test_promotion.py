@@ -30,6 +30,9 @@ def test_each_step_is_a_pull_request_that_is_merged_when_the_forge_lets_it(
 
     async def main() -> None:
         stage, fleet = staged(), Fleet(forge, tmp_path, "promoted")
+        # A merge commit, which is the default of the API, is refused here.
+        ways = {"allow_merge_commits": False, "default_merge_style": "squash"}
+        await asyncio.to_thread(forge.api, "PATCH", f"/repos/{fleet.repo}", ways)
         first = await asyncio.to_thread(fleet.push, web(), message="first")
         places = {"sink": sink(fleet), "unit": {"promotion": promotion}}
         async with (

@@ -33,26 +33,37 @@ class ForgeDialect:
     scheme: str  # of the Authorization header
     headers: Mapping[str, str]
     by_branch: tuple[str, ...]  # lists that tell of a branch's pull requests, newest first
-    merge: Callable[[str], tuple[str, Mapping[str, Any]]]  # method and body, by the head
+    ways: Mapping[str, str]  # to merge, by the settings of a repository that allow them
+    merge: Callable[[str, str], tuple[str, Mapping[str, Any]]]  # method and body, by head and way
 
 
 _GITEA: Final = ForgeDialect(
     "/api/v1", "limit", 50, comments_paged=False, scheme="token", headers={},
     by_branch=("state=open", "state=closed&sort=recentupdate"),
-    merge=lambda head: ("POST", {"Do": "merge", "head_commit_id": head}),
+    ways={
+        "allow_merge_commits": "merge", "allow_squash_merge": "squash", "allow_rebase": "rebase",
+        "allow_rebase_explicit": "rebase-merge",
+        "allow_fast_forward_only_merge": "fast-forward-only",
+    },
+    merge=lambda head, way: ("POST", {"Do": way, "head_commit_id": head}),
 )  # fmt: skip
 DIALECTS: Final[Mapping[str, ForgeDialect]] = {
     "github": ForgeDialect(
         "/api/v3", "per_page", 100, comments_paged=True, scheme="Bearer",
         headers={"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"},
         by_branch=("state=all&head={owner}:{branch}",),
-        merge=lambda head: ("PUT", {"sha": head}),
+        ways={
+            "allow_merge_commit": "merge", "allow_squash_merge": "squash",
+            "allow_rebase_merge": "rebase",
+        },
+        merge=lambda head, way: ("PUT", {"sha": head, "merge_method": way}),
     ),
     "gitea": _GITEA,
     "forgejo": _GITEA,
 }  # fmt: skip
 _BACK_PAGES: Final = 20  # in which a branch's pull request is looked for, of each list
 _NO_BRANCH: Final = "refs/pull/"
+_PREFERRED: Final = "default_merge_style"  # of Gitea and Forgejo
 _TASK: Final = "deploy:gitkruise"  # by which our deployments of a commit are found again
 
 
@@ -146,8 +157,17 @@ class GitHubClient:
         await self._caller.send("PATCH", f"{self._repo}/pulls/{number}", wanted)
 
     async def merge(self, number: int, head: str) -> None:
-        method, body = self._dialect.merge(head)
+        method, body = self._dialect.merge(head, await self._way())
         await self._caller.send(method, f"{self._repo}/pulls/{number}/merge", body)
+
+    async def _way(self) -> str:
+        """Return the way to merge that the repository prefers among those that it allows; a token
+        may not see its settings."""
+        shown = await self._caller.get(self._repo)
+        settings = shown if isinstance(shown, dict) else {}
+        allowed = [way for name, way in self._dialect.ways.items() if settings.get(name)]
+        preferred = settings.get(_PREFERRED)
+        return str(preferred) if preferred in allowed else next(iter(allowed), "merge")
 
     async def close(self, number: int) -> None:
         await self._caller.send("PATCH", f"{self._repo}/pulls/{number}", {"state": "closed"})

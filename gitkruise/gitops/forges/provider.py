@@ -47,7 +47,8 @@ class ForgeRepository(Protocol):
         ...
 
     async def merge(self, number: int, head: str) -> None:
-        """Merge it as long as its branch is at `head`. A forge may refuse what its rules forbid."""
+        """Merge it as long as its branch is at `head`, in a way that the repository allows. A forge
+        may refuse what its rules forbid."""
         ...
 
     async def close(self, number: int) -> None: ...

@@ -55,6 +55,8 @@ class ModelForge:
     _more: bool = False  # the last list has a further page
     head_of: Callable[[str], str] = lambda _branch: ""  # a branch's commit; "" for none
     mergeable: bool = True
+    ways: tuple[str, ...] = ("merge", "squash", "rebase")  # to merge, by the repository's settings
+    preferred: str = "merge"
     on_merge: Callable[[int], str] = lambda _number: ""  # the commit a merge makes
 
     # A person's side ------------------------------------------------------------------------
@@ -221,8 +223,22 @@ class ModelForge:
             raise Refusal(405, "the pull request is not mergeable: a required check has not run")
         if body.get("head_commit_id" if self.kind == "gitea" else "sha") != pull["head"]:
             raise Refusal(409, "head was modified")
+        if self.kind != "gitlab":
+            way = body["Do"] if self.kind == "gitea" else body.get("merge_method", "merge")
+            if way not in self.ways:
+                raise Refusal(405, f"{way} is not allowed on this repository")
+            pull["way"] = way
         self.end_pull(int(number), "merged", self.on_merge(int(number)))
         return {"merged": True}
+
+    def _settings(self, _query: Headers, _body: Any) -> Any:
+        names = {"merge": "allow_merge_commit", "squash": "allow_squash_merge"}
+        names["rebase"] = "allow_rebase_merge"
+        if self.kind == "gitea":
+            names |= {"merge": "allow_merge_commits", "rebase": "allow_rebase"}
+        allowed = {name: way in self.ways for way, name in names.items()}
+        preferred = {"default_merge_style": self.preferred} if self.kind == "gitea" else {}
+        return {**allowed, **preferred}
 
     def _change_pull(self, _query: Headers, body: Any, number: str) -> Any:
         words = {"title": body.get("title"), "body": body.get("body", body.get("description"))}
@@ -312,6 +328,7 @@ _Route = tuple[str, str, Callable[..., Any]]
 _M: Final = ModelForge
 _ROUTES: Final[dict[bool, list[_Route]]] = {
     False: [
+        ("GET", "", _M._settings),
         ("POST", r"/statuses/(\w+)", _M._status), ("GET", r"/pulls", _M._list_pulls),
         ("POST", r"/pulls", _M._make_pull), ("PATCH", r"/pulls/(\d+)", _M._change_pull),
         ("PUT", r"/pulls/(\d+)/merge", _M._merge), ("POST", r"/pulls/(\d+)/merge", _M._merge),

@@ -8,7 +8,13 @@ from typing import Final
 
 import pytest
 
-from gitkruise.errors import ApiError, Forbidden, InternalError, TooManyRequests, Unavailable
+from gitkruise.errors import (
+    ApiError,
+    Forbidden,
+    InternalError,
+    TooManyRequests,
+    Unavailable,
+)
 from gitkruise.gitops.forges.http import HttpCarrier
 from gitkruise.gitops.forges.provider import ForgeRepository
 from gitkruise.gitops.notify.channel import deliver
@@ -140,6 +146,29 @@ def test_a_pull_request_is_opened_found_again_merged_and_closed(kind: str) -> No
         other = await forge.open_pull("topic/50%", "main", "once more", "")
         await forge.close(other.number)
         assert [p.state for p in await forge.pulls_from("topic/50%")] == ["closed", "merged"]
+
+    play(kind, script)
+
+
+@pytest.mark.parametrize("kind", ["github", "gitea"])
+@pytest.mark.parametrize(
+    ("ways", "preferred", "used"),
+    [
+        (("merge", "squash", "rebase"), "merge", "merge"),
+        (("squash", "rebase"), "merge", "squash"),
+        (("rebase",), "squash", "rebase"),
+        (("merge", "rebase"), "rebase", "rebase"),
+    ],
+)
+def test_a_pull_request_is_merged_in_a_way_that_the_repository_allows(
+    kind: str, ways: tuple[str, ...], preferred: str, used: str
+) -> None:
+    async def script(model: ModelForge, forge: ForgeRepository) -> None:
+        model.ways, model.preferred = ways, preferred
+        model.open_pull(1, SHA)
+        await forge.merge(1, SHA)
+        # GitHub says what is allowed, and not what is preferred.
+        assert model.pulls[1]["way"] == (used if kind == "gitea" else ways[0])
 
     play(kind, script)
 
