@@ -39,7 +39,7 @@ class DeploymentItem(msgspec.Struct, frozen=True, tag="deployment"):
 class CommentItem(msgspec.Struct, frozen=True, tag="comment"):
     """This cluster's section of the one comment on a pull request.
 
-    `section` is Markdown, `brief` the one line that takes its place where others left no room.
+    `section` is Markdown, `brief` its first line, which stays where others left no room.
     `needed`: it is worth a comment where there is none yet.
     """
 

@@ -14,6 +14,10 @@ from gitkruise.printable import visible
 BODY_MAX: Final = 60_000  # GitHub takes 65,536 characters
 BRIEF_MAX: Final = 300
 PLAN_MAX: Final = 48_000  # of one section; the rest is for its frame and for other clusters
+NO_ROOM: Final = (
+    "This comment has no room for the rest. "
+    "`gitkruise plan INTO..BRANCH` shows the plan, `gitkruise status` the units."
+)
 _SIGN: Final = "<!-- gitkruise:"  # ours alone: nothing that is quoted may look like it
 MARK: Final = f"{_SIGN}v1 -->"
 _SECTION: Final = re.compile(
@@ -49,13 +53,12 @@ def compose(existing: str, cluster: str, section: str, brief: str) -> str:
     """
     found = sections(existing).items()
     others = {n: text for n, text in found if n != cluster and not _outdated(n, cluster)}
-    for own in (section, short(brief, BRIEF_MAX)):
+    cut = f"{short(brief, BRIEF_MAX)}\n\n{NO_ROOM}"
+    for own in (section, cut):
         body = _joined({**others, cluster: own.replace(_SIGN, "<!-\u200b- gitkruise:")})
         if len(body) <= BODY_MAX:
             return body
-    return _joined(
-        {cluster: short(brief, BRIEF_MAX)}
-    )  # a full rewrite follows with the next update
+    return _joined({cluster: cut})  # a full rewrite follows with the next update
 
 
 def _outdated(name: str, own: str) -> bool:

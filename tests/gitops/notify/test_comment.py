@@ -15,6 +15,7 @@ from gitkruise.planner.notify.comment import (
     BODY_MAX,
     BRIEF_MAX,
     MARK,
+    NO_ROOM,
     PLAN_MAX,
     brief,
     compose,
@@ -95,7 +96,19 @@ def test_a_comment_keeps_to_its_limit_and_every_section_to_itself(
     assert set(found) <= set(last)
     for name, text in found.items():
         shown = text.replace("<!-\u200b- gitkruise:", "<!-- gitkruise:")
-        assert shown in {last[name], f"{name} in brief"}
+        assert shown in {last[name], f"{name} in brief\n\n{NO_ROOM}"}
+
+
+def test_a_section_without_room_says_what_is_left_out() -> None:
+    large = story(plan="#\n" + "x" * PLAN_MAX)
+    body = compose("", "stage", section(large, "stage"), brief(large, "stage"))
+    shown = sections(compose(body, "prod", section(large, "prod"), brief(large, "prod")))
+    assert "xxx" in shown["stage"]
+    assert shown["prod"] == (
+        "### gitkruise plan for `c03d77a` → `main` on `prod` · ✅ current\n\n"
+        "This comment has no room for the rest. "
+        "`gitkruise plan INTO..BRANCH` shows the plan, `gitkruise status` the units."
+    )
 
 
 @given(
