@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from gitkruise.errors import BadRequest
+from gitkruise.errors import BadRequest, NotFound
 from gitkruise.gitops.forges.http import JsonClient, Login
 from gitkruise.gitops.forges.provider import MERGE_REQUEST_REF, pages, read_all
 from gitkruise.model.gitops.notifications import (
@@ -30,6 +30,7 @@ _DEPLOYED: Final[Mapping[str, str]] = {
 }  # fmt: skip
 _RUNNING: Final = frozenset({"created", "running", "blocked"})
 _SAME: Final = "Cannot transition status"  # the status is in that state already
+_ON_NO_BRANCH: Final = "References for commit"  # of this project, as the head from another one is
 
 
 class GitLab:
@@ -41,7 +42,8 @@ class GitLab:
         self._login = Login(caller, self._user)
 
     async def set_status(self, letter: CommitStatusItem) -> None:
-        """A running status cannot be set to running again, with other words either."""
+        """A running status cannot be set to running again, with other words either. A commit that
+        no branch of the project has gets none."""
         body = {
             "state": _STATES[letter.state], "name": letter.context,
             "description": letter.description,
@@ -50,6 +52,9 @@ class GitLab:
             await self._caller.send("POST", f"{self._project}/statuses/{letter.commit}", body)
         except BadRequest as error:
             if _SAME not in error.message:
+                raise
+        except NotFound as error:
+            if _ON_NO_BRANCH not in error.message:
                 raise
 
     async def set_deployment(self, letter: DeploymentItem) -> None:

@@ -142,6 +142,8 @@ class ModelForge:
         states = _LAB_STATES if lab else _HUB_STATES
         if commit not in self.commits:
             raise Refusal(404 if lab else 422, f"No commit found for SHA: {commit}")
+        if lab and any(p["head"] == commit and p["from"] != 1 for p in self.pulls.values()):
+            raise Refusal(404, "404 References for commit Not Found")
         if body["state"] not in states:
             raise Refusal(400 if lab else 422, "state is not included in the list")
         if len(body["description"]) > (255 if lab else 140) or len(context) > 255:

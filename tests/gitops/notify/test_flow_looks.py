@@ -121,3 +121,18 @@ def test_pull_requests_that_cannot_be_read_are_reported(staged: MakeStage, tmp_p
         assert told[-1] == ""
 
     play(staged, tmp_path, script)
+
+
+def test_a_merge_request_from_another_project_of_gitlab_is_no_message_that_fails(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """GitLab has statuses of commits that a branch of the project has, and of no others."""
+
+    async def script(desk: Desk) -> None:
+        head = desk.branch(1, web("app:v2"), repo=99)
+        await desk.stage.rest(5)
+        assert "✅ current" in desk.comment(1)
+        assert (head, CHECK) not in desk.model.statuses
+        assert not [key for key in desk.outbox.waiting("forge") if key.startswith("check/")]
+
+    play(staged, tmp_path, script, "gitlab")
