@@ -43,10 +43,12 @@ from gitkruise.model.gitops.notifications import (
     Outcome,
     Pull,
     PullRequestReport,
+    StatusState,
 )
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.notify.comment import brief, section
+from gitkruise.planner.notify.commit_statuses import DESCRIPTION_MAX, short
 from gitkruise.planner.notify.outcomes import check, follow
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.times import RetryPause
@@ -265,7 +267,19 @@ class PullRequestLoop:
         entries = []
         if self._check and was != (story.head, names, told):
             entries.append(OutboxEntry(f"check/{story.head}", item, self._clock.now()))
+        if before is not None and before.head == story.head:
+            entries += self._outlived(before)
         await self._publish(msgspec.structs.replace(story, checked=told, names=names), *entries)
+
+    def _outlived(self, before: PullRequestReport) -> list[OutboxEntry]:
+        """Return the last word of the check that a head has under an earlier name."""
+        name = before.names.partition(" ")[2]
+        if not (name and before.checked) or name == self._check:
+            return []
+        state: StatusState = msgspec.convert(before.checked.partition(" ")[0], StatusState)
+        words = f"see {self._check} instead" if self._check else "gitkruise sets no check any more"
+        item = CommitStatusItem(before.head, name, state, short(words, DESCRIPTION_MAX))
+        return [OutboxEntry(f"check/{before.head}/{name}", item, self._clock.now())]
 
     async def _ended(self, story: PullRequestReport) -> None:
         try:

@@ -56,6 +56,30 @@ def test_each_of_several_clusters_may_set_a_check_of_its_own(
     play(staged, tmp_path, script)
 
 
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [("gitkruise/{cluster}/plan", "see gitkruise/test/plan instead"), ("", "gitkruise sets no")],
+)
+def test_a_check_under_an_earlier_name_says_that_it_counts_no_more(
+    staged: MakeStage, tmp_path: Path, check: str, said: str
+) -> None:
+    """Also where a second Sink appears, which gives the check of each the name of its Sink."""
+
+    async def script(desk: Desk) -> None:
+        head = desk.branch(1, web("app:v2"))
+        await desk.stage.rest(5)
+        assert "pods" in desk.told(head, CHECK)[1]
+        desk.rules = PullRequests(check=check)
+        await desk.loop(desk.channel).look()
+        await desk.stage.rest(5)
+        state, words = desk.told(head, CHECK)
+        assert state == "success"
+        assert said in words
+        assert len(desk.model.statuses[head, CHECK]) == 2
+
+    play(staged, tmp_path, script)
+
+
 def test_a_pull_request_that_git_lacks_keeps_no_other_waiting(
     staged: MakeStage, tmp_path: Path
 ) -> None:
