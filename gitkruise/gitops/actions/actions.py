@@ -15,10 +15,10 @@ from typing import Any, Final, TypeVar
 from gitkruise.errors import Finding, NothingToDo, UsageProblem
 from gitkruise.git.edit.set_field import edit_field
 from gitkruise.git.kustomize.remote_bases import root_of
-from gitkruise.git.plumbing.commits import format_message
+from gitkruise.git.plumbing.commits import ACTION, OBJECT, format_message
 from gitkruise.git.plumbing.trees import clean_path
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.actions.hold import ACTION, FILE, OBJECT, held_by
+from gitkruise.gitops.actions.hold import FILE, held_by
 from gitkruise.gitops.actions.kustomized import Kustomized, KustomizedFolder
 from gitkruise.gitops.actions.rollback import (
     compute_rollback,

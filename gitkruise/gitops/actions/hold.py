@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gitkruise.git.plumbing.commits import squashed_trailers
+from gitkruise.git.plumbing.commits import ACTION, OBJECT, squashed_trailers
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.kustomized import KustomizedFolder
 from gitkruise.gitops.actions.rollback import commit_of_partition, paths_of
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.wire.primitives.names import ObjectKey
 
-ACTION, OBJECT, FILE = "Gitkruise-Action", "Gitkruise-Object", "Gitkruise-File"
+FILE = "Gitkruise-File"
 HOLD = "hold"
 
 

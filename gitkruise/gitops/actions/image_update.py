@@ -12,10 +12,9 @@ from typing import Final
 
 from gitkruise.errors import Finding, NothingToDo
 from gitkruise.git.edit.set_field import edit_field, refused
-from gitkruise.git.plumbing.commits import format_message, squashed_trailers
+from gitkruise.git.plumbing.commits import ACTION, format_message, squashed_trailers
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import check_written
-from gitkruise.gitops.actions.hold import ACTION
 from gitkruise.gitops.actions.kustomized import Kustomized, KustomizedFolder
 from gitkruise.gitops.images.references import ImageReference
 from gitkruise.gitops.images.survey import ImageState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Final
@@ -13,6 +13,7 @@ import msgspec
 
 from gitkruise import __version__
 from gitkruise.errors import Crashed, Finding, InvalidManifests
+from gitkruise.git.plumbing.commits import ACTION, OBJECT, squashed_trailers
 from gitkruise.git.repository.merge import Unmergeable, merged
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.untrusted import PagePart, PageRequest, Workers
@@ -24,13 +25,15 @@ from gitkruise.gitops.preview.render_markdown import fenced
 from gitkruise.gitops.workers import frames
 from gitkruise.gitops.workers.pool import InProcess
 from gitkruise.kube.system.clock import Clock
-from gitkruise.model.gitops.config import Config
+from gitkruise.model.gitops.config import Config, Unit
 from gitkruise.model.gitops.notifications import Pull, PullRequestReport
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.printable import visible
+from gitkruise.wire.primitives.names import ObjectKey, named
 
 _FINDINGS: Final = 10
 _BROUGHT_MAX: Final = 1_000
+_SAID: Final = frozenset({"hold", "resume"})  # actions that may change nothing but a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +183,32 @@ class PullRequestPlanner:
             found |= self._rebased(story, merged_as)
         return tuple(sorted(found))
 
+    def unsaid(self, story: PullRequestReport, merged_as: str) -> tuple[str, ...]:
+        """Return the commands that commits of a pull request name for promotions, where the branch
+        that it was merged into does not say so: its squash has another message. Blocking.
+
+        Raises SourceFailed.
+        """
+        promoted = sorted({key for unit in self.config.units.values() for key in _promoted(unit)})
+        if not promoted or not story.base:
+            return ()
+        asked, heard = self._actions(story.base, story.head), self._actions(story.base, merged_as)
+        verbs = {str(key): (asked.get(str(key), ""), named(key)) for key in promoted}
+        return tuple(
+            f"gitkruise {verb} {name}"
+            for key, (verb, name) in verbs.items()
+            if verb in _SAID and heard.get(key) != verb
+        )
+
+    def _actions(self, since: str, commit: str) -> dict[str, str]:
+        """Return the newest action on each object that commits after `since` name."""
+        found: dict[str, str] = {}
+        for each in self.repository.commits_between(since, commit, limit=_BROUGHT_MAX):
+            for said in squashed_trailers(self.repository.message(each.id)):
+                if ACTION in said and OBJECT in said:
+                    found.setdefault(said[OBJECT], said[ACTION])
+        return found
+
     def _rebased(self, story: PullRequestReport, merged_as: str) -> set[str]:
         """The copies of a pull request's commits that end with `merged_as`: they have the same
         messages, one after the other. A squashed one has another message, or is the only one."""
@@ -199,6 +228,14 @@ class PullRequestPlanner:
         if not self.repository.here(pull.head):
             self.repository.fetch(ref)
         return tip
+
+
+def _promoted(unit: Unit) -> Iterator[ObjectKey]:
+    """Yield the workload that a unit promotes."""
+    if unit.spec.promotion is not None:
+        workload = unit.spec.promotion.workload
+        namespace = unit.spec.target.namespace or unit.namespace
+        yield ObjectKey(*workload.group_kind, namespace, workload.name)
 
 
 def unplannable(pull: Pull, error: Crashed) -> PullRequestForecast:

@@ -293,27 +293,27 @@ class PullRequestLoop:
             return
         if pull.state == "open":
             return  # it was opened, or moved in the list, while its pages were read
-        commits: tuple[str, ...] = ()
         if planner is not None and pull.state == "merged":
-            commits = await self._brought(planner, story, pull.merged_as)
+            story = await self._brought(planner, story, pull.merged_as)
         ended = msgspec.structs.replace(
-            story, state=pull.state, branch=pull.base, newer="", merged_as=pull.merged_as,
-            commits=commits,
-        )  # fmt: skip
+            story, state=pull.state, branch=pull.base, newer="", merged_as=pull.merged_as
+        )
         await self._publish(ended)
         if ended.state == "merged":
             await self._add(ended, self._latest.values())
 
     async def _brought(
         self, planner: PullRequestPlanner, story: PullRequestReport, merged_as: str
-    ) -> tuple[str, ...]:
-        """Return the commits that a merge brought, as far as the branch still has it."""
+    ) -> PullRequestReport:
+        """Return a story with what a merge brought, as far as the branch still has it."""
         try:
-            return await asyncio.to_thread(planner.brought, story, merged_as)
+            commits = await asyncio.to_thread(planner.brought, story, merged_as)
+            unsaid = await asyncio.to_thread(planner.unsaid, story, merged_as)
         except SourceFailed:
             if not self._fails_for_long():
                 raise
-            return (story.head, merged_as)  # another push may have replaced it
+            commits, unsaid = (story.head, merged_as), ()  # another push may have replaced it
+        return msgspec.structs.replace(story, commits=commits, unsaid=unsaid)
 
     async def _forget(self, story: PullRequestReport) -> None:
         """Drop the story of a pull request that was deleted: nothing can be written there."""
@@ -381,7 +381,7 @@ class PullRequestLoop:
         if self._rules.comment == "plan":
             item = CommentItem(
                 story.number, self._section, section(story, self._section),
-                brief(story, self._section), needed=story.touches,
+                brief(story, self._section), needed=story.touches or bool(story.unsaid),
             )  # fmt: skip
             items.append(OutboxEntry(f"comment/{story.number}", item, self._clock.now()))
         await asyncio.to_thread(self._channel.put, items, notes)

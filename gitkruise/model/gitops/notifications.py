@@ -114,7 +114,7 @@ class PullRequestReport(msgspec.Struct, frozen=True, kw_only=True):
     changes, as they were then. `checked` is the status that the head got, and `names`
     are those of the section and of that status. `into` is the branch that it asks for now, or was
     merged into, where no unit follows that one. `commits` are those a merge brought, for finding
-    its outcomes.
+    its outcomes. `unsaid` are the commands whose trailers the message of the merge lacks.
     """
 
     number: int
@@ -135,4 +135,5 @@ class PullRequestReport(msgspec.Struct, frozen=True, kw_only=True):
     crashed: bool = False  # planning failed unexpectedly, and is tried again
     merged_as: str = ""
     commits: tuple[str, ...] = ()
+    unsaid: tuple[str, ...] = ()
     outcomes: tuple[Outcome, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gitkruise.model.gitops.notifications import Outcome, PullRequestReport
@@ -91,7 +91,7 @@ def section(story: PullRequestReport, cluster: str) -> str:
     """Everything one cluster has to say on a pull request, the newest first."""
     parts = [_heading(story, cluster)]
     if story.state == "merged":
-        parts += _outcomes(story.outcomes)
+        parts += [*_unsaid(story), *_outcomes(story.outcomes)]
     plan = story.plan.partition("\n")[2].strip()  # its heading is ours to write
     said = "\n\n".join(filter(None, (story.failed, plan)))
     if said and (story.state != "open" or story.newer):
@@ -131,6 +131,15 @@ def _currency(story: PullRequestReport) -> str:
     if story.rejecting:
         return f"✗ rejected by {plain(', '.join(story.rejecting))}"
     return "✅ current"
+
+
+def _unsaid(story: PullRequestReport) -> Iterator[str]:
+    """Yield what a squash with its title alone has lost."""
+    for command in story.unsaid:
+        yield (
+            f"⚠️ The message of `{story.merged_as[:7]}` lacks the trailers of `{_code(command)}`, "
+            "so it counts for no promotion. Next: repeat the command."
+        )
 
 
 def _code(text: str) -> str:

@@ -10,7 +10,8 @@ import pytest
 
 from tests.git.repos import run_git
 from tests.gitops.notify.desk import CHECK, Desk
-from tests.gitops.stage import MakeStage, config_map, documents, web
+from tests.gitops.promoted import promotion
+from tests.gitops.stage import WEB, MakeStage, config_map, documents, web
 
 pytestmark = pytest.mark.slow
 
@@ -192,3 +193,43 @@ def test_a_merge_that_another_push_replaced_ends_the_looks_for_it(
         assert "### gitkruise: `fffffff` → `main` on `test` · merged" in desk.comment(1)
 
     play(staged, tmp_path, script)
+
+
+@pytest.mark.parametrize("how", ["title", "trailers", "merge"])
+def test_a_squash_that_loses_a_hold_is_reported(
+    staged: MakeStage, tmp_path: Path, how: str
+) -> None:
+    """The hold is an empty commit: the promotion stays at its partition because a user says so."""
+    said = f"web: hold\n\nGitkruise-Action: hold\nGitkruise-Object: {WEB}"
+
+    async def script(desk: Desk) -> None:
+        origin = desk.stage.origin
+        await desk.push(web("app:v2", partition="75%"), message="canary")
+        await desk.stage.rest()
+        run_git(origin.work, "checkout", "--quiet", "--detach", "main")
+        head = origin.commit({}, said, branch="hold")
+        run_git(origin.bare, "update-ref", "refs/pull/1/head", head)
+        run_git(origin.work, "checkout", "--quiet", "main")
+        desk.model.open_pull(1, head)
+        await desk.stage.rest(60)
+        if how == "merge":
+            run_git(origin.work, "merge", "--quiet", "--no-ff", "-m", "Merge 1", head)
+        else:
+            title = "web: hold (#1)"
+            message = title if how == "title" else said.replace("web: hold", title)
+            run_git(origin.work, "commit", "--quiet", "--allow-empty", "-m", message)
+        run_git(origin.work, "push", "--quiet", "origin", "HEAD:refs/heads/main")
+        merged = run_git(origin.work, "rev-parse", "HEAD")
+        desk.model.end_pull(1, "merged", merged)
+        desk.pulls.look_now()
+        await desk.stage.rest(60)
+        if how == "title":
+            assert (
+                f"\n\n⚠️ The message of `{merged[:7]}` lacks the trailers of "
+                "`gitkruise hold cloneset/web -n shop`, so it counts for no promotion. "
+                "Next: repeat the command.\n" in desk.comment(1) + "\n"
+            )
+        else:
+            assert 1 not in desk.model.comments
+
+    play(staged, tmp_path, script, promotion=promotion("pull-request"))
