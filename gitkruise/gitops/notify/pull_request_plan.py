@@ -270,9 +270,7 @@ def _rejected(found: frames.PlanText, branch: str) -> str:
     names = ", ".join(found.rejecting[:_FINDINGS]) + (", …" * (len(found.rejecting) > _FINDINGS))
     said = f"{names} would reject it and keep what is live. The plan is of the other units."
     if not found.rejecting:
-        said = (
-            f"A unit rejects `{branch}` already, and would not take it. The plan is of the others."
-        )
+        said = f"A unit rejects `{branch}` already, and would not take it. The plan leaves it out."
     return f"{said}\n\n{_listed(found.findings)}"
 
 

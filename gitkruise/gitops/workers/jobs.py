@@ -62,7 +62,8 @@ def plan_text(
     before, after = _sides(repository, config, catalog, gates, base=base, head=head)
     after = _with_approvals(as_taken(before, after), repository, head, facts)
     errors = [e for found in after.rejected.values() for e in found]
-    if after.rejected.keys() == after.everyone.keys():
+    refusing = rejecting(before, after)
+    if refusing and after.rejected.keys() == after.everyone.keys():
         return frames.PlanText(findings=tuple(errors))
     found = _foreseen(before, after, catalog, gates, facts)
     changed = [c for c in found.preview.changes if c.kind is not ChangeKind.UNCHANGED]
@@ -76,7 +77,7 @@ def plan_text(
     return frames.PlanText(
         plan=plan_markdown(report, limit=PLAN_MAX), moved=moved, units=units,
         summary=summary(report), findings=(*errors, *wrong),
-        rejecting=tuple(sorted({*rejecting(before, after), *refused})),
+        rejecting=tuple(sorted({*refusing, *refused})),
     )  # fmt: skip
 
 

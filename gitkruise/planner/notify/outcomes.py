@@ -79,4 +79,6 @@ def check(story: PullRequestReport, context: str, summary: str) -> CommitStatusI
             story.head, context, "failure", "it cannot be merged or applied: see the comment"
         )
     text = summary if story.touches else "no units affected"
+    if story.failed and not story.touches:
+        text = f"{text}; a unit rejects {story.branch} already"
     return CommitStatusItem(story.head, context, "success", short(text, DESCRIPTION_MAX))

@@ -10,7 +10,7 @@ from gitkruise.model.gitops.config import PullRequests
 from tests.gitops.forges.forges import away, reply
 from tests.gitops.notify.desk import CHECK, Desk
 from tests.gitops.notify.test_flow import play
-from tests.gitops.stage import MakeStage, web
+from tests.gitops.stage import MakeStage, documents, web
 
 pytestmark = pytest.mark.slow
 
@@ -21,6 +21,29 @@ def test_a_rejected_pull_request_says_what_to_do_next(staged: MakeStage, tmp_pat
         await desk.stage.rest(5)
         assert "GK2301" in desk.comment(1)
         assert "\n  next: if that is meant, set prune.allowEmpty: true" in desk.comment(1)
+
+    play(staged, tmp_path, script)
+
+
+@pytest.mark.parametrize("files", [{"README.md": "x"}, {"app.yaml": documents(web("app:v2"))}])
+def test_the_only_unit_that_rejects_the_branch_already_fails_no_check(
+    staged: MakeStage, tmp_path: Path, files: dict[str, str | None]
+) -> None:
+    async def script(desk: Desk) -> None:
+        await desk.push(broken="a: [")
+        await desk.stage.rest()
+        assert desk.stage.state == "Rejected"
+        head = desk.branch(1, files=files)
+        broken = desk.branch(2, files={"other.yaml": "b: ["})
+        fixed = desk.branch(3, files={"broken.yaml": "", "app.yaml": documents(web("app:v2"))})
+        await desk.stage.rest(5)
+        said = "no units affected; a unit rejects main already"
+        assert desk.told(head, CHECK) == ("success", said)
+        assert 1 not in desk.model.comments
+        assert desk.told(broken, CHECK)[0] == "failure"
+        assert "other.yaml" in desk.comment(2)
+        assert desk.told(fixed, CHECK)[0] == "success"
+        assert "4 pods in place" in desk.told(fixed, CHECK)[1]
 
     play(staged, tmp_path, script)
 
