@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from gitkruise.errors import Forbidden, NotFound
 from gitkruise.gitops.forges.github_app import AppToken
 from gitkruise.gitops.forges.http import JsonClient, Login
 from gitkruise.gitops.forges.provider import PULL_REF, pages, read_all
@@ -32,13 +33,14 @@ class ForgeDialect:
     comments_paged: bool
     scheme: str  # of the Authorization header
     headers: Mapping[str, str]
+    queues: bool  # it has merge queues
     by_branch: tuple[str, ...]  # lists that tell of a branch's pull requests, newest first
     ways: Mapping[str, str]  # to merge, by the settings of a repository that allow them
     merge: Callable[[str, str], tuple[str, Mapping[str, Any]]]  # method and body, by head and way
 
 
 _GITEA: Final = ForgeDialect(
-    "/api/v1", "limit", 50, comments_paged=False, scheme="token", headers={},
+    "/api/v1", "limit", 50, comments_paged=False, scheme="token", headers={}, queues=False,
     by_branch=("state=open", "state=closed&sort=recentupdate"),
     ways={
         "allow_merge_commits": "merge", "allow_squash_merge": "squash", "allow_rebase": "rebase",
@@ -51,6 +53,7 @@ DIALECTS: Final[Mapping[str, ForgeDialect]] = {
     "github": ForgeDialect(
         "/api/v3", "per_page", 100, comments_paged=True, scheme="Bearer",
         headers={"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"},
+        queues=True,
         by_branch=("state=all&head={owner}:{branch}",),
         ways={
             "allow_merge_commit": "merge", "allow_squash_merge": "squash",
@@ -64,6 +67,7 @@ DIALECTS: Final[Mapping[str, ForgeDialect]] = {
 _BACK_PAGES: Final = 20  # in which a branch's pull request is looked for, of each list
 _NO_BRANCH: Final = "refs/pull/"
 _PREFERRED: Final = "default_merge_style"  # of Gitea and Forgejo
+_QUEUE: Final = "gh-readonly-queue/"  # before `main/pr-12-COMMIT`, the branches of a merge queue
 _TASK: Final = "deploy:gitkruise"  # by which our deployments of a commit are found again
 
 
@@ -120,6 +124,15 @@ class GitHubClient:
             async for page in self._pages(f"{self._repo}/pulls?state=open")
             for pull in read_all(page, _pull)
         ]
+
+    async def queued(self) -> list[Pull]:
+        if not self._dialect.queues:
+            return []
+        try:
+            found = await self._caller.get(f"{self._repo}/git/matching-refs/heads/{_QUEUE}")
+        except (Forbidden, NotFound):
+            return []
+        return [one for one in read_all(found, _queued) if one.base]
 
     async def pull(self, number: int) -> Pull:
         (found,) = read_all([await self._caller.get(f"{self._repo}/pulls/{number}")], _pull)
@@ -222,6 +235,13 @@ def _pull(item: Any) -> Pull:
         branch=branch,
         url=str(item["html_url"]),
     )
+
+
+def _queued(item: Any) -> Pull:
+    branch = str(item["ref"]).removeprefix("refs/heads/")
+    base = branch.removeprefix(_QUEUE).rpartition("/pr-")[0]
+    head = str(item["object"]["sha"])
+    return Pull(number=0, state="open", head=head, base=base, branch=branch)
 
 
 def _comment(item: Any) -> Comment:

@@ -91,6 +91,10 @@ class GitLab:
             if pull.head  # one whose branch was deleted has none
         ]
 
+    async def queued(self) -> list[Pull]:
+        """A merge train of GitLab waits for pipelines, not for a status."""
+        return []
+
     async def pull(self, number: int) -> Pull:
         path = f"{self._project}/merge_requests/{number}"
         (found,) = read_all([await self._caller.get(path)], _pull)

@@ -33,6 +33,11 @@ class ForgeRepository(Protocol):
 
     async def open_pulls(self) -> list[Pull]: ...
 
+    async def queued(self) -> list[Pull]:
+        """Return what a merge queue tries before it merges, without a number; none where a forge
+        has no queue, or the token may not look."""
+        ...
+
     async def pull(self, number: int) -> Pull: ...
 
     async def pulls_from(self, branch: str) -> list[Pull]:

@@ -266,7 +266,7 @@ _PULL: Final = frozenset({"pull_request", "pull_request_sync"})
 FORGES: Final[Mapping[str, PayloadFormat]] = {
     "github": PayloadFormat(
         ("X-Hub-Signature-256",), ("X-GitHub-Delivery",), _read_push, "sha256=",
-        ("X-GitHub-Event",), frozenset({"push"}), _PULL,
+        ("X-GitHub-Event",), frozenset({"push"}), _PULL | {"merge_group"},
     ),
     "gitea": PayloadFormat(
         ("X-Gitea-Signature",), ("X-Gitea-Delivery",), _read_push, "",

@@ -106,6 +106,7 @@ class PullRequestLoop:
         self._looked_at = clock.monotonic()  # when the last look began
         self._failures = 0
         self._containment = containment
+        self._tried = set[str]()  # heads of a merge queue that have their check
         self._parked: dict[int, _ParkedPull] = {}  # pull requests that crashed, by number
 
     def look_now(self) -> None:
@@ -187,6 +188,10 @@ class PullRequestLoop:
                         await self._ended(story)
                 except (ApiError, DiagnosticError) as error:
                     failed.append(error)
+        try:
+            await self._check_queue()
+        except (ApiError, DiagnosticError) as error:
+            failed.append(error)
         planned = {story.number: story.head for story in stories.values()}
         # Plans take time: those that someone waits for come before those that are made again.
         for pull in sorted(pulls, key=lambda pull: planned.get(pull.number) == pull.head):
@@ -196,6 +201,32 @@ class PullRequestLoop:
                 failed.append(error)
         if failed:
             raise failed[0]
+
+    async def _check_queue(self) -> None:
+        """Set the check of what a merge queue tries: it waits for those that are required."""
+        if not self._check:
+            return
+        tried = [pull for pull in await self._forge.queued() if pull.base in self.planners]
+        self._tried &= {pull.head for pull in tried}
+        for pull in tried:
+            if pull.head in self._tried:
+                continue
+            try:
+                with self._containment.of(f"Sink {self._channel.name}: {pull.branch}"):
+                    planner = self.planners[pull.base]
+                    found = await planner.plan(pull, f"refs/heads/{pull.branch}")
+            except Crashed as error:
+                found = unplannable(pull, error)
+            except SourceFailed as error:  # it may have been merged just now
+                log.info(log_line("queue-not-read", branch=pull.branch, error=error))
+                continue
+            item = check(found.story, self._check, found.summary)
+            words = item.description.removesuffix(": see the comment")  # there is none
+            item = msgspec.structs.replace(item, description=words)
+            entry = OutboxEntry(f"check/{pull.head}", item, self._clock.now())
+            await asyncio.to_thread(self._channel.put, [entry])
+            self._channel.posted()
+            self._tried.add(pull.head)
 
     def _named(self, number: int) -> str:
         return f"Sink {self._channel.name}: pull request {number}"

@@ -56,6 +56,7 @@ class ModelForge:
     head_of: Callable[[str], str] = lambda _branch: ""  # a branch's commit; "" for none
     mergeable: bool = True
     ways: tuple[str, ...] = ("merge", "squash", "rebase")  # to merge, by the repository's settings
+    queue: dict[str, str] = field(default_factory=dict)  # heads by branch of a merge queue
     preferred: str = "merge"
     on_merge: Callable[[int], str] = lambda _number: ""  # the commit a merge makes
 
@@ -233,6 +234,14 @@ class ModelForge:
         self.end_pull(int(number), "merged", self.on_merge(int(number)))
         return {"merged": True}
 
+    def _queued(self, _query: Headers, _body: Any) -> Any:
+        if self.kind != "github":
+            raise Refusal(404, "Not Found")
+        return [
+            {"ref": f"refs/heads/{branch}", "object": {"type": "commit", "sha": head}}
+            for branch, head in self.queue.items()
+        ]
+
     def _settings(self, _query: Headers, _body: Any) -> Any:
         names = {"merge": "allow_merge_commit", "squash": "allow_squash_merge"}
         names["rebase"] = "allow_rebase_merge"
@@ -331,6 +340,7 @@ _M: Final = ModelForge
 _ROUTES: Final[dict[bool, list[_Route]]] = {
     False: [
         ("GET", "", _M._settings),
+        ("GET", "/git/matching-refs/heads/gh-readonly-queue/", _M._queued),
         ("POST", r"/statuses/(\w+)", _M._status), ("GET", r"/pulls", _M._list_pulls),
         ("POST", r"/pulls", _M._make_pull), ("PATCH", r"/pulls/(\d+)", _M._change_pull),
         ("PUT", r"/pulls/(\d+)/merge", _M._merge), ("POST", r"/pulls/(\d+)/merge", _M._merge),

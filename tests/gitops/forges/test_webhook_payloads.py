@@ -250,6 +250,10 @@ PULLS: Final = {
 }
 
 
+def test_news_of_a_merge_queue_are_those_of_pull_requests() -> None:
+    assert is_pull("github", CIMultiDict({"X-GitHub-Event": "merge_group"}))
+
+
 @pytest.mark.parametrize("kind", sorted(PULLS))
 def test_news_of_a_pull_request_name_the_repository_alone(kind: str) -> None:
     event, body = PULLS[kind]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gitkruise.model.gitops.config import PullRequests
+from tests.git.repos import run_git
 from tests.gitops.forges.forges import away, reply
 from tests.gitops.notify.desk import CHECK, Desk
 from tests.gitops.notify.test_flow import play
@@ -46,6 +47,47 @@ def test_the_only_unit_that_rejects_the_branch_already_fails_no_check(
         assert "4 pods in place" in desk.told(fixed, CHECK)[1]
 
     play(staged, tmp_path, script)
+
+
+def test_the_commits_of_a_merge_queue_get_the_check_that_it_waits_for(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    async def script(desk: Desk) -> None:
+        heads = {}
+        for number, text in enumerate((documents(web("app:v2")), "a: [", "b: ["), start=1):
+            base = "main" if number < 3 else "elsewhere"
+            head = desk.branch(number, text=text)
+            branch = f"gh-readonly-queue/{base}/pr-{number}-{head}"
+            run_git(desk.stage.origin.bare, "update-ref", f"refs/heads/{branch}", head)
+            desk.model.end_pull(number, "closed")  # what is planned is the queue's
+            desk.model.queue[branch] = heads[number] = head
+        desk.pulls.look_now()
+        await desk.stage.rest(60)
+        told = {n: desk.model.statuses.get((h, CHECK)) for n, h in heads.items()}
+        assert told[1] is not None
+        assert len(told[1]) == 1, "it is planned once"
+        assert told[1][0][0] == "success"
+        assert "4 pods in place" in told[1][0][1]
+        assert told[2] == [("failure", "it cannot be merged or applied")]
+        assert told[3] is None
+        assert desk.model.comments == {}
+
+    play(staged, tmp_path, script)
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab", "gitea"])
+def test_a_token_that_may_not_read_the_queue_reads_pull_requests(
+    staged: MakeStage, tmp_path: Path, kind: str
+) -> None:
+    async def script(desk: Desk) -> None:
+        no = reply(403, {"message": "Resource not accessible by personal access token"})
+        desk.model.fails = lambda _method, path: no if "matching-refs" in path else None
+        desk.branch(1, web("app:v2"))
+        await desk.stage.rest(60)
+        assert "✅ current" in desk.comment(1)
+        assert desk.pulls.problem == ""
+
+    play(staged, tmp_path, script, kind)
 
 
 def test_a_pull_request_that_one_list_misses_keeps_its_plan(
