@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final, NamedTuple
@@ -49,7 +49,7 @@ from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.notify.comment import brief, section
 from gitkruise.planner.notify.commit_statuses import DESCRIPTION_MAX, short
-from gitkruise.planner.notify.outcomes import check, follow
+from gitkruise.planner.notify.outcomes import check, check_of, follow
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.times import RetryPause
 
@@ -291,16 +291,12 @@ class PullRequestLoop:
         await self._publish_checked(found.story, item)
 
     async def _publish_checked(self, story: PullRequestReport, item: CommitStatusItem) -> None:
-        told = f"{item.state} {item.description}"
         before = (await self._known()).get(story.number)
-        names = self._names
-        was = (before.head, before.names, before.checked) if before is not None else None
-        entries = []
-        if self._check and was != (story.head, names, told):
-            entries.append(OutboxEntry(f"check/{story.head}", item, self._clock.now()))
-        if before is not None and before.head == story.head:
-            entries += self._outlived(before)
-        await self._publish(msgspec.structs.replace(story, checked=told, names=names), *entries)
+        same = before is not None and before.head == story.head
+        entries = self._outlived(before) if before is not None and same else []
+        told = f"{item.state} {item.description}"
+        story = msgspec.structs.replace(story, checked=told, names=self._names)
+        await self._publish(story, *entries)
 
     def _outlived(self, before: PullRequestReport) -> list[OutboxEntry]:
         """Return the last word of the check that a head has under an earlier name."""
@@ -408,7 +404,7 @@ class PullRequestLoop:
         merged = sorted(n for n, s in stories.items() if s.state == "merged")
         ended = merged[:-MERGED_MAX] + [n for n, s in stories.items() if s.state == "closed"]
         notes |= {f"{_STORY}{n}": None for n in ended if n != story.number}
-        items = [*entries]
+        items = [*entries, *self._checks(stories, story)]
         if self._rules.comment == "plan":
             item = CommentItem(
                 story.number, self._section, section(story, self._section),
@@ -420,6 +416,19 @@ class PullRequestLoop:
             stories.pop(number, None)
         stories[story.number] = story
         self._channel.posted()
+
+    def _checks(
+        self, stories: Mapping[int, PullRequestReport], story: PullRequestReport
+    ) -> Iterator[OutboxEntry]:
+        """Yield the checks that a story changes: of its head, and of the one that it had."""
+        now = {**stories, story.number: story}
+        before = stories.get(story.number, story)
+        for head in {story.head, before.head} if self._check else ():
+            was, item = (
+                check_of(head, some.values(), self._names, self._check) for some in (stories, now)
+            )
+            if item is not None and item != was:
+                yield OutboxEntry(f"check/{head}", item, self._clock.now())
 
 
 def _not_open(

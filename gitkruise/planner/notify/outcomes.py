@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
-from gitkruise.model.gitops.notifications import CommitStatusItem, Outcome, PullRequestReport
+from gitkruise.model.gitops.notifications import (
+    CommitStatusItem,
+    Outcome,
+    PullRequestReport,
+    StatusState,
+)
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import SETTLED
 from gitkruise.planner.analysis.schedule import blocks, progress_of
 from gitkruise.planner.notify.commit_statuses import DESCRIPTION_MAX, describe, short, told_of
 from gitkruise.wire.primitives.times import format_duration
+
+_WORST: Final[tuple[StatusState, ...]] = ("error", "failure", "pending", "success")
 
 
 def follow(story: PullRequestReport, records: Iterable[UnitRecord]) -> tuple[Outcome, ...]:
@@ -82,3 +90,19 @@ def check(story: PullRequestReport, context: str, summary: str) -> CommitStatusI
     if story.failed and not story.touches:
         text = f"{text}; a unit rejects {story.branch} already"
     return CommitStatusItem(story.head, context, "success", short(text, DESCRIPTION_MAX))
+
+
+def check_of(
+    head: str, stories: Iterable[PullRequestReport], names: str, context: str
+) -> CommitStatusItem | None:
+    """The status of a head that several pull requests may have, for several branches: the worst of
+    the open ones. `names` are those that the checks have now."""
+    known = [story for story in stories if (story.head, story.names) == (head, names)]
+    shown = [story for story in known if story.state == "open"] or known[-1:]
+    for state in _WORST:
+        for story in shown:
+            was, _, words = story.checked.partition(" ")
+            if was == state:
+                said = f"into {story.branch}: {words}" if len(shown) > 1 else words
+                return CommitStatusItem(head, context, state, short(said, DESCRIPTION_MAX))
+    return None

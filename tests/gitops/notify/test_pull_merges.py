@@ -233,3 +233,38 @@ def test_a_squash_that_loses_a_hold_is_reported(
             assert 1 not in desk.model.comments
 
     play(staged, tmp_path, script, promotion=promotion("pull-request"))
+
+
+def test_one_head_for_two_branches_has_the_check_of_the_worse_one(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """As main has that goes to the branches of two environments: a commit has one status."""
+
+    async def script(desk: Desk) -> None:
+        origin, planner = desk.stage.origin, desk.planner("release")
+        desk.pulls.planners = {**desk.pulls.planners, "release": planner}
+        run_git(origin.work, "checkout", "--quiet", "--detach", "main")
+        origin.commit({"app.yaml": documents(web("app:v9"))}, "other", branch="release")
+        run_git(origin.work, "checkout", "--quiet", "main")
+        head = desk.branch(1, web("app:v2"))
+        for number in (2, 3):
+            run_git(origin.bare, "update-ref", f"refs/pull/{number}/head", head)
+            desk.model.open_pull(number, head, base="release" if number == 2 else "main")
+        await desk.stage.rest(60)
+        assert "· ✅ current" in desk.comment(1)
+        assert "· ✗ no plan" in desk.comment(2)
+        said = "into release: it cannot be merged or applied: see the comment"
+        assert desk.told(head, CHECK) == ("failure", said)
+        desk.model.end_pull(2, "closed")
+        await desk.stage.rest(60)
+        assert desk.told(head, CHECK)[0] == "success"
+        assert desk.told(head, CHECK)[1].startswith("into main: 1 changed")
+        sent = len(desk.model.statuses[head, CHECK])
+        desk.model.end_pull(3, "closed")
+        await desk.stage.rest(60)
+        assert desk.told(head, CHECK)[1].startswith("1 changed")
+        desk.model.end_pull(1, "closed")
+        await desk.stage.rest(60)
+        assert len(desk.model.statuses[head, CHECK]) == sent + 1
+
+    play(staged, tmp_path, script)
