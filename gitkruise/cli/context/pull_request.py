@@ -37,7 +37,7 @@ def open_pull(pushed: Pushed, sink: Sink | None, choice: ClusterChoice) -> tuple
 
     An open pull request of the branch is updated; others with the same action are closed. The
     token is in the Secret that the Sink names, so opening one needs a cluster. Raises
-    SourceFailed GK3504 when the forge rejects it; the branch stays.
+    SourceFailed GK3504 when the forge rejects it, or the end of an earlier one; the branch stays.
     """
     forge = sink.spec.forge if sink is not None else None
     if sink is None or forge is None:
@@ -62,19 +62,25 @@ async def _with_forge(pushed: Pushed, sink: Sink, choice: ClusterChoice, page: s
                 sink.spec.forge, sink.namespace, chosen.transport, chosen.clock, stack
             )
             pull = await _open_or_update(forge, pushed)
-            kin, _, _ = pushed.branch.partition("-")
+        except ApiError as error:
+            message, next_ = "cannot open the pull request", f"open it at {page}"
+            raise _refused(pushed, message, next_, error) from error
+        kin, _, _ = pushed.branch.partition("-")
+        try:
             await withdraw_others(
                 forge, pushed.base, kin, pushed.branch,
                 lambda other: pushed.same_action(other.branch), f"Overtaken by #{pull.number}.",
             )  # fmt: skip
         except ApiError as error:
-            notes = (
-                ("done", f"branch {pushed.branch} is pushed"),
-                ("next", f"open it at {page}"),
-            )
-            message = f"cannot open the pull request: {error.message}"
-            raise SourceFailed(Finding(code="GK3504", message=message, notes=notes)) from error
+            message = f"{pull.url} is open, and an earlier one may be, too"
+            next_ = "close earlier pull requests of the same action, and merge this one"
+            raise _refused(pushed, message, next_, error) from error
     return pull
+
+
+def _refused(pushed: Pushed, message: str, next_: str, error: ApiError) -> SourceFailed:
+    notes = (("done", f"branch {pushed.branch} is pushed"), ("next", next_))
+    return SourceFailed(Finding(code="GK3504", message=f"{message}: {error.message}", notes=notes))
 
 
 async def _open_or_update(forge: ForgeRepository, pushed: Pushed) -> Pull:

@@ -18,11 +18,12 @@ from tests.cli.calls import Caller
 from tests.cli.live import send
 from tests.cli.shop import cloneset
 from tests.git.repos import ENV, Origin, make_origin, run_git
-from tests.gitops.forges.forges import REPO, TOKEN, ModelForge, served
+from tests.gitops.forges.forges import REPO, TOKEN, ModelForge, reply, served
 
 FILE = "apps/checkout.yaml"
 WHO = {name: value for name, value in ENV.items() if name.startswith("GIT_")}
 SECRETS = ResourceRef("", "v1", "secrets")
+_COMMENT = ("POST", "/comments")
 PAGES = {
     "github": "/compare/main...{branch}?expand=1",
     "gitlab": "/-/merge_requests/new?merge_request%5Bsource_branch%5D={branch}"
@@ -156,6 +157,33 @@ def test_the_pull_request_of_a_hold_warns_of_a_squash(
         said = "Gitkruise-Action: {}\nGitkruise-Unit: default/unit\nGitkruise-Object: CloneSet"
         for action, body in (("hold", held), ("promote", promoted)):
             assert body.rpartition("\n\n")[2].startswith(said.format(action))
+
+
+@pytest.mark.slow
+def test_an_earlier_pull_request_that_cannot_be_closed_is_named_next_to_the_open_one(
+    gk: Caller, cluster: Path, tmp_path: Path
+) -> None:
+    model = ModelForge("github")
+    with answering(model) as url:
+        origin, _ = canary(tmp_path, "github", url)
+        model.head_of = lambda name: run_git(
+            origin.bare, "for-each-ref", "--format=%(objectname)", f"refs/heads/{name}"
+        )
+        put_token(cluster, TOKEN)
+        words = ["checkout", "-n", "shop", "--kubeconfig", str(cluster), "--force"]
+        ended = gk("promote", *words, "--partition", "30%", cwd=origin.work, **WHO)
+        assert ended.code == 0, ended.err
+        origin.commit({"other.md": "text"}, "main moves")
+        run_git(origin.work, "fetch", "-q")
+        no = reply(403, {"message": "Resource not accessible by personal access token"})
+        model.fails = lambda method, path: no if (method, path[-9:]) == _COMMENT else None
+        ended = gk("promote", *words, "--partition", "30%", cwd=origin.work, **WHO)
+        assert ended.code == 4, ended.err
+        assert [p["state"] for p in model.pulls.values()] == ["open", "open"]
+        assert "cannot open" not in ended.err
+        assert f"https://hub/{REPO}/pulls/2 is open, and an earlier one may be, too" in ended.err
+        assert "Resource not accessible" in ended.err
+        assert "next: close" in ended.err
 
 
 @pytest.mark.slow
