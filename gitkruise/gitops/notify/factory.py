@@ -158,8 +158,8 @@ def _report_problem(channel: str, reporters: Iterable[Reporter], problem: str) -
 def _report_pulls(sink: str, reporters: Iterable[Reporter], problem: str) -> None:
     """Set or remove the warning in records that pull requests are not planned."""
     next_ = (
-        "check that the forge answers, that it has the repository that the Sink names, and that "
-        "the token in the Secret may read its pull requests"
+        "check that the cluster and the forge answer, that the forge has the repository that the "
+        "Sink names, and that the token in the Secret may read its pull requests"
     )
     finding = Finding(
         code=UNTOLD,

@@ -21,6 +21,7 @@ from gitkruise.errors import (
     NotFound,
     SourceFailed,
     Unauthorized,
+    Unavailable,
     UsageProblem,
 )
 from gitkruise.gitops.containment import UNREPORTED, Containment
@@ -245,6 +246,9 @@ class PullRequestLoop:
             await self._publish_plan(pull, unplannable(pull, error))
         except SourceFailed as error:  # git lacks its head, for example
             self._park(pull, error, PAUSE_MAX_S)
+        except ApiError as error:  # of the cluster: the forge has answered
+            what = f"no answer from the cluster to plan pull request {pull.number}"
+            raise Unavailable(f"{what}: {error.message}", error.details) from error
         else:
             self._parked.pop(pull.number, None)
 

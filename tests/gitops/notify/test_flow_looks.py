@@ -225,3 +225,21 @@ def test_a_merge_request_from_another_project_of_gitlab_is_no_message_that_fails
         assert not [key for key in desk.outbox.waiting("forge") if key.startswith("check/")]
 
     play(staged, tmp_path, script, "gitlab")
+
+
+def test_a_plan_that_the_cluster_keeps_waiting_is_no_fault_of_the_forge(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    told: list[str] = []
+
+    async def script(desk: Desk) -> None:
+        desk.pulls.on_problem = told.append
+        desk.stage.wire.cut = True
+        desk.branch(1, web("app:v2"))
+        await desk.stage.rest(10 * 60)
+        assert told == ["no answer from the cluster to plan pull request 1: connection refused"]
+        desk.stage.wire.cut = False
+        await desk.stage.rest(10 * 60)
+        assert told[-1] == ""
+
+    play(staged, tmp_path, script)
