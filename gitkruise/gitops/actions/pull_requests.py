@@ -136,6 +136,8 @@ async def withdraw(forge: ForgeRepository, pull: Pull, why: str) -> None:
     """Close a pull request of ours. A comment says why, and the title that it was no user: its
     branch may be proposed again. Raises ApiError."""
     if not pull.title.startswith(WITHDRAWN):  # an earlier try did not get further
-        await forge.add_comment(pull.number, why)
         await forge.edit_pull(pull.number, WITHDRAWN + pull.title)
+    said = {comment.body.strip() async for comment in forge.comments(pull.number)}
+    if why.strip() not in said:
+        await forge.add_comment(pull.number, why)
     await forge.close(pull.number)

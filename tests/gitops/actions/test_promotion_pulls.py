@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from gitkruise.gitops.forges.http import JsonReply
 from tests.git.repos import run_git
-from tests.gitops.forges.forges import REPO, ModelForge, away, client
+from tests.gitops.forges.forges import REPO, ModelForge, away, client, reply
 from tests.gitops.promoted import promoting, promotion, standing, written
 from tests.gitops.stage import MakeStage, Stage, web
 
@@ -186,6 +187,38 @@ def test_a_superseded_step_is_withdrawn_without_a_newer_one(staged: MakeStage) -
             model.fails = lambda _method, _path: None
             await stage.rest(5 * 60)
             assert [state for _, state in shown(model)] == ["closed"]
+            (comment,) = model.comments[1]
+            assert comment["body"].endswith(": all of them")
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("edits", [0, 1])
+def test_a_pull_request_that_cannot_be_closed_yet_gets_one_comment(
+    staged: MakeStage, edits: int
+) -> None:
+    """The token may comment, and edits fail after so many: the title first, then the state."""
+    stage = staged(promotion=promotion("pull-request"))
+    model = forge_of(stage)
+    edited = iter(range(edits))
+
+    def fails(method: str, _path: str) -> JsonReply | None:
+        if method != "PATCH" or next(edited, None) is not None:
+            return None
+        return reply(403, {"message": "token does not have at least one of required scope(s)"})
+
+    async def script() -> None:
+        async with promoting(stage, client(model, stage.clock)):
+            await canary(stage)
+            model.fails = fails
+            await stage.push(web("app:v2", partition=0), message="all of them")
+            await stage.rest(30 * 60)
+            assert [state for _, state in shown(model)] == ["open"]
+            model.fails = lambda _method, _path: None
+            await stage.rest(6 * 60)
+            assert [state for _, state in shown(model)] == ["closed"]
+            assert model.pulls[1]["title"].startswith("Withdrawn: web: promote")
             (comment,) = model.comments[1]
             assert comment["body"].endswith(": all of them")
 
