@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -36,7 +37,10 @@ from gitkruise.wire.primitives.times import format_duration, format_time, parse_
 _REVIEWS: Final = ResourceRef("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
 _WHO: Final = ResourceRef("authentication.k8s.io", "v1", "selfsubjectreviews")
 _NEEDED: Final = ("clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io")
-_ROLES: Final = ("gitkruise-engine", "gitkruise-apply", "gitkruise-units", "gitkruise-lease")
+_ROLES: Final = (
+    "gitkruise-engine", "gitkruise-engine-choice", "gitkruise-apply", "gitkruise-units",
+    "gitkruise-lease",
+)  # fmt: skip
 _LOOK: Final = "run it as a user who may list gitsources, units, sinks and receivers"
 _LOOK_AT_LEASES: Final = "run it as a user who may get leases in kube-system"
 _GRANT: Final = (
@@ -77,7 +81,7 @@ class Right(NamedTuple):
 
     def __str__(self) -> str:
         what = f"{self.verb} {self.resource}" + (f".{self.group}" if self.group else "")
-        return what + (f" {self.namespace}/{self.name}".rstrip("/") if self.namespace else "")
+        return " ".join(filter(None, (what, "/".join(filter(None, (self.namespace, self.name))))))
 
 
 def good(area: str, name: str, said: str) -> Check:
@@ -337,16 +341,28 @@ def rights_checks(rights: Sequence[Right], missing: Sequence[Right] | None) -> l
 
 def granting(missing: Sequence[Right], user: str) -> list[Mapping[str, Any]]:
     """Roles with the missing rights, one for each namespace that is named and one for all; and
-    their bindings to these credentials' user."""
+    their bindings to these credentials' user.
+
+    Each fix has a name of its own: an object of the same name would replace the rules or the user
+    of an earlier one.
+    """
+    digest = hashlib.sha256(repr((user, sorted(missing))).encode()).hexdigest()
     spaces = dict.fromkeys(right.namespace for right in missing)
     return [
         document
         for space in spaces
-        for document in _role([r for r in missing if r.namespace == space], space, user)
+        for document in _role(
+            f"gitkruise-missing-{digest[:8]}",
+            [right for right in missing if right.namespace == space],
+            space,
+            user,
+        )
     ]
 
 
-def _role(missing: Sequence[Right], space: str, user: str) -> list[Mapping[str, Any]]:
+def _role(
+    own_name: str, missing: Sequence[Right], space: str, user: str
+) -> list[Mapping[str, Any]]:
     rules: dict[tuple[str, tuple[str, ...], str], list[str]] = {}
     verbs: dict[tuple[str, str, str], list[str]] = {}
     for right in missing:
@@ -355,7 +371,7 @@ def _role(missing: Sequence[Right], space: str, user: str) -> list[Mapping[str, 
         rules.setdefault((group, tuple(those), name), []).append(resource)
     kind = "Role" if space else "ClusterRole"
     where = {"namespace": space} if space else {}
-    meta = {"metadata": {"name": "gitkruise-missing", **where}}
+    meta = {"metadata": {"name": own_name, **where}}
     api = {"apiVersion": "rbac.authorization.k8s.io/v1"}
     role = {
         **api, "kind": kind, **meta,
@@ -365,7 +381,7 @@ def _role(missing: Sequence[Right], space: str, user: str) -> list[Mapping[str, 
             for (group, those, name), resources in rules.items()
         ],
     }  # fmt: skip
-    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": "gitkruise-missing"}
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": own_name}
     binding = {
         **api, "kind": f"{kind}Binding", **meta, "roleRef": ref, "subjects": [_subject(user)]
     }  # fmt: skip

@@ -363,6 +363,22 @@ def test_missing_rights_become_a_role_for_who_asks() -> None:
     assert Right("", "pods", "patch") in needed_rights()
 
 
+def test_a_second_fix_takes_no_right_away() -> None:
+    """kubectl apply replaces an object of the same name, with its rules and subjects."""
+    pods, events = Right("", "pods", "patch"), Right("", "events", "create")
+    fixes = granting([pods], "dana"), granting([events], "dana"), granting([pods], "kim")
+    names = [{document["metadata"]["name"] for document in fix} for fix in fixes]
+    assert [len(name) for name in names] == [1, 1, 1]
+    assert len(set.union(*names)) == 3
+    assert granting([pods], "dana") == fixes[0]
+
+
+def test_the_lease_that_chooses_the_engine_is_among_the_rights() -> None:
+    right = Right("coordination.k8s.io", "leases", "get", name="kruise-manager")
+    assert right in needed_rights()
+    assert str(right) == "get leases.coordination.k8s.io kruise-manager"
+
+
 def test_rights_are_said_to_be_those_of_a_controller() -> None:
     """A user who only reads lacks most of them, and is not to be given them."""
     rights = [Right("", "pods", "patch"), Right("", "pods", "list")]
