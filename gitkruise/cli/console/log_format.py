@@ -129,16 +129,17 @@ def finding_event(finding: Finding, **about: object) -> tuple[LogLine, Severity 
 
 
 def finding_facts(finding: Finding) -> dict[str, object]:
-    """Return the fields of a finding; a note that has no field is in the text format alone."""
+    """Return the fields of a finding; notes that have no field of their own are its detail."""
     facts: dict[str, object] = {"code": finding.code, "text": finding.message}
     if finding.object:
         facts["object"] = finding.object
     if finding.places:
         facts["place"] = str(finding.places[0])
-    notes = [(label, text) for label, text in finding.notes if label in _NOTES]
-    for label in dict.fromkeys(label for label, _ in notes):
-        facts[label] = "; ".join(text for of, text in notes if of == label)
-    return facts
+    notes: dict[str, list[str]] = {}
+    for label, text in finding.notes:
+        field = "next" if label == "or" else label if label in _NOTES else "detail"
+        notes.setdefault(field, []).append(f"{label}: {text}" if label not in {"", field} else text)
+    return facts | {field: "; ".join(texts) for field, texts in notes.items()}
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from gitkruise.cli.console.log_format import JsonFormatter, LineFormatter
+from gitkruise.cli.console.log_format import JsonFormatter, LineFormatter, finding_facts
 from gitkruise.errors import Finding, Forbidden, SourceFailed
 from gitkruise.printable import UNPRINTABLE
 from gitkruise.wire.primitives.log_line import log_line
@@ -90,6 +90,20 @@ def test_a_trace_is_a_field_and_quotes_no_text_of_an_exception() -> None:
     assert value["exception"].endswith("\nbuiltins.ValueError")
     assert "s3cret" not in str(value)
     assert value["message"] == "no"
+
+
+def test_every_note_of_an_error_is_in_a_field() -> None:
+    notes = (
+        ("", "leases is forbidden"), ("unchanged", "nothing was read"), ("other contexts", "a, b"),
+        ("next", "grant it"), ("or", "gitkruise doctor"),
+    )  # fmt: skip
+    assert finding_facts(Finding(code="GK4301", message="not allowed", notes=notes)) == {
+        "code": "GK4301",
+        "text": "not allowed",
+        "detail": "leases is forbidden; other contexts: a, b",
+        "unchanged": "nothing was read",
+        "next": "grant it; or: gitkruise doctor",
+    }
 
 
 @given(text=HOSTILE)
