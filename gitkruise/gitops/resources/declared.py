@@ -41,6 +41,8 @@ Value = GitSource | Unit | Sink | Receiver
 _ORDER: Final = ("GitSource", "Sink", "Receiver", "Unit")  # nothing refers to what comes later
 _ADDRESSES: Final = (("prometheus", "address"), ("web", "url"))
 _REPOSITORY: Final = ("spec", "render", "helm", "repository")
+_EVERYWHERE: Final = "write an address that is the same for everybody: https:// or ssh://"
+_HERE: Final = "for the embedded cluster: gitkruise run --sandbox --local-sources"
 _REFERRING: Final = frozenset({"sources", "dependsOn"})  # and whatever ends in Ref
 
 
@@ -176,7 +178,8 @@ class ResourceReader:
         if not remote.path.is_absolute():
             yield _unreadable(obj, path, f"{shown(url)} is relative, and an object has no folder")
         elif not self.rules.local_sources:
-            yield _unreadable(obj, path, f"{shown(url)} is a folder of gitkruise's own machine")
+            why = f"{shown(url)} is a folder of gitkruise's own machine"
+            yield _unreadable(obj, path, why, f"{_EVERYWHERE}; {_HERE}")
 
 
 def _named_addresses(obj: Obj) -> Iterator[tuple[str, str, str]]:
@@ -306,11 +309,11 @@ def _abroad(obj: Obj, path: str, namespace: str) -> Finding:
     )
 
 
-def _unreadable(obj: Obj, path: str, why: str) -> Finding:
+def _unreadable(obj: Obj, path: str, why: str, next_: str = _EVERYWHERE) -> Finding:
     return Finding(
         code="GK7052",
         message=f"{' '.join(name_of(obj))}: {path}: {why}",
-        notes=(("next", "write an address that is the same for everybody: https:// or ssh://"),),
+        notes=(("next", next_),),
     )
 
 

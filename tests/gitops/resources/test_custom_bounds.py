@@ -91,6 +91,17 @@ def test_an_object_names_remote_repositories_only(url: str, home: str) -> None:
     assert ("shop/src" in declared.config.sources) == (url in FAR)
 
 
+def test_the_next_step_for_a_folder_names_the_option_of_the_embedded_cluster() -> None:
+    meta = {"name": "src", "namespace": "shop", "uid": "1", "generation": 1}
+    source = {
+        "apiVersion": "gitkruise.io/v1alpha1", "kind": "GitSource", "metadata": meta,
+        "spec": {"url": "/srv/fleet.git"},
+    }  # fmt: skip
+    reader = ResourceReader(Config(), ResourceRules(), ExpressionChecks(InProcess()))
+    broken = asyncio.run(reader.read([source], "")).broken["GitSource", "shop/src"]
+    assert dict(broken.notes)["next"].endswith("gitkruise run --sandbox --local-sources")
+
+
 @pytest.mark.parametrize("url", ["/srv/bases.git", "file:///srv/bases.git", "https://a.example/b"])
 def test_an_object_has_no_bases_of_gitkruises_own_machine(url: str) -> None:
     unit = {
