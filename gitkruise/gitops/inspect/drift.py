@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -55,7 +55,8 @@ class DriftComparison:
     """Fields that differ by unit, object and field; the objects compared; why units were not.
 
     `others` are objects that were not asked for. `recorded` is when the newest record was written
-    that they were read from; None: they are live.
+    that they were read from; None: they are live. `aside` are objects that a sync leaves as they
+    are, with the annotation: they are not compared.
     """
 
     differing: Sequence[DriftRecord]
@@ -63,6 +64,7 @@ class DriftComparison:
     unread: tuple[DiagnosticError, ...] = ()
     recorded: datetime | None = None
     others: frozenset[ObjectKey] = frozenset()
+    aside: Mapping[ObjectKey, str] = field(default_factory=dict)
 
 
 async def compare(
@@ -97,6 +99,7 @@ async def compare(
         found: list[DriftRecord] = []
         compared: set[ObjectKey] = set()
         others: set[ObjectKey] = set()
+        aside: dict[ObjectKey, str] = {}
         unread: list[DiagnosticError] = []
         if config is None and repository.find(head, CONFIG_FILE) is None:
             here = addresses(repository.git_dir)
@@ -110,7 +113,7 @@ async def compare(
                 continue
             commit = head if revision else applied.get(unit.id, head)
             try:
-                records, wanted, refused, apart = await _of_unit(
+                records, wanted, left, refused, apart = await _of_unit(
                     repository, unit, commit, access, fixed=bool(revision)
                 )
             except DiagnosticError as error:
@@ -118,9 +121,12 @@ async def compare(
                 continue
             found += records
             compared.update(d.key for d in wanted)
+            aside |= left
             others |= apart
             unread += refused
-        return DriftComparison(found, frozenset(compared), tuple(unread), others=frozenset(others))
+        return DriftComparison(
+            found, frozenset(compared), tuple(unread), others=frozenset(others), aside=aside
+        )
 
 
 async def _served(transport: Transport, catalog: Catalog) -> tuple[Catalog, str]:
@@ -146,11 +152,17 @@ class ClusterAccess:
 
 async def _of_unit(
     repository: Repository, unit: Unit, commit: str, access: ClusterAccess, *, fixed: bool
-) -> tuple[list[DriftRecord], tuple[Desired, ...], list[ClusterFailed], set[ObjectKey]]:
+) -> tuple[
+    list[DriftRecord],
+    tuple[Desired, ...],
+    Mapping[ObjectKey, str],
+    list[ClusterFailed],
+    set[ObjectKey],
+]:
     """One unit's, at a commit: the one that was asked for, or a newer one that objects carry.
 
-    Returns (what differs, the objects that were compared, why others were not, those that were
-    not asked for).
+    Returns (what differs, the objects that were compared, those that a sync leaves as they are,
+    why others were not compared, those that were not asked for).
     """
     transport, catalog = access.transport, access.catalog
     whole = await _desired(repository, unit, commit, access)
@@ -165,12 +177,14 @@ async def _of_unit(
             live = await _live(wanted, access)
     apart = of_unknown_kinds(wanted, catalog, access.hidden)
     read = tuple(d for d in wanted if d.key not in live.unread and d.key not in apart)
+    aside = left_as_they_are(read, live.objects)
+    read = tuple(d for d in read if d.key not in aside)
     sized = await sized_workloads(read, transport, catalog)
     records = differences(unit, read, live.objects, sized.keys, catalog)
     unsure = sized.findings if any(r.field == _SIZE for r in records) else ()
     refused = [replace(f, severity=Severity.ERROR) for f in (*live.findings, *unsure)]
     failed = [*map(ClusterFailed, refused), *map(ClusterFailed, apart.values())]
-    return records, read, failed, {d.key for d in whole} - {d.key for d in wanted}
+    return records, read, aside, failed, {d.key for d in whole} - {d.key for d in wanted}
 
 
 def _asked(wanted: Sequence[Desired], access: ClusterAccess) -> tuple[Desired, ...]:
@@ -217,6 +231,15 @@ def _kind_unknown(d: Desired, catalog: Catalog, hidden: str) -> Finding:
     return replace(found, notes=(unchanged, *(n for n in found.notes if n[0] != unchanged[0])))
 
 
+def left_as_they_are(
+    wanted: Iterable[Desired], live: Mapping[ObjectKey, Obj]
+) -> dict[ObjectKey, str]:
+    """Return the objects that a sync leaves as they are, each with the annotation."""
+    now = wall_time()
+    found = {d.key: set_aside(d, there := live.get(d.key), there, now) for d in wanted}
+    return {key: why for key, why in found.items() if why}
+
+
 def differences(
     unit: Unit,
     wanted: Sequence[Desired],
@@ -227,10 +250,8 @@ def differences(
     """Return the fields of a unit's live objects that differ from git, by object and field.
 
     An object of a kind that is not in `catalog` was not read. `sized` are the workloads whose
-    size an autoscaler sets: that is no drift, and neither is what a sync leaves as it is.
+    size an autoscaler sets: that is no drift.
     """
-    now = wall_time()
-    wanted = [d for d in wanted if not set_aside(d, there := live.get(d.key), there, now)]
     rules = dict.fromkeys(live, ignore_rules(unit.spec.drift))
     same = changes_between(wanted, wanted, catalog)
     drifted = [c for c in with_live(same, wanted, live, catalog, rules) if c.drift or c.pending]

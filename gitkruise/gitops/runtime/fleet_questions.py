@@ -20,7 +20,12 @@ from gitkruise.gitops.actions.actions import ActionVerb
 from gitkruise.gitops.actions.target import ObjectQuery
 from gitkruise.gitops.build.untrusted import PagePart, PageRequest
 from gitkruise.gitops.config.fingerprints import sink_of, source_of
-from gitkruise.gitops.inspect.drift import DriftComparison, differences, of_unknown_kinds
+from gitkruise.gitops.inspect.drift import (
+    DriftComparison,
+    differences,
+    left_as_they_are,
+    of_unknown_kinds,
+)
 from gitkruise.gitops.notify.factory import of_the_repository
 from gitkruise.gitops.notify.pull_request_plan import ProposedCommit, PullRequestPlanner
 from gitkruise.gitops.notify.pull_requests import PullRequestLoop
@@ -195,6 +200,7 @@ class RunningFleet:
         """
         found: list[DriftRecord] = []
         compared: set[ObjectKey] = set()
+        aside: dict[ObjectKey, str] = {}
         unread = [DiagnosticError(_not_here(name)) for name in sorted(self.elsewhere)]
         for fleet in self.fleets:
             for name, unit in list(fleet.units.items()):
@@ -206,11 +212,13 @@ class RunningFleet:
                 apart = of_unknown_kinds(wanted, fleet.live.catalog)
                 unread += map(ClusterFailed, apart.values())
                 wanted = [d for d in wanted if d.key not in apart]
-                found += await asyncio.to_thread(self._differences, fleet, unit, wanted)
-                compared.update(d.key for d in wanted)
+                records, left = await asyncio.to_thread(self._differences, fleet, unit, wanted)
+                found += records
+                aside |= left
+                compared.update(d.key for d in wanted if d.key not in left)
             if (silent := fleet.live.problem()) is not None:
                 raise ClusterFailed(silent)
-        return DriftComparison(found, frozenset(compared), tuple(unread))
+        return DriftComparison(found, frozenset(compared), tuple(unread), aside=aside)
 
     def _why_unread(self, fleet: Supervisor, name: str) -> tuple[Finding, ...]:
         """Return why a unit has no commit to compare with: what its record says, or GK7090."""
@@ -226,12 +234,14 @@ class RunningFleet:
 
     def _differences(
         self, fleet: Supervisor, unit: UnitReconciler, wanted: Sequence[Desired]
-    ) -> list[DriftRecord]:
+    ) -> tuple[list[DriftRecord], dict[ObjectKey, str]]:
         live = fleet.live
         seen = {d.key: live.store.seen(d.key) for d in wanted}
         there: dict[ObjectKey, Obj] = {k: one.obj for k, one in seen.items() if one is not None}
+        aside = left_as_they_are(wanted, there)
+        rest = [d for d in wanted if d.key not in aside]
         sized = live.autoscaled.targets()
-        return differences(unit.unit, wanted, there, sized, live.catalog)
+        return differences(unit.unit, rest, there, sized, live.catalog), aside
 
     def _followed(self, id_: str) -> FollowedCommit:
         followers = list(self.fleet.followers.items())

@@ -55,6 +55,32 @@ def test_a_unit_that_cannot_be_read_hides_no_drift_of_others(
     assert ("nothing differs from git in the 1 object compared" in text.out) == (not live)
 
 
+APART = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: mine, namespace: shop, annotations: {gitkruise.io/reconcile: Disabled}}
+"""
+
+
+@pytest.mark.slow
+def test_objects_that_are_left_alone_are_named_and_not_called_equal(
+    gk: Caller, checkout: Checkout, cluster: Path
+) -> None:
+    files = {
+        "gitkruise.yaml": TWO_UNITS,
+        "good/c.yaml": cloneset(name="two"),
+        "broken/c.yaml": APART,
+    }
+    checkout.commit("one", dict(files))
+    apart = "left alone: ConfigMap shop/mine (annotation gitkruise.io/reconcile: Disabled)\n"
+    with applied(cluster, cloneset(name="two")):
+        ended = ask(gk, cluster, "drift", "--repo", str(checkout.folder))
+        one = ask(gk, cluster, "drift", "configmap/mine", "--repo", str(checkout.folder))
+    assert ended.out == f"nothing differs from git in the 1 object compared\n{apart}"
+    assert (ended.code, one.code) == (0, 0)
+    assert apart in one.out
+
+
 @pytest.mark.slow
 def test_a_bare_repository_whose_head_nobody_pushed_is_read_by_its_branch(
     gk: Caller, checkout: Checkout, cluster: Path, tmp_path: Path

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.resource_args import object_argument, workload_kind
 from gitkruise.errors import Finding, UsageProblem
-from gitkruise.printable import many
+from gitkruise.printable import listing, many
 from gitkruise.wire.primitives.names import noun
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.record import DriftRecord
     from gitkruise.wire.primitives.names import ObjectKey
 
+_NAMED: Final = 8  # objects that are left alone, in one line
 _HEADS: Final = (
     Column(name="OBJECT", least=20),
     Column(name="FIELD", least=16),
@@ -95,7 +97,7 @@ def drift(
         seen, now = asyncio.run(work)
     else:
         seen, now = _recorded(cluster.name, path)
-    known = seen.compared
+    known = seen.compared | seen.aside.keys()
     if (object_name or namespace) and not any(
         _wanted(key, object_name, namespace) for key in known
     ):
@@ -106,7 +108,8 @@ def drift(
     if flags["output"] == "json":
         _print_json(rows, seen.unread)
     else:
-        _print_text(rows, seen, now)
+        aside = {k: why for k, why in seen.aside.items() if _wanted(k, object_name, namespace)}
+        _print_text(rows, replace(seen, aside=aside), now)
     ctx.exit(seen.unread[0].exit_code if seen.unread else 1 if rows else 0)
 
 
@@ -119,7 +122,7 @@ def _print_json(rows: Sequence[DriftRecord], unread: Sequence[DiagnosticError]) 
 
 def _print_text(rows: Sequence[DriftRecord], seen: DriftComparison, now: datetime) -> None:
     style = Style.of(read_environment())
-    if rows or seen.compared or not seen.unread:
+    if rows or seen.compared or seen.aside or not seen.unread:
         say(_lines(rows, style, now, seen), style)
     tell_findings([finding for error in seen.unread for finding in error.findings])
 
@@ -138,13 +141,17 @@ def _recorded(cluster: str, path: str) -> tuple[DriftComparison, datetime]:
     from gitkruise.gitops.inspect.drift import DriftComparison  # noqa: PLC0415  imports the model
     from gitkruise.gitops.status.reader import read_units, status_branch  # noqa: PLC0415
     from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415  imports asyncio
+    from gitkruise.planner.sync.annotations import left_alone  # noqa: PLC0415
 
     with Repository.open(path) as repository:
         branch = status_branch(repository, cluster)
         units, written = read_units(repository, branch), repository.commit(branch).time
-    known = frozenset(key for unit in units for key in unit.objects)
+    objects = {key: news for unit in units for key, news in unit.objects.items()}
+    alone = {key: left_alone(news.message) for key, news in objects.items()}
+    aside = {key: why.removeprefix("left alone").lstrip(": ") for key, why in alone.items() if why}
+    known = frozenset(objects.keys() - aside.keys())
     differing = [d for unit in units for d in unit.drift]
-    return DriftComparison(differing, known, recorded=written), SystemClock().now()
+    return DriftComparison(differing, known, recorded=written, aside=aside), SystemClock().now()
 
 
 async def _compared(
@@ -183,13 +190,24 @@ def _lines(
 ) -> list[str]:
     from gitkruise.wire.primitives.times import parse_time  # noqa: PLC0415
 
-    if not rows:
-        part = f" in the {many(len(seen.compared), 'object')} compared" if seen.unread else ""
-        since = f" in the record of {ago(seen.recorded, now)}" if seen.recorded else ""
-        nothing = f"nothing differs from git{since}{part}"
-        return [nothing if seen.compared else "no unit has objects to compare"]
-    cells = [
-        (str(d.key), d.field, d.git, d.live, d.manager or "-", ago(parse_time(d.written), now))
-        for d in rows
-    ]
-    return fit_table(_HEADS, cells, style.width)
+    if rows:
+        cells = [
+            (str(d.key), d.field, d.git, d.live, d.manager or "-", ago(parse_time(d.written), now))
+            for d in rows
+        ]
+        return [*fit_table(_HEADS, cells, style.width), *_left_alone(seen)]
+    if seen.recorded:
+        part = f" in the record of {ago(seen.recorded, now)}"
+    elif seen.unread or seen.aside:
+        part = f" in the {many(len(seen.compared), 'object')} compared"
+    else:
+        part = ""
+    nothing = [f"nothing differs from git{part}"] if seen.compared else []
+    return [*nothing, *_left_alone(seen)] or ["no unit has objects to compare"]
+
+
+def _left_alone(seen: DriftComparison) -> Iterator[str]:
+    """Yield the objects that are not compared, because a sync leaves them as they are."""
+    for why in dict.fromkeys(seen.aside.values()):
+        keys = [key for key in sorted(seen.aside) if seen.aside[key] == why]
+        yield f"left alone: {listing(keys, _NAMED)} ({why})"
