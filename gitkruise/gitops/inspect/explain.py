@@ -24,6 +24,7 @@ from gitkruise.planner.progress.failing_pods import unready, unscheduled
 from gitkruise.planner.report.stops import is_template, next_move
 from gitkruise.planner.report.summary import keeps
 from gitkruise.planner.sync.annotations import left_alone
+from gitkruise.planner.sync.prune import may_be_of
 from gitkruise.printable import listing, many, shown
 from gitkruise.wire.primitives.names import ObjectKey, named, noun
 from gitkruise.wire.primitives.paths import get
@@ -195,11 +196,12 @@ def _of_leaving(m: Managed, unit: UnitNews | None) -> Iterator[str]:
     if unit is None or not left_git(m, unit):
         return
     said = f"unit {unit.unit} does not name it any more"
-    about = [problem for problem in unit.problems if str(m.key) in problem]
+    problems = [p for p in unit.problems if may_be_of(p, m.key)]
+    about = [problem for problem in problems if str(m.key) in problem]
     if m.obj["metadata"].get("deletionTimestamp"):
         yield f"{said}: it is being deleted"
-    elif about or unit.problems:
-        yield f"{said}: {(about or unit.problems)[0]}"
+    elif problems:
+        yield f"{said}: {(about or problems)[0]}"
     elif unit.state in SETTLED:
         yield f"{said}: its deletion has not begun"
     else:

@@ -43,6 +43,7 @@ HOLDS_DATA: Final = frozenset(
     }
 )
 _SMALL: Final = 3  # up to this many deletes the percentage does not count
+_LEFT: Final = "left git"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +259,12 @@ def holds_data(key: ObjectKey, obj: Obj) -> str:
     return ""
 
 
+def may_be_of(problem: str, key: ObjectKey) -> bool:
+    """Return whether a problem in the record of a unit may be about the deletion of this object:
+    it is not about that of one other object."""
+    return str(key) in problem or _LEFT not in problem or f" more {_LEFT}" in problem
+
+
 def limit_of(rules: PruneRules, total: int) -> int:
     """So many of a unit's `total` objects may be deleted without being asked."""
     by_percent = total * rules.max_delete_percent // 100
@@ -290,7 +297,7 @@ def _by_annotation(mark: str) -> str:
 def _held(gone: Sequence[ObjectKey], why: str) -> Finding:
     return Finding(
         code="GK2305",
-        message=f"{_and_more(gone)} left git and stays for now: {why}",
+        message=f"{_and_more(gone)} {_LEFT} and stays for now: {why}",
         notes=(("why", "nothing is deleted by what may not be git's last word"),),
         severity=Severity.WARNING,
     )
@@ -311,7 +318,7 @@ def _kept(protected: Mapping[ObjectKey, str]) -> Finding:
     why = next(iter(protected.values()))
     return Finding(
         code="GK2302",
-        message=f"{_and_more(protected)} left git but stays in the cluster: {why}",
+        message=f"{_and_more(protected)} {_LEFT} but stays in the cluster: {why}",
         notes=(("next", "delete by hand what you no longer want"),),
         severity=Severity.WARNING,
     )
@@ -321,7 +328,7 @@ def _asks(asking: Mapping[ObjectKey, str], how: tuple[tuple[str, str], ...]) -> 
     why = next(iter(asking.values()))
     return Finding(
         code="GK2304",
-        message=f"{_and_more(asking)} left git and waits for approval: {why}",
+        message=f"{_and_more(asking)} {_LEFT} and waits for approval: {why}",
         notes=(("deletes", _listed(list(asking))), *how),
         severity=Severity.WARNING,
     )

@@ -140,6 +140,13 @@ def test_an_object_that_git_does_not_name_any_more_is_not_as_git_asks(checkout: 
     assert (listed["state"], listed["message"]) == ("Waiting", "waits for approval")
     (reason,) = explain(live, None, units[0]).reasons
     assert reason == f"unit shop/shop does not name it any more: GK2302 {kept.message}"
+    another = "GK2302 ConfigMap shop/keep left git but stays in the cluster: an annotation"
+    many = "GK2303 this commit would delete 5 of 7 objects (limit 3)"
+    (reason,) = explain(live, None, replace(units[0], problems=(another, many))).reasons
+    assert reason == f"unit shop/shop does not name it any more: {many}"
+    several = another.replace("keep left", "keep and 2 more left")  # it may be one of them
+    (reason,) = explain(live, None, replace(units[0], problems=(another, several))).reasons
+    assert reason.endswith(several)
     busy = replace(units[0], state=State.STUCK, message="Job shop/mig: it failed", problems=())
     (reason,) = explain(live, None, busy).reasons
     ready = "deletions come when all other objects are ready"
