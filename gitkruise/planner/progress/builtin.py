@@ -171,7 +171,7 @@ def _judge(c: _Counted, down: tuple[tuple[str, str], ...], partition: str) -> tu
         return State.STUCK, stuck
     old = len(c.active) - new
     complete = available >= c.asked and len(c.active) == c.wanted
-    if c.paused and old and not complete:
+    if c.paused and old and not (complete and c.on_delete):
         return State.PAUSED, f"{share}, paused"
     if complete and old:
         held = f"held by partition {partition}"

@@ -127,7 +127,7 @@ def _judge(
     if owner.update.inject_only:
         return State.DONE, f"{share}, running pods keep what they have"
     done = it.up + through >= it.asked
-    if owner.update.paused and old and not done:
+    if owner.update.paused and old and (it.kept or not done):
         return State.PAUSED, f"{share}, paused"
     if not done:
         return State.ROLLING, f"{it.up} of {it.asked} asked run it and are ready"

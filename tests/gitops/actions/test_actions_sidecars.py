@@ -108,7 +108,7 @@ def test_a_sidecar_is_promoted_paused_resumed_held_and_rolled_back(staged: MakeS
 
     stage.play(script)
     assert seen == [
-        ("Held", 2), ("Held", 2), ("Paused", 2), ("Held", 3), ("Held", 3), ("Done", 0),
+        ("Held", 2), ("Paused", 2), ("Paused", 2), ("Held", 3), ("Held", 3), ("Done", 0),
     ]  # fmt: skip
 
 

@@ -124,6 +124,10 @@ STATES: dict[str, tuple[Any, list[PodFacts], str, str, tuple[int, int, int]]] = 
                             "1 of 3 on new, held by partition 2", (1, 1, 2)),
     "advanced, paused": (advanced(paused=True), pods("old", "old", "new"), "Paused",
                          "1 of 3 on new, paused", (1, 3, 0)),
+    "advanced, paused at its partition": (
+        advanced(partition=2, paused=True), pods("old", "old", "new"), "Paused",
+        "1 of 3 on new, paused", (1, 1, 2),
+    ),
     "advanced, ready too short": (advanced(minReadySeconds=10**8), pods("new", "new", "new"),
                                   "Rolling", "0 of 3 asked are updated and available", (3, 3, 0)),
     "advanced, refused": (advanced(conditions=[FAILED]), pods("old", "old", "new"), "Stuck", "no",

@@ -64,6 +64,10 @@ ROWS: Final[dict[str, tuple[str, Obj, State, str]]] = {
         f"1 of 3 pods on {SHORT}, held by partition 2",
     ),
     "paused": ("n+ o+", new({"paused": True}), State.PAUSED, f"1 of 2 pods on {SHORT}, paused"),
+    "paused at its partition": (
+        "n+ o+ o+", new({"paused": True, "partition": 2}), State.PAUSED,
+        f"1 of 3 pods on {SHORT}, paused",
+    ),
     "not selected": (
         "n+ o+", new({"selector": {"matchLabels": {"pick": "me"}}}), State.HELD,
         f"1 of 2 pods on {SHORT}, the update selector leaves 1 out",
