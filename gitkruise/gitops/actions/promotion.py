@@ -309,17 +309,16 @@ class Promoter:
             self._problem = problem
 
     async def _learn(self) -> None:
-        """Find out whether the commit that set the partition is a `gitkruise hold`, and whether a
-        pull request that was closed still is."""
+        """Find out whether git pauses or holds the workload, and whether a pull request that was
+        closed still is."""
         live = self._following.live_commit
         if self._declined is not None and (live != self._asked or await self._reopened()):
             self._declined = None
             self._reporter.look_again()
         if not live or live == self._asked:
             return
-        held = await asyncio.to_thread(self._proposer.held_by, self._key, live)
-        self._asked, before = live, self._stop
-        self._stop = f"{held.author} holds it there by {held.short}" if held is not None else ""
+        stop = await asyncio.to_thread(self._proposer.stopped_by, self._key, live)
+        self._asked, before, self._stop = live, self._stop, stop
         if self._stop != before:
             self._reporter.look_again()
 

@@ -43,7 +43,6 @@ from gitkruise.gitops.preview.rejection import taken_by
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.change import ObjectChange
 from gitkruise.model.gitops.config import Config, Unit
-from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.primitives.names import ObjectKey
 
@@ -258,9 +257,15 @@ class Proposer:
         ref, old = (full_ref(onto), over or None) if onto else (self.ref, proposal.base)
         self.repository.push_ref(ref, proposal.commit, old=old)
 
-    def held_by(self, key: ObjectKey, commit: str) -> GitCommit | None:
-        """The `gitkruise hold` that stops a promotion where it is at `commit`. Blocking."""
+    def stopped_by(self, key: ObjectKey, commit: str) -> str:
+        """Return why users do not want a promotion to go on from `commit`; "" if they do. Blocking.
+
+        A pause is read in git: a workload that is at its canary is Held, paused or not.
+        """
         self.repository.fetch(self.ref)
         _, target = self._target(key, commit)
+        if target.strategy("paused"):
+            return "git has paused: true"
         file, folder = target.desired.document.file, target.kustomized
-        return held_by(self.repository, commit, target.key, file, folder)
+        held = held_by(self.repository, commit, target.key, file, folder)
+        return f"{held.author} holds it there by {held.short}" if held is not None else ""

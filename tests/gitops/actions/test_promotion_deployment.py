@@ -66,3 +66,25 @@ def test_a_step_waits_until_the_canary_has_come_to_rest(embedded: MakeStage) -> 
             assert canary(stage) == "1"
 
     stage.play(script)
+
+
+def test_a_pause_in_git_stops_it_at_its_canary(embedded: MakeStage) -> None:
+    """The canary pauses the Deployment as well: its state stays Held."""
+    stage = embedded(promotion=PROMOTION)
+    paused = web("app:v2", "1")
+    paused["spec"]["paused"] = True
+
+    async def script() -> None:
+        async with promoting(stage):
+            await stage.push(web("app:v1", "100%"), message="first")
+            await stage.rest()
+            await stage.push(web("app:v2", "1"), message="canary")
+            await stage.rest()
+            await stage.push(paused, message="pause")
+            await stage.rest(10 * 60)
+            assert (canary(stage), standing(stage).why) == ("1", "git has paused: true")
+            await stage.push(web("app:v2", "1"), message="resume")
+            await stage.rest(3 * 60)
+            assert canary(stage) == "2"
+
+    stage.play(script)
