@@ -250,8 +250,25 @@ class Promoter:
     async def _looked(self) -> timedelta | None:
         pause = await self.look()
         self._say("")
-        self._reporter.remark(_CHANNEL, None)
+        self._reporter.remark(_CHANNEL, self._absent())
         return pause
+
+    def _absent(self) -> Finding | None:
+        """Return GK3509 if the unit has objects and the workload is not among them."""
+        there = [o.key for o in self._reporter.record.objects]
+        if not there or self._key in there:
+            return None
+        space = self._key.namespace
+        namesake = next((k for k in there if k._replace(namespace=space) == self._key), None)
+        next_ = "correct promotion.workload, or add it to the unit"
+        if namesake is not None:
+            next_ = f"for {namesake} set target.namespace: {namesake.namespace} on the unit"
+        return Finding(
+            code="GK3509",
+            message=f"the unit has no {self._key}, which its promotion names",
+            severity=Severity.WARNING,
+            notes=(("unchanged", "no step is taken"), ("next", next_)),
+        )
 
     def _failed(self, error: RefMoved | DiagnosticError | ApiError) -> float:
         if isinstance(error, RefMoved):

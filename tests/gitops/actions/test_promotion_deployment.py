@@ -88,3 +88,23 @@ def test_a_pause_in_git_stops_it_at_its_canary(embedded: MakeStage) -> None:
             assert canary(stage) == "2"
 
     stage.play(script)
+
+
+def test_a_workload_that_the_unit_does_not_have_is_reported(embedded: MakeStage) -> None:
+    stage = embedded(promotion=PROMOTION)
+    elsewhere = web("app:v1", "100%")
+    elsewhere["metadata"]["name"] = "site"
+
+    async def script() -> None:
+        async with promoting(stage):
+            await stage.push(elsewhere, message="first")
+            await stage.rest()
+            (finding,) = stage.record.findings
+            assert (finding.code, finding.is_error) == ("GK3509", False)
+            named = "Deployment shop/web"
+            assert finding.message == f"the unit has no {named}, which its promotion names"
+            await stage.push(elsewhere, web("app:v1", "100%"), message="second")
+            await stage.rest()
+            assert stage.record.findings == ()
+
+    stage.play(script)
