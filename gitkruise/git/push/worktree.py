@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from gitkruise.errors import BranchNotReady, Finding, SourceFailed
-from gitkruise.git.plumbing.errors import no_repository
+from gitkruise.git.plumbing.errors import RefMoved, no_repository
 from gitkruise.git.plumbing.process import OUTPUT_MAX, collect, git_command, launch
 from gitkruise.git.plumbing.safe_config import LIST, inert
+from gitkruise.git.repository.repository import Repository
 from gitkruise.printable import shown
 
 _MANIFESTS: Final = (".yaml", ".yml", ".json")
@@ -59,6 +60,15 @@ class WorkTree:
         commit, branch = told["oid"], told["head"]
         return "" if commit == "(initial)" else commit, "" if branch == "(detached)" else branch
 
+    def changed(self) -> list[str]:
+        """Paths of files in the index or HEAD that differ from HEAD, sorted."""
+        text = self._git(["status", "--porcelain=v1", "-z", "--no-renames", "-uno"])
+        return sorted(entry[3:] for entry in filter(None, text.split("\0")))
+
+    def move(self, old: str, new: str) -> None:
+        """Take the files and the index of an unchanged tree from one commit to another."""
+        self._git(["read-tree", "-m", "-u", old, new])
+
     def snapshot(self) -> str:
         """A commit on top of HEAD, if there is one, with everything as it is now; no ref, index or
         file changes."""
@@ -79,6 +89,39 @@ class WorkTree:
     def _git(self, words: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
         known = {**self._inert, **(environment or {})}
         return _run(self._git_dir, ["-C", str(self.top), *words], known)
+
+
+def move_branch(repository: Repository, ref: str, new: str, *, old: str | None) -> None:
+    """Push as `Repository.push_ref`. A branch that a local repository has checked out moves with
+    its working tree, as git's `receive.denyCurrentBranch=updateInstead` does it.
+
+    Raises RefMoved, and SourceFailed: GK3203 if files of the working tree differ from the branch.
+    """
+    tree = _checked_out(repository, ref) if old else None
+    if tree is None or old is None or repository.resolve(ref) != old:
+        repository.push_ref(ref, new, old=old)
+        return
+    if changed := tree.changed():
+        raise dirty_tree(
+            changed,
+            unchanged=f"nothing was pushed to {shown(ref)}, which is checked out there",
+            next_=f"commit or restore them in {shown(str(tree.top))}; or let gitkruise follow a "
+            "bare repository",
+        )
+    tree.move(old, new)
+    try:
+        repository.push_ref(ref, new, old=old)
+    except (RefMoved, SourceFailed):
+        tree.move(new, old)
+        raise
+
+
+def _checked_out(repository: Repository, ref: str) -> WorkTree | None:
+    """Return the working tree of a local repository that has `ref` checked out."""
+    if not repository.local or repository.git_dir.name != ".git":
+        return None
+    tree = WorkTree.holding(repository.git_dir.parent)
+    return tree if ref == f"refs/heads/{tree.head()[1]}" else None
 
 
 def dirty_tree(paths: Sequence[str], *, unchanged: str, next_: str) -> SourceFailed:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gitkruise.git.plumbing.commits import CommitAuthor
 from gitkruise.git.plumbing.refs import full_ref
+from gitkruise.git.push.worktree import move_branch
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import (
     ActionArgs,
@@ -252,10 +253,11 @@ class Proposer:
         """Push it to the followed branch, or to another one: a new one, or one that is at `over`.
         Blocking; never forced.
 
-        Raises RefMoved when another push was faster, SourceFailed when it is rejected.
+        Raises RefMoved when another push was faster, SourceFailed when it is rejected, or the
+        branch is checked out with changes.
         """
         ref, old = (full_ref(onto), over or None) if onto else (self.ref, proposal.base)
-        self.repository.push_ref(ref, proposal.commit, old=old)
+        move_branch(self.repository, ref, proposal.commit, old=old)
 
     def stopped_by(self, key: ObjectKey, commit: str) -> str:
         """Return why users do not want a promotion to go on from `commit`; "" if they do. Blocking.
