@@ -221,11 +221,14 @@ class PullAgent:
         return reference if found is None else found.id
 
     def _wanted(self) -> NodeImage:
-        """The NodeImage of now. Raises PullFailed when it is gone."""
+        """The NodeImage of now. Raises PullFailed when it is gone or cannot be read."""
         raw = self.store.get(self._key)
         if raw is None:
             raise PullFailed("the NodeImage is gone")
-        return node_image(raw)
+        try:
+            return node_image(raw)
+        except msgspec.ValidationError as error:
+            raise PullFailed(f"the NodeImage cannot be read: {error}") from error
 
     async def _logins(
         self, task: PullTask, wanted: NodeImage
