@@ -13,7 +13,7 @@ import msgspec
 
 from gitkruise.errors import Finding, InvalidManifests, UsageProblem
 from gitkruise.git.manifests.substitute import NAME
-from gitkruise.git.parsing.documents import parse_file
+from gitkruise.git.parsing.documents import expanded, parse_file
 from gitkruise.git.plumbing.trees import clean_path
 from gitkruise.gitops.config.dependency_checks import (
     impossible_waits,
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 _FREE: Final = (("spec", "render", "helm", "values"), ("spec", "render", "substitute", "vars"))
 _CLASSES: Final = {"GitSource": GitSource, "Unit": Unit, "Sink": Sink, "Receiver": Receiver}
 SUFFIXES: Final = (".yaml", ".yml", ".json")
+_CORRECT: Final = (("next", "correct the file; --config also takes a directory of smaller files"),)
 INTERVAL_MIN: Final = timedelta(milliseconds=100)  # of polls, rounds, pauses and deadlines
 
 
@@ -105,13 +106,17 @@ def _documents(file: Path) -> Iterator[Document]:
         raise UsageProblem(Finding(code="GK7001", message=message, notes=notes)) from error
     parsed = parse_file(data, str(file))
     if not parsed.ok:
-        raise UsageProblem(*parsed.findings)
+        raise UsageProblem(*(replace(f, notes=f.notes or _CORRECT) for f in parsed.findings))
     yield from parsed.documents
 
 
-def make_config(documents: list[Document], directory: Path) -> Config:
-    """Return the configuration of `documents`. Raises UsageProblem with every finding."""
-    findings = [f for document in documents for f in check_document(document)]
+def make_config(read: list[Document], directory: Path) -> Config:
+    """Return the configuration of the documents of `read`, Lists among them. Raises UsageProblem
+    with every finding."""
+    items = [item for document in read for item in expanded(document)]
+    documents = [item for item in items if isinstance(item, Document)]
+    faults = [replace(f, notes=f.notes or _CORRECT) for f in items if isinstance(f, Finding)]
+    findings = faults + [f for document in documents for f in check_document(document)]
     if findings:
         raise UsageProblem(*findings)
     found: dict[str, dict[str, Any]] = {kind: {} for kind in SPECS}

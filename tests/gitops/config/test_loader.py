@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -245,6 +246,34 @@ def test_a_directory_is_read_whole_and_urls_are_relative_to_it(tmp_path: Path) -
     sink = config.sink_of(config.units["shop/web"])
     assert sink
     assert sink.name == "out"
+
+
+def test_the_items_of_a_list_are_documents(tmp_path: Path) -> None:
+    file = tmp_path / "gitkruise.yaml"
+    items = "".join(indent(text, "  ").replace("  ", "- ", 1) for text in GOOD.split("---\n"))
+    file.write_text(f"apiVersion: v1\nkind: List\nitems:\n{items}")
+    config = load_config(file)
+    assert (list(config.sources), list(config.units)) == (["shop/src"], ["shop/web"])
+    file.write_text(file.read_text().replace("sinkRef:", "sinkref:"))
+    with pytest.raises(UsageProblem, match="sinkref") as caught:
+        load_config(file)
+    assert caught.value.findings[0].places[0].line == 17
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("hello", "GK2002"), ("- a", "GK2002"), ("a: [", "GK1101"), ("---\na: b\n" * 1001, "GK9004")],
+    ids=["text", "list", "no YAML", "too many"],
+)
+def test_what_cannot_be_a_configuration_is_named_with_a_next_step(
+    tmp_path: Path, text: str, code: str
+) -> None:
+    file = tmp_path / "gitkruise.yaml"
+    file.write_text(text)
+    with pytest.raises(UsageProblem) as caught:
+        load_config(file)
+    (finding,) = caught.value.findings
+    assert (finding.code, finding.notes[0][0]) == (code, "next")
 
 
 def test_off_in_quotes_is_a_mode(tmp_path: Path) -> None:
