@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from gitkruise.cli.root import ALIASES, COMMANDS, cli
-from gitkruise.model.gitops.config import DURATIONS, LATER, SPECS
+from gitkruise.model.gitops.config import DURATIONS, SPECS
 
 DOCS: Final = Path(__file__).parent
 SCHEMAS: Final = DOCS.parent / "schemas" / "json"
@@ -88,9 +88,6 @@ def _rows(
     required = set(node.get("required", ()))
     for name, raw in node.get("properties", {}).items():
         child, path = _resolved(raw, root), (*at, name)
-        if path in LATER[kind]:
-            yield ".".join(path), _type(child), "", "**refused**: not acted on by this version"
-            continue
         text = child.get("description", "") + (" **Required.**" if name in required else "")
         if path in DURATIONS[kind]:
             text = f"{text} (duration)".strip()

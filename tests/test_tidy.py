@@ -144,7 +144,7 @@ def _reads_of_code(path: Path) -> list[str]:
     [
         ("GK1004", Concern.CONTENT),
         ("GK2102", Concern.CONTENT),
-        ("GK7006", Concern.CONTENT),
+        ("GK7003", Concern.CONTENT),
         ("GK9001", Concern.CONTENT),
         ("GK9000", Concern.PROGRAM),
         ("GK3103", Concern.REMOTE),

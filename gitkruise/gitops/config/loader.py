@@ -38,7 +38,6 @@ from gitkruise.kube.system.package_data import read_json
 from gitkruise.kube.system.private_files import read_regular
 from gitkruise.model.gitops.config import (
     DURATIONS,
-    LATER,
     MAY_BE_ZERO,
     SPECS,
     Config,
@@ -195,7 +194,6 @@ def check_document(document: Document) -> Iterator[Finding]:
         yield from _bad_durations(document, kind)
         yield from _bad_values(document)
         yield from _bad_times(document)
-        yield from _not_yet(document, kind)
         yield from _bad_path(document) if kind == "Unit" else ()
         yield from chart_findings(document) if kind == "Unit" else ()
         yield from base_findings(document) if kind == "Unit" else ()
@@ -394,20 +392,6 @@ def _impossible(document: Document) -> Iterator[Finding]:
         ]
         message = f"verify.mode {mode} wants a tag, and this source follows none"
         yield Finding(code="GK7023", message=message, places=(place,), notes=tuple(notes))
-
-
-def _not_yet(document: Document, kind: str) -> Iterator[Finding]:
-    for path, default in LATER[kind].items():
-        if get(document.obj, "spec", *path, default=default) != default:
-            yield Finding(
-                code="GK7006",
-                message=f"spec.{_dotted(path)} is not acted on by this version",
-                places=(document.place(("spec", *path), key=True),),
-                notes=(
-                    ("why", "a setting that does nothing would promise a guard that is not there"),
-                    ("next", "take it out"),
-                ),
-            )
 
 
 def _bad_windows(config: Config) -> Iterator[Finding]:

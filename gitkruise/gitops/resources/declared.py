@@ -118,6 +118,7 @@ class ResourceReader:
             return object(), error.findings[0]  # like no version: it is tried again
 
     def _value(self, obj: Obj) -> Value | Finding:
+        obj = _without_old_default(obj)
         document = Document(obj=obj, file=" ".join(name_of(obj)))
         problems = [*check_document(document)] or [*self._against(obj)]
         if problems:
@@ -348,3 +349,13 @@ def _circle(circle: Sequence[str]) -> Finding:
         message=f"units wait for each other: {' → '.join(circle)}",
         notes=(("next", "take one of the dependencies out"),),
     )
+
+
+def _without_old_default(obj: Obj) -> Obj:
+    """Return a Unit without a default of definitions that a cluster may still have from an earlier
+    release: an API server adds it to every Unit that names an engine."""
+    workloads = get(obj, "spec", "workloads", default={})
+    if obj["kind"] != "Unit" or workloads.get("onPlanChange") != "warn":
+        return obj
+    kept = {name: value for name, value in workloads.items() if name != "onPlanChange"}
+    return {**obj, "spec": {**obj["spec"], "workloads": kept}}

@@ -231,7 +231,6 @@ class HealthSpec(Strict, frozen=True):
 
 class Workloads(Strict, frozen=True):
     engine: Literal["own", "kruise", "auto"] = "auto"
-    on_plan_change: Literal["warn", "block"] = "warn"
 
 
 class Window(Strict, frozen=True):
@@ -436,17 +435,6 @@ DURATIONS: Final = {
     "Receiver": (),
 }
 MAY_BE_ZERO: Final = frozenset({("prune", "timeout"), ("drift", "delay"), ("git", "coalesce")})
-
-# Understood by the schema and not acted on by this version: giving one another value than its
-# default is refused, because it would not protect anything.
-LATER: Final[dict[str, dict[tuple[str, ...], Any]]] = {
-    "GitSource": {},
-    "Unit": {
-        ("workloads", "onPlanChange"): "warn",
-    },
-    "Sink": {},
-    "Receiver": {},
-}
 
 
 def resolve_reference(ref: Reference, namespace: str) -> str:

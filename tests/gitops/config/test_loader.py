@@ -103,8 +103,8 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
      "0s is less than 100ms"),
     ("GK7005 no patience", "sinkRef:", "health: {noProgressTimeout: 0s}\n  sinkRef:", "GK7005",
      ":16:31", "0s is less than 100ms"),
-    ("GK7006 later", "sinkRef:", "workloads: {onPlanChange: block}\n  sinkRef:", "GK7006", ":16:15",
-     "guard"),
+    ("GK7003 no setting", "sinkRef:", "workloads: {onPlanChange: block}\n  sinkRef:", "GK7003",
+     ":16:15", 'unknown field "onPlanChange"'),
     ("GK7007 unit", "sinkRef:", "dependsOn: [{name: db}]\n  sinkRef:", "GK7007", "", "shop/db"),
     (
         "GK7030 itself", "sinkRef:", "dependsOn: [{name: web}]\n  sinkRef:", "GK7030",

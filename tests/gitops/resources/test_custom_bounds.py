@@ -117,6 +117,25 @@ def test_an_object_has_no_bases_of_gitkruises_own_machine(url: str) -> None:
     assert (broken is not None and broken.code == "GK7052") == (not url.startswith("https:"))
 
 
+def test_a_default_of_earlier_definitions_is_no_unknown_field() -> None:
+    """Its API server adds `onPlanChange: warn`; another value is written by a user."""
+
+    def code(word: str) -> str:
+        unit = {
+            "apiVersion": "gitkruise.io/v1alpha1", "kind": "Unit",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "1", "generation": 1},
+            "spec": {
+                "sourceRef": {"name": "src"}, "serviceAccountName": "deployer",
+                "workloads": {"engine": "own", "onPlanChange": word},
+            },
+        }  # fmt: skip
+        reader = ResourceReader(Config(), ResourceRules(home=""), ExpressionChecks(InProcess()))
+        broken = asyncio.run(reader.read([unit], "")).broken.get(("Unit", "shop/web"))
+        return broken.code if broken else ""
+
+    assert (code("warn"), code("block")) == ("", "GK7003")
+
+
 NEAR: list[tuple[str, str]] = [
     ("http://prometheus.shop.svc:9090", ""), ("https://prometheus.example.com", ""),
     ("http://prometheus.monitoring.svc:9090", "it is a Service of namespace monitoring"),

@@ -96,17 +96,17 @@ def test_a_broken_object_is_told_and_leaves_the_others_alone(hands: House) -> No
     async def script(hands: House) -> None:
         await hands.source()
         await hands.unit("good")
-        await hands.unit("bad", workloads={"onPlanChange": "block"})
+        await hands.unit("bad", health={"noProgressTimeout": "0s"})
         await hands.unit("lost", sourceRef={"name": "nowhere"})
         await hands.rest()
         assert hands.has("good", "bad", "lost") == [True, False, False]
         assert hands.says("Unit", "bad") == ("False", "InvalidSpec")
         assert hands.says("Unit", "bad", "Stalled") == ("True", "InvalidSpec")
-        assert "GK7006: spec.workloads.onPlanChange is not acted on" in hands.message("Unit", "bad")
+        assert "GK7005: spec.health.noProgressTimeout: 0s is less" in hands.message("Unit", "bad")
         assert hands.says("Unit", "lost") == ("False", "SourceFailed")
         assert "names shop/nowhere, which is not configured" in hands.message("Unit", "lost")
         assert hands.says("Unit", "good") == ("True", "Succeeded")
-        await hands.unit("bad", workloads={"onPlanChange": "warn"})
+        await hands.unit("bad", health={"noProgressTimeout": "1m"})
         await hands.source("nowhere")
         await hands.rest()
         assert hands.has("bad") == [True]
