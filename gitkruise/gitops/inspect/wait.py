@@ -27,13 +27,15 @@ from gitkruise.gitops.preview.inputs import (
     whole_config_at,
 )
 from gitkruise.gitops.status.reader import UnitNews
-from gitkruise.model.gitops.config import Config, Unit, resolve_reference
+from gitkruise.model.gitops.config import Config, GitRef, Unit, resolve_reference
 from gitkruise.model.gitops.unit_state import SETTLED, State, stuck_for_good, worst
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.values.semver_range import Range
 
+_TAG: Final = "refs/tags/"
 NO_RECORD: Final = "the configuration names this unit, and no controller has recorded it yet"
 NO_SINK: Final = "it has no Sink with git, so no record says what becomes of its commits"
 _Error = tuple[str, str, tuple[SourcePlace, ...]]  # code, object, places
@@ -41,11 +43,15 @@ _Error = tuple[str, str, tuple[SourcePlace, ...]]  # code, object, places
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitResult:
-    """Result for the commit from the record of a unit. `met` is None while it may still come."""
+    """Result for the commit from the record of a unit. `met` is None while it may still come.
+
+    `passed_by`: the unit follows a tag or a commit without ours, and so says nothing about it.
+    """
 
     news: UnitNews
     met: bool | None
     why: str
+    passed_by: bool = False
 
 
 @dataclass
@@ -137,6 +143,9 @@ class WaitCondition:
         live = self._live(news, read)
         refused = news.state is State.REJECTED and bool(live)
         if not known and not (refused and self._within(live)):
+            if fixed := self._fixed(news):
+                why = f"it follows {fixed}, which does not contain this commit: it does not read it"
+                return WaitResult(news=news, met=False, why=why, passed_by=True)
             sent = news.sent or news.applied
             at = f"at {sent.short}" if sent else "nothing applied yet"
             return WaitResult(news=news, met=None, why=f"not read yet, {at}: {news.message}")
@@ -145,6 +154,23 @@ class WaitCondition:
         return WaitResult(
             news=news, met=self._reached(news, _rolled_out(news), now), why=self._told(news, read)
         )
+
+    def _fixed(self, news: UnitNews) -> str:
+        """Return the tag or commit that a unit follows, if it is known here and lacks ours."""
+        unit = self._whole.units.get(news.unit)
+        source = self._whole.source_of(unit) if unit is not None else None
+        if source is None or source.spec.is_artifact:
+            return ""
+        try:
+            name = _fixed_ref(source.spec.ref, self.repository.tags())
+            if not name or self._covers(self.repository.resolve(name), news):
+                return ""
+        except HistoryCut:
+            raise
+        except DiagnosticError:
+            return ""  # not known here: the controller may know it
+        tag = name.removeprefix(_TAG)
+        return f"commit {name[:7]}" if tag == name else f"tag {tag}"
 
     def _live(self, news: UnitNews, read: str) -> str:
         """Return the last commit all of which was sent, if it contains ours; "" otherwise.
@@ -262,6 +288,16 @@ class WaitCondition:
         return digests, errors
 
 
+def _fixed_ref(ref: GitRef, tags: Sequence[str]) -> str:
+    """Return the commit, or the full ref of the tag, that a source follows; "" for a branch."""
+    if ref.commit or ref.name:
+        return ref.commit or (ref.name if ref.name.startswith(_TAG) else "")
+    if ref.semver:
+        best = Range(ref.semver).best(tag.removeprefix(_TAG) for tag in tags)
+        return _TAG + best if best is not None else ""
+    return _TAG + ref.tag if ref.tag else ""
+
+
 def _rolled_out(news: UnitNews) -> State:
     """Return the state of a unit apart from drift that it leaves uncorrected: that of an object
     without pods holds up no rollout, and may stay for ever."""
@@ -316,7 +352,11 @@ def _no_news(unit: str) -> UnitNews:
 
 
 def verdict(answers: Sequence[WaitResult]) -> bool | None:
-    """True when every unit has come there, False when one of them will not, None while waiting."""
+    """True when every unit has come there, False when one of them will not, None while waiting.
+
+    Units that the commit passes by count only where there are no others.
+    """
+    answers = [answer for answer in answers if not answer.passed_by] or answers
     if any(answer.met is False for answer in answers):
         return False
     return True if answers and all(answer.met for answer in answers) else None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gitkruise.errors import Finding
-from gitkruise.gitops.inspect.wait import WaitCondition
+from gitkruise.gitops.inspect.wait import WaitCondition, WaitResult, verdict
 from gitkruise.gitops.status.reader import read_units
-from gitkruise.model.gitops.config import Config, GitSource, GitSourceSpec, Unit
+from gitkruise.model.gitops.config import Config, GitRef, GitSource, GitSourceSpec, Unit
 from gitkruise.model.gitops.unit_state import State
 from tests.git.repos import run_git
 from tests.gitops.stage import STATUS, MakeStage, Stage, config_map, documents, web
@@ -68,6 +70,51 @@ def test_pausing_a_held_canary_is_reached(staged: MakeStage) -> None:
             assert [(step.state, step.done is not None) for step in steps] == [
                 (State.DONE, True), (State.HELD, True), (State.PAUSED, False),
             ]  # fmt: skip
+
+    stage.play(script)
+
+
+REFS = [
+    (GitRef(tag="v1.0.0"), "tag v1.0.0"),
+    (GitRef(name="refs/tags/v1.0.0"), "tag v1.0.0"),
+    (GitRef(semver=">=1.0.0"), "tag v1.0.0"),
+    (GitRef(branch="main"), ""),
+    (GitRef(tag="v9"), ""),  # the controller may know it
+]
+
+
+@pytest.mark.parametrize(("ref", "told"), REFS)
+def test_a_unit_at_a_tag_is_not_awaited_for_what_the_tag_lacks(
+    staged: MakeStage, ref: GitRef, told: str
+) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), message="first")
+            run_git(stage.origin.work, "tag", "v1.0.0")
+            run_git(stage.origin.work, "push", "-q", "origin", "v1.0.0")
+            await stage.rest()
+            commit = stage.origin.commit({"web.yaml": documents(web("app:v2"))})
+            source = GitSource("shop", "src", GitSourceSpec(url=".", ref=ref))
+            unit = Unit("shop", "web", stage.spec)
+            config = Config({"shop/src": source}, {unit.id: unit}, {})
+
+            def answer(commit: str) -> WaitResult:
+                wait = WaitCondition(stage.repository, stage.world.catalog, commit, "done", config)
+                (found,) = wait.ask(read_units(stage.repository, STATUS), stage.clock.now())
+                return found
+
+            found = answer(commit)
+            assert (found.met, found.passed_by) == ((False, True) if told else (None, False))
+            assert told in found.why
+            assert verdict([found]) is found.met
+            assert verdict([found, replace(found, met=True, passed_by=False)]) is (
+                True if told else None
+            )
+            run_git(stage.origin.work, "tag", "v1.1.0")
+            run_git(stage.origin.work, "push", "-q", "origin", "v1.1.0")
+            assert answer(commit).passed_by == (bool(told) and not ref.semver)
 
     stage.play(script)
 
