@@ -150,7 +150,7 @@ def parse_workload(text: str) -> tuple[GroupKind, str]:
     kind, name = named_workload(text)
     if kind is None or not name:
         known = [noun for noun in WORKLOAD_KINDS if noun in _TYPED] + [*_OTHERS]
-        raise _bad_argument(f'"{text}": not a workload', ", ".join(known))
+        raise _bad_argument(f'"{text}": not a workload', ", ".join(known), _elsewhere(text))
     return kind, name
 
 
@@ -215,9 +215,21 @@ def _noun(word: str) -> str:
     raise _bad_argument(f'"{word}": unknown type.{hint}', ", ".join(_WORDS))
 
 
-def _bad_argument(message: str, known: str = "") -> UsageProblem:
-    notes = (("known", known),) if known else ()
-    return UsageProblem(Finding(code="GK7014", message=message, notes=notes))
+def _elsewhere(text: str) -> str:
+    """Return the next step for an object of a type that is no workload."""
+    word, _, name = text.rpartition("/")
+    if not (word and name):
+        return "write TYPE/NAME with one of these types"
+    import shlex  # noqa: PLC0415  only for an error
+
+    described = f"kubectl describe {shlex.quote(word)} {shlex.quote(name)}"
+    return f"name one of these; of another type: {described}"
+
+
+def _bad_argument(message: str, known: str = "", following: str = "") -> UsageProblem:
+    notes = [("known", known)] if known else []
+    notes.append(("next", following or "write TYPE/NAME; --help has examples"))
+    return UsageProblem(Finding(code="GK7014", message=message, notes=tuple(notes)))
 
 
 # Completion -------------------------------------------------------------------------------------

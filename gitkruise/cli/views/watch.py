@@ -14,6 +14,7 @@ from gitkruise.cli.console.style import Style
 from gitkruise.cli.views.progress import rollout_line
 from gitkruise.errors import Finding, TimedOut
 from gitkruise.model.gitops.unit_state import SETTLED, State
+from gitkruise.wire.primitives.names import named
 from gitkruise.wire.primitives.times import format_time
 
 if TYPE_CHECKING:
@@ -156,6 +157,7 @@ async def _show(
 
 class _Awaited(NamedTuple):
     name: str
+    asked: str  # as `why` takes it
     state: State
     message: str
 
@@ -163,8 +165,14 @@ class _Awaited(NamedTuple):
 def _awaited(found: Sequence[Managed], items: Sequence[Item]) -> list[_Awaited]:
     """Return what --exit-when-done waits for: workloads, or units, which are items alone."""
     if found:
-        return [_Awaited(m.key.name, m.state, m.message) for m in found]
-    return [_Awaited(i["name"], State(i["state"]), i["message"]) for i in items if "state" in i]
+        return [_Awaited(m.key.name, named(m.key), m.state, m.message) for m in found]
+    return [
+        _Awaited(
+            i["name"], f"unit/{i['name']} -n {i['namespace']}", State(i["state"]), i["message"]
+        )
+        for i in items
+        if "state" in i
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +193,13 @@ class Until:
 def _late(until: Until, awaited: Sequence[_Awaited]) -> Finding:
     open_ = [a for a in awaited if a.state not in SETTLED]
     shown = "; ".join(f"{a.name} is {a.state}: {a.message}" for a in open_[:3])
+    longer = "wait longer with --timeout"
     return Finding(
         code="GK7019",
         message=f"not done after {until.limit}",
         notes=(
             ("seen", shown or "nothing"),
             ("unchanged", "git and the cluster; only the wait ended"),
+            ("next", f"gitkruise why {open_[0].asked}, or {longer}" if open_ else longer),
         ),
     )

@@ -137,6 +137,7 @@ def test_patience_ends(gk: Caller, cluster: Path) -> None:
     with applied(cluster, slow):
         ended = gk(*wait("never", "--timeout", "300ms"), KUBECONFIG=str(cluster))
     assert (ended.code, "not done after 300ms" in ended.err) == (6, True)
+    assert "= next: gitkruise why cloneset/never -n shop" in ended.err
 
 
 def test_events_of_everything_are_never_done(gk: Caller, cluster: Path) -> None:

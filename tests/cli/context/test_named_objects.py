@@ -119,3 +119,5 @@ def test_what_is_no_workload_is_refused_with_what_is_one(text: str) -> None:
     assert "pods" not in known
     for one in known.split(", "):
         parse_workload(f"{one}/web")
+    (following,) = (text for name, text in caught.value.findings[0].notes if name == "next")
+    assert ("kubectl describe" in following) == (not text.endswith("/"))

@@ -58,7 +58,8 @@ def doctor(
     wrong = next((area for area in areas if area not in AREAS), "")
     if wrong:
         message = f'"{wrong}": unknown area; known: {", ".join(AREAS)}'
-        raise UsageProblem(Finding(code="GK7014", message=message))
+        notes = (("next", "gitkruise doctor; it checks all of them"),)
+        raise UsageProblem(Finding(code="GK7014", message=message, notes=notes))
     if flags["print_fix"]:
         ctx.exit(asyncio.run(_print_fix(cluster)))
     style = Style.of(read_environment())
