@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -12,6 +12,8 @@ from gitkruise.gitops.cluster.lease_renewals import renewed_meanwhile
 from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.lease_terms import EMBEDDED_HOLDER, is_held_for_good
+from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET, SIDECARSET
+from gitkruise.printable import listing
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest
 from gitkruise.wire.primitives.times import format_micro_time, parse_time
@@ -19,7 +21,8 @@ from gitkruise.wire.primitives.times import format_micro_time, parse_time
 if TYPE_CHECKING:
     from gitkruise.kube.system.clock import Clock
     from gitkruise.model.gitops.config import Unit
-    from gitkruise.wire.primitives.names import Obj, ObjectKey
+    from gitkruise.wire.catalog.catalog import Catalog
+    from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 
 KRUISE_NAMESPACE: Final = "kruise-system"
 KRUISE_LEASE: Final = "kruise-manager"
@@ -28,6 +31,10 @@ WORKLOADS_LEASE: Final = "gitkruise-workloads"
 HEEDS_CANARIES: Final = "gitkruise.io/heeds-canaries"  # on that lease: who pauses at canaries
 BY_CONTROLLER, STEERED = "true", "steered"  # the Deployment controller itself; gitkruise next to it
 OWN, KRUISE, AUTO = "own", "kruise", "auto"
+DRIVEN_VERSION: Final = "v1beta1"  # of OpenKruise's workloads
+_DRIVEN: Final = frozenset({CLONESET, SIDECARSET, ADVANCED_STATEFULSET})
+_NAMED: Final = 10  # objects in one message
+UPGRADE_KINDS: Final = "gitkruise install --crds; it defines them in both versions"
 
 
 async def kruise_is_alive(transport: Transport, now: datetime) -> bool:
@@ -109,6 +116,30 @@ async def choose_engine(transport: Transport, wishes: set[str], clock: Clock) ->
             )
         )
     return KRUISE if KRUISE in firm or alive else OWN
+
+
+def undriven(keys: Iterable[ObjectKey], catalog: Catalog) -> Iterator[Finding]:
+    """Yield GK4403 for each kind of `keys` that the cluster serves in versions only that our own
+    engine does not drive."""
+    by_kind: dict[GroupKind, list[ObjectKey]] = {}
+    for key in sorted(keys):
+        if key.group_kind in _DRIVEN:
+            by_kind.setdefault(key.group_kind, []).append(key)
+    for kind, those in by_kind.items():
+        if served := older_versions(kind, catalog):
+            yield Finding(
+                code="GK4403",
+                message=f"no engine drives the pods of {listing(those, _NAMED)}: this cluster"
+                f" serves {kind.kind} in {served}, and gitkruise drives {DRIVEN_VERSION}",
+                notes=(("unchanged", "the pods"), ("next", UPGRADE_KINDS)),
+            )
+
+
+def older_versions(kind: GroupKind, catalog: Catalog) -> str:
+    """Return the versions in which a cluster serves a workload, if none is the one that we drive;
+    otherwise ""."""
+    served = [k.version for k in catalog.kinds() if k.group_kind == kind and k.verbs]
+    return "" if DRIVEN_VERSION in served else ", ".join(served)
 
 
 async def delegated_by(

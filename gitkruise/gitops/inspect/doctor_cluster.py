@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any, Final, NamedTuple
 
 from gitkruise.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
-from gitkruise.gitops.cluster.engine import kruise_is_at_work
+from gitkruise.gitops.cluster.engine import DRIVEN_VERSION, UPGRADE_KINDS, kruise_is_at_work
 from gitkruise.gitops.cluster.shard_leases import shards_of
 from gitkruise.gitops.inspect.shard_holders import (
     ShardHolder,
@@ -105,7 +105,7 @@ async def cluster_checks(
     account may not read is a warning, and the rest is checked.
     """
     return [
-        *await _as_far_as_read("kinds", _kinds(transport)),
+        *await _as_far_as_read("kinds", _kinds(transport, clock)),
         *await _as_far_as_read("engine", _engine(transport, clock, namespace, driving)),
         *await _as_far_as_read("sync", _appliers(transport, clock, namespace, applying)),
         *await object_checks(transport),
@@ -127,7 +127,7 @@ async def _engine(transport: Transport, clock: Clock, namespace: str, driving: s
     return [own, *await _as_far_as_read("controller", driver)]
 
 
-async def _kinds(transport: Transport) -> list[Check]:
+async def _kinds(transport: Transport, clock: Clock) -> list[Check]:
     crds = {str(get(crd, "metadata", "name")): crd for crd in await listed(transport, CRDS)}
     missing = [name for name in _NEEDED if name not in crds]
     if missing:
@@ -139,7 +139,12 @@ async def _kinds(transport: Transport) -> list[Check]:
         )
         for name in _NEEDED
     }
-    return [good("cluster", "kinds", "; ".join(f"{k} {v}" for k, v in versions.items()))]
+    said = "; ".join(f"{kind} {served}" for kind, served in versions.items())
+    if all(DRIVEN_VERSION in served.split(", ") for served in versions.values()):
+        return [good("cluster", "kinds", said)]
+    if await kruise_is_at_work(transport, clock):
+        return [good("cluster", "kinds", said)]
+    return [bad("cluster", "kinds", f"{said}; gitkruise drives {DRIVEN_VERSION}", UPGRADE_KINDS)]
 
 
 async def _controller(

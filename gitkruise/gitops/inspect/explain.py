@@ -116,10 +116,11 @@ def explain(
     state, message = now.state, now.message
     if unit is not None and unit.waits and state in SETTLED:
         state, message = State.WAITING, f"waits for {unit.waits}"
-    held = plan.held if plan else ()
+    held, warned = plan.held if plan else (), len(warnings) > len(lost)
     reasons = [
         *_of_unit(unit),
         *_of_leaving(managed, unit),
+        *_of_problems(managed, unit),
         *_of_aside(managed, unit),
         *_of_failing(managed),
         *_of_rollout(managed.rollout),
@@ -139,15 +140,7 @@ def explain(
         reasons=tuple(reasons),
         next=(
             *_moved_by_nodes(lost),
-            *_next(
-                managed,
-                state,
-                unit,
-                sharing,
-                held,
-                warned=len(warnings) > len(lost),
-                lost=bool(lost),
-            ),
+            *_next(managed, state, unit, sharing, held, warned=warned, lost=bool(lost)),
         ),
         held=held,
         acts=len(plan.actions) if plan else 0,
@@ -207,6 +200,14 @@ def _of_leaving(m: Managed, unit: UnitNews | None) -> Iterator[str]:
     else:
         now = f"the unit is {unit.state}: {unit.message}" if unit.message else ""
         yield f"{said}: deletions come when all other objects are ready{now and f'; {now}'}"
+
+
+def _of_problems(m: Managed, unit: UnitNews | None) -> Iterator[str]:
+    """Yield what its unit reports of the object by name."""
+    if unit is None or unit.state is State.REJECTED or left_git(m, unit):
+        return
+    named = tuple(f"{m.key}{end}" for end in (" ", ",", ":"))
+    yield from (text for text in unit.problems if any(name in text for name in named))
 
 
 def _of_aside(m: Managed, unit: UnitNews | None) -> Iterator[str]:

@@ -11,7 +11,7 @@ from gitkruise.errors import Finding
 from gitkruise.gitops.analysis.memory import AnalysisMemory
 from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.charts.fetcher import Charts
-from gitkruise.gitops.cluster.engine import steers_canaries
+from gitkruise.gitops.cluster.engine import OWN, steers_canaries, undriven
 from gitkruise.gitops.cluster.hook_runs import HookRuns
 from gitkruise.gitops.cluster.live_cache import WATCHES, LiveView
 from gitkruise.gitops.cluster.ownership import Claims
@@ -129,7 +129,13 @@ class UnitCluster:
         """Observe with the unit's own health checks, whose findings are the second part."""
         now, found = self._around.clock.now(), self.observe(desired)
         await self._health.ask(found, desired)
-        return self._health.weigh(found, desired, now, self.rejected.present)
+        seen, bad = self._health.weigh(found, desired, now, self.rejected.present)
+        if self._around.engine != OWN:
+            return seen, bad
+        live = self._around.live
+        if old := tuple(undriven(seen.live, live.catalog)):
+            live.doubt()  # its definition may be upgraded
+        return seen, (*bad, *old)
 
     def wake_at(self, seen: Observation | None, now: datetime) -> list[datetime]:
         """Return when `seen` must be looked at again although nothing changes."""

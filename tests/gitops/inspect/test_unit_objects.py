@@ -173,3 +173,12 @@ def test_units_of_the_namespace_are_read_where_no_others_may_be() -> None:
     read = read_unit_objects(OfOneNamespace(), "prod", "shop")  # type: ignore[arg-type]  # it only sends
     found = asyncio.run(read)
     assert ([n.unit for n in found.units], found.unread) == (["shop/web"], "no units for you")
+
+
+def test_what_the_unit_reports_of_the_object_by_name_is_a_reason() -> None:
+    key = str(LIVE.key)
+    mine = Finding(code="GK4403", message=f"no engine drives the pods of {key}: it is old")
+    other = Finding(code="GK4403", message=f"no engine drives the pods of {key}-2: it is old")
+    record = replace(RECORD, findings=(other, mine))
+    news = replace(reader.news_of(record), objects_known=False)
+    assert explain(LIVE, None, news).reasons == (f"{mine.code} {mine.message}",)

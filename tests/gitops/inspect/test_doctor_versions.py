@@ -1,0 +1,50 @@
+"""The doctor's look at the versions in which a cluster serves workloads."""
+
+from __future__ import annotations
+
+import pytest
+
+from gitkruise.gitops.cluster.engine import LEASE_NAMESPACE, WORKLOADS_LEASE
+from gitkruise.gitops.inspect.doctor_cluster import Check, cluster_checks
+from gitkruise.kube.system.clock import ManualClock
+from gitkruise.kube.system.package_data import installable_crds
+from tests.gitops.cluster.test_engine import ALIVE, DEAD, wire_to
+from tests.worlds import START, create
+
+NEEDED = {"clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io"}
+OLD = "clonesets v1alpha1; sidecarsets v1alpha1, v1beta1"
+BOTH = "clonesets v1alpha1, v1beta1; sidecarsets v1alpha1, v1beta1"
+
+
+@pytest.mark.parametrize(
+    ("served", "lease", "verdict", "said"),
+    [
+        ({"v1alpha1"}, DEAD, "bad", f"{OLD}; gitkruise drives v1beta1"),
+        ({"v1alpha1"}, ALIVE, "good", OLD),
+        ({"v1alpha1", "v1beta1"}, DEAD, "good", BOTH),
+    ],
+    ids=["gitkruise drives", "OpenKruise drives", "both versions"],
+)
+def test_a_version_that_no_engine_drives_is_bad(
+    served: set[str], lease: dict[str, object], verdict: str, said: str
+) -> None:
+    wire = wire_to(lease)
+    for crd in installable_crds():
+        if crd["metadata"]["name"] not in NEEDED:
+            continue
+        of_clonesets = crd["metadata"]["name"].startswith("clonesets")
+        versions = [
+            {**v, "served": v["name"] in served or not of_clonesets}
+            for v in crd["spec"]["versions"]
+        ]
+        changed = {**crd, "spec": {**crd["spec"], "versions": versions}}
+        wire.cluster.world.handle(create(wire.cluster.world, changed), START)
+
+    async def look() -> list[Check]:
+        return await cluster_checks(
+            wire, ManualClock(START), LEASE_NAMESPACE, driving=WORKLOADS_LEASE, applying="sync"
+        )
+
+    kinds = next(c for c in ManualClock(START).run(look()) if c.name == "kinds")
+    assert (kinds.verdict, kinds.said) == (verdict, said)
+    assert bool(kinds.next) == (verdict == "bad")
