@@ -32,6 +32,7 @@ from gitkruise.model.gitops.config import Unit, duration
 from gitkruise.model.gitops.document import Desired, DesiredSet, FieldPath, GitCommit
 from gitkruise.model.gitops.sync_round import Live, SyncSnapshot
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.health.node_requests import pulls_nowhere
 from gitkruise.planner.sync.annotations import COMMIT, Marks, annotation, unit_label
 from gitkruise.planner.sync.autoscale import REPLICAS
 from gitkruise.planner.sync.canary_pause import awaits_canary
@@ -130,6 +131,8 @@ class UnitCluster:
         now, found = self._around.clock.now(), self.observe(desired)
         await self._health.ask(found, desired)
         seen, bad = self._health.weigh(found, desired, now, self.rejected.present)
+        pulls = (pulls_nowhere(key, found.obj) for key, found in seen.live.items())
+        bad = (*bad, *filter(None, pulls))
         if self._around.engine != OWN:
             return seen, bad
         live = self._around.live

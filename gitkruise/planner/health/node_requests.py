@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+from gitkruise.errors import Finding, Severity
 from gitkruise.model.gitops.health import Health, Phase
 from gitkruise.model.node.node_image import PullPhase, node_image
 from gitkruise.model.node.pull_job import PullJob, pull_job
@@ -18,9 +19,10 @@ from gitkruise.model.node.recreate_request import (
     RecreateRequest,
     recreate_request,
 )
+from gitkruise.model.workloads.labels import PULL_JOB
 from gitkruise.planner.health.builtin import counts, progress
 from gitkruise.printable import listing
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 
 _NAMES_SHOWN: Final = 4
 
@@ -89,6 +91,28 @@ def pull(obj: Obj, now: datetime | None) -> Health:
     failed = f", failed on {status.failed}" if status.failed else ""
     waits = f"; {message}" if message.startswith("job waits") else ""
     return progress("Pulling", f"{share}{failed}{waits}")
+
+
+def pulls_nowhere(key: ObjectKey, obj: Obj) -> Finding | None:
+    """Return the warning GK2405 for an ImagePullJob that began with no node to pull on.
+
+    OpenKruise completes such a job immediately; one that never completes goes on looking for nodes.
+    """
+    if key.group_kind != PULL_JOB:
+        return None
+    job = pull_job(obj)
+    if job.status.started is None or job.status.desired:
+        return None
+    following = "correct spec.selector or spec.podSelector, or wait for such a node"
+    if job.status.completed is not None:
+        following = "correct spec.selector or spec.podSelector under another name: the job is over"
+    return Finding(
+        code="GK2405",
+        severity=Severity.WARNING,
+        message=f"{key} pulls {job.spec.image} nowhere: no node matches it",
+        notes=(("next", following),),
+        object=str(key),
+    )
 
 
 def _all_here(job: PullJob) -> bool:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from gitkruise.planner.health.health import Phase, health
+from gitkruise.planner.health.node_requests import pulls_nowhere
+from gitkruise.wire.primitives.names import ObjectKey
 from tests.planner.node.requests import request
 
 ENDED = {"completionTime": "2026-07-02T10:01:00Z"}
@@ -133,3 +135,26 @@ def test_a_request_is_current_only_when_it_did_all(name: str) -> None:
     found = health(obj)
     assert (found.phase, found.message) == (phase, message)
     assert found.reason
+
+
+KEY = ObjectKey("apps.kruise.io", "ImagePullJob", "shop", "pull")
+OVER = {**BEGAN, "completionTime": "2026-07-02T10:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("obj", "told"),
+    [
+        (job(desired=0, **OVER), "the job is over"),
+        (job(NEVER, desired=0, **BEGAN), "wait for such a node"),
+        (job(desired=1, succeeded=1, **OVER), ""),
+        (job(), ""),
+    ],
+    ids=["over", "goes on", "pulled", "not begun"],
+)
+def test_a_pull_job_without_a_node_is_warned_of(obj: dict[str, Any], told: str) -> None:
+    found = pulls_nowhere(KEY, obj)
+    assert (found is not None) == bool(told)
+    if found is not None:
+        assert found.message == "ImagePullJob shop/pull pulls app:v2 nowhere: no node matches it"
+        assert (found.is_error, told in found.notes[0][1]) == (False, True)
+    assert pulls_nowhere(KEY._replace(kind="ConfigMap"), obj) is None
