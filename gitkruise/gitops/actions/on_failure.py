@@ -23,7 +23,7 @@ from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.notifications import Pull
 from gitkruise.model.gitops.record import UnitRecord
-from gitkruise.model.gitops.unit_state import SETTLED, State, until_stuck_for_good
+from gitkruise.model.gitops.unit_state import SETTLED, STUCK_FOR, State
 from gitkruise.planner.analysis.schedule import blocks
 from gitkruise.planner.notify.comment import plain
 from gitkruise.planner.report.rollout_steps import failed_commits
@@ -73,6 +73,7 @@ class FailureHandler:
         self._done = ""  # the commit that was seen to
         self._proposed = ""  # the branch whose pull request proposes its rollback
         self._recovered = ""  # the commit at which no rollback is proposed any more
+        self._seen: tuple[object, float] | None = None  # a state of the unit, and since when
         reporter.listen(lambda _: self._wake.set())
 
     async def run(self) -> None:
@@ -110,9 +111,7 @@ class FailureHandler:
         if self._unit.spec.suspended(now) is not None:
             return None
         left = (
-            timedelta()
-            if measured_badly(record) is not None
-            else until_stuck_for_good(record.since, now)
+            timedelta() if measured_badly(record) is not None else STUCK_FOR - self._lasting(record)
         )
         if left > timedelta():
             return left
@@ -121,13 +120,20 @@ class FailureHandler:
         await self._go_back(failure, causal, live)
         return LOOK if self._proposed else None
 
+    def _lasting(self, record: UnitRecord) -> timedelta:
+        """Return how long the unit is known to be in its state: the wall clock may be set."""
+        mark, now = (record.causal, record.state, record.since), self._clock.monotonic()
+        if self._seen is None or self._seen[0] != mark:
+            self._seen = mark, now
+        return timedelta(seconds=now - self._seen[1])
+
     async def _retire(self, record: UnitRecord, causal: GitCommit | None) -> timedelta | None:
         """Withdraw proposed rollbacks of a unit that recovered; how long it has to stay so."""
         if self._offers is None or causal is None:
             return None
         if record.state not in SETTLED or self._recovered == causal.id:
             return None
-        left = record.since + RECOVERED - self._clock.now()
+        left = RECOVERED - self._lasting(record)
         if left > timedelta():
             return left
         why = f"{plain(self._unit.id)} is {record.state} at {causal.short}: it has recovered."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gitkruise.errors import Finding, Severity
 from gitkruise.gitops.actions.on_failure import FailureHandler
 from tests.git.repos import run_git
 from tests.gitops.actions.test_promotion_pulls import forge_of, shown
@@ -26,6 +27,30 @@ def test_a_failed_rollout_is_rolled_back_by_a_push(staged: MakeStage) -> None:
             assert (stage.state, stage.images()) == ("Done", ["app:v1"] * 4)
             assert stage.record.findings == ()
             await stage.rest(5 * 60)
+            assert len(written(stage)) == 3
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hours", [1, -1], ids=["ahead", "back"])
+def test_a_set_clock_shortens_no_grace(staged: MakeStage, hours: int) -> None:
+    """Stuck may still mend by itself, for 10 s that pass."""
+    stage = staged(onFailure="revert-push")
+
+    async def script() -> None:
+        async with promoting(stage, None, FailureHandler):
+            await stage.push(web(), message="first")
+            await stage.rest()
+            await stage.push(web("app:bad", partition=2), message="bad")
+            while stage.state != "Stuck":
+                await stage.rest(1)
+            stage.clock.step(hours * 3600)
+            news = Finding(code="GK2405", message="news", severity=Severity.WARNING)
+            stage.reporter.remark("news", news)
+            await stage.rest(6)
+            assert written(stage) == ["first", "bad"]
+            await stage.rest(60)
             assert len(written(stage)) == 3
 
     stage.play(script)
