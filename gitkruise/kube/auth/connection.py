@@ -31,7 +31,8 @@ DEFAULT_KUBECONFIG: Final = Path("~/.kube/config")
 class Connection:
     """A cluster to talk to. PEM texts are contents, not paths; `server` has no trailing slash.
 
-    `client_pair` reads certificate and key of the client again, after the server refused them.
+    `client_pair` reads certificate and key of the client again, after the server refused them, and
+    `authorities` what is trusted, after the server showed a certificate that is not.
     `context` and `other_contexts` only serve messages; `inside` says that we run in one of its
     pods.
     """
@@ -42,6 +43,7 @@ class Connection:
     context: str = ""
     other_contexts: tuple[str, ...] = ()
     ca_pem: str = ""  # "" trusts the system's authorities
+    authorities: Callable[[], str] | None = None
     client_cert_pem: str = ""
     client_key_pem: str = field(default="", repr=False)
     client_pair: Callable[[], tuple[str, str]] | None = None
@@ -88,6 +90,7 @@ def in_cluster(environ: Mapping[str, str], root: Path = SERVICE_ACCOUNT) -> Conn
         credentials=TokenFile(root / "token"),
         namespace=_text_of(namespace).strip() if namespace.exists() else "default",
         ca_pem=_text_of(root / "ca.crt"),
+        authorities=partial(_text_of, root / "ca.crt"),
         inside=True,
     )
 
@@ -105,6 +108,7 @@ def from_kubeconfig(paths: Sequence[Path], *, context: str = "") -> Connection:
         context=chosen.context,
         other_contexts=chosen.others,
         ca_pem=chosen.ca_pem,
+        authorities=partial(_authorities_again, paths, chosen),
         client_cert_pem=chosen.client_cert_pem,
         client_key_pem=chosen.client_key_pem,
         client_pair=partial(_pair_again, paths, chosen) if chosen.client_cert_pem else None,
@@ -161,6 +165,11 @@ def _pair_again(paths: Sequence[Path], before: kubeconfig.ResolvedContext) -> tu
     """Return the certificate and the key that the kubeconfig has now."""
     now = _chosen_again(paths, before)
     return now.client_cert_pem, now.client_key_pem
+
+
+def _authorities_again(paths: Sequence[Path], before: kubeconfig.ResolvedContext) -> str:
+    """Return the certificates of authorities that the kubeconfig has now."""
+    return _chosen_again(paths, before).ca_pem
 
 
 def _chosen_again(

@@ -59,11 +59,12 @@ _READS: Final = frozenset({"get", "list", "watch"})
 
 
 class _Lost(Exception):
-    """The connection failed; `written` says whether the server may have read the request."""
+    """The connection failed; `written` says whether the server may have read the request, and
+    `distrusted` that no authority that is known signed its certificate."""
 
-    def __init__(self, why: str, *, written: bool) -> None:
+    def __init__(self, why: str, *, written: bool, distrusted: bool = False) -> None:
         super().__init__(why)
-        self.why, self.written = why, written
+        self.why, self.written, self.distrusted = why, written, distrusted
 
 
 class HttpTransport:
@@ -118,9 +119,11 @@ class HttpTransport:
                 lost = _Lost(f"no answer within {self._deadline_s:g} s", written=False)
                 raise self._failure(request, lost) from error
             except _Lost as lost:
+                if lost.distrusted:  # the next watch profits from what is read now
+                    await self._renew_authorities()
                 raise self._failure(request, lost) from lost
             if response.status != 200:
-                raise await self._refusal(response)
+                raise await self._refused_watch(response)
             stack.callback(_cut, response)
             yield WatchEvent(type=OPENED, object={})
             try:
@@ -173,10 +176,11 @@ class HttpTransport:
         match error:
             case Unauthorized() if self._renewable and not progress.renewed:
                 progress.renewed = True
-                await self.connection.credentials.renew()
-                await self._renew_pair()
+                await self._renew()
                 return True
             case _Lost(written=False):
+                if error.distrusted:
+                    await self._renew_authorities()
                 return True
             case _Lost() | InternalError() | Unavailable() | GatewayTimeout():
                 return _repeatable(request)
@@ -188,17 +192,35 @@ class HttpTransport:
         connection = self.connection
         return connection.credentials.renewable or connection.client_pair is not None
 
-    async def _renew_pair(self) -> None:
-        """Read the client's certificate again. A new one needs new connections: it was shown when
-        the present ones were opened."""
+    async def _renew(self) -> None:
+        """Read credentials and the client's certificate again."""
+        await self.connection.credentials.renew()
         if self.connection.client_pair is None:
             return
         cert, key = await asyncio.to_thread(self.connection.client_pair)
-        if (cert, key) != (self.connection.client_cert_pem, self.connection.client_key_pem):
-            renewed = replace(self.connection, client_cert_pem=cert, client_key_pem=key)
-            renewed.ssl_context()  # an unusable pair leaves the present one
+        await self._use(replace(self.connection, client_cert_pem=cert, client_key_pem=key))
+
+    async def _renew_authorities(self) -> None:
+        """Read again what is trusted."""
+        if self.connection.authorities is None:
+            return
+        ca_pem = await asyncio.to_thread(self.connection.authorities)
+        await self._use(replace(self.connection, ca_pem=ca_pem))
+
+    async def _use(self, renewed: Connection) -> None:
+        """Use other certificates. They need new connections: the present ones were opened with
+        those before."""
+        if renewed != self.connection:
+            renewed.ssl_context()  # an unusable certificate leaves the present one
             self.connection = renewed
             await self.close()
+
+    async def _refused_watch(self, response: aiohttp.ClientResponse) -> ApiError:
+        """Return the error of a watch that was refused; the next one has renewed credentials."""
+        error = await self._refusal(response)
+        if isinstance(error, Unauthorized) and self._renewable:
+            await self._renew()
+        return error
 
     def _pause(self, request: ApiRequest, attempt: int, error: ApiError | _Lost) -> float:
         told = error.details.retry_after_s if isinstance(error, ApiError) else 0
@@ -337,7 +359,11 @@ class _Opened:
         try:
             return await self._context.__aenter__()
         except (aiohttp.ClientError, OSError) as error:
-            raise _Lost(why_unreachable(error), written=self._progress.written) from error
+            raise _Lost(
+                why_unreachable(error),
+                written=self._progress.written,
+                distrusted=isinstance(error, aiohttp.ClientConnectorCertificateError),
+            ) from error
 
     async def __aexit__(self, *exc: Any) -> None:
         await self._context.__aexit__(*exc)

@@ -222,6 +222,22 @@ def test_a_client_certificate_is_read_again_from_its_kubeconfig(tmp_path: Path) 
         found.client_pair()
 
 
+def test_authorities_are_read_again_from_a_kubeconfig_and_inside_a_pod(tmp_path: Path) -> None:
+    for name in ("token", "ca.crt"):
+        (tmp_path / name).write_text("first")
+    content: Any = config(a={})
+    content["clusters"][0]["cluster"]["certificate-authority"] = "ca.crt"
+    path = written(tmp_path / "config", content)
+    environ = {"KUBERNETES_SERVICE_HOST": "10.1.2.3", "KUBERNETES_SERVICE_PORT": "443"}
+    for found in (auth.from_kubeconfig([path]), auth.in_cluster(environ, tmp_path)):
+        assert found is not None
+        assert found.ca_pem == "first"
+        assert found.authorities is not None
+        (tmp_path / "ca.crt").write_text("second")
+        assert found.authorities() == "second"
+        (tmp_path / "ca.crt").write_text("first")
+
+
 @pytest.mark.parametrize("row", RENEWALS)
 def test_a_token_is_read_again_from_its_kubeconfig(tmp_path: Path, row: str) -> None:
     user, server, expected = RENEWALS[row]

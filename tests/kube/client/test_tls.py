@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +12,13 @@ import pytest
 from gitkruise.errors import ClusterFailed, Unauthorized, Unavailable
 from gitkruise.kube.auth.connection import Connection
 from gitkruise.kube.client.connection_errors import cluster_failed
-from gitkruise.wire.primitives.requests import ApiRequest
+from gitkruise.wire.primitives.requests import OPENED, ApiRequest
 from tests.kube.certificates import Pair, self_signed
 from tests.kube.server import connection_to, reply, run, serving
 from tests.kube.toy import CONFIG_MAPS
 
 GET = ApiRequest(verb="get", resource=CONFIG_MAPS, namespace="shop", name="a")
+WATCH = ApiRequest(verb="watch", resource=CONFIG_MAPS, namespace="shop")
 OK = reply(200, b'{"kind":"ConfigMap"}')
 Connect = Callable[[Connection], Connection]
 
@@ -73,6 +75,46 @@ def test_a_client_certificate_that_was_renewed_is_used_after_a_refusal(tmp_path:
             with pytest.raises(ClusterFailed, match="GK4106"):
                 await transport.send(GET)
             assert (await transport.send(GET)).status == 200
+
+    run(main())
+
+
+def test_an_authority_that_was_renewed_is_trusted_without_a_restart(tmp_path: Path) -> None:
+    shown, old = self_signed(), self_signed()
+    authorities = [old.cert_pem]
+
+    def connect(connection: Connection) -> Connection:
+        return replace(trusting(old)(connection), authorities=lambda: authorities[-1])
+
+    async def main() -> None:
+        context = shown.server_context(tmp_path)
+        async with serving(OK, OK, tls=context, connect=connect) as (transport, scripted):
+            with pytest.raises(Unavailable, match="self-signed certificate"):
+                await transport.send(GET)
+            authorities.append("-----BEGIN nothing")
+            with pytest.raises(ClusterFailed, match="GK4106"):
+                await transport.send(GET)
+            assert scripted.asked == []
+            authorities.append(shown.cert_pem)
+            assert (await transport.send(GET)).status == 200
+            assert transport.connection.ca_pem == shown.cert_pem
+
+    run(main())
+
+
+def test_a_watch_reads_a_renewed_authority_for_the_next_one(tmp_path: Path) -> None:
+    shown, old = self_signed(), self_signed()
+
+    def connect(connection: Connection) -> Connection:
+        return replace(trusting(old)(connection), authorities=lambda: shown.cert_pem)
+
+    async def main() -> None:
+        context = shown.server_context(tmp_path)
+        async with serving(reply(200, b""), tls=context, connect=connect) as (transport, _):
+            with pytest.raises(Unavailable):
+                await anext(transport.watch(WATCH))
+            async with aclosing(transport.watch(WATCH)) as stream:
+                assert (await anext(stream)).type == OPENED
 
     run(main())
 
