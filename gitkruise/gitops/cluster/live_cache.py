@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from gitkruise.errors import ApiError, ClusterFailed, Finding, Forbidden, MethodNotAllowed, NotFound
@@ -271,6 +272,10 @@ class LiveView:
         """Return the informer that shows the objects of `feed`: that of all namespaces, if any."""
         whole = self._informers.get((feed.group_kind, ""))
         return whole or self._informers.get((feed.group_kind, feed.namespace))
+
+    def follows(self, kinds: AbstractSet[GroupKind]) -> bool:
+        """Return whether every one of `kinds` is followed."""
+        return kinds <= {kind for kind, _ in self._informers}
 
     def informer_of(self, feed: Feed) -> Informer | None:
         """Return the informer that shows every object of `feed`, and perhaps others; or None."""

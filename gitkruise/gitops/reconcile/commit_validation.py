@@ -199,10 +199,16 @@ class CommitValidator:
         )
 
     async def learn_kinds(self, desired: DesiredSet, objects: Iterable[Desired]) -> None:
-        """Rediscover the served kinds when a kind is new: its CRD may just have been applied."""
-        catalog = self._around.live.catalog
-        if any(catalog.by_kind(d.key.group, d.version, d.key.kind) is None for d in objects):
-            await self._around.live.discover()
+        """Rediscover the served kinds when a kind is new: its CRD may just have been applied.
+
+        A kind that was discovered for another unit is not followed yet: what is applied of it would
+        never be seen, and applied without end.
+        """
+        live, objects = self._around.live, tuple(objects)
+        known = [live.catalog.by_kind(d.key.group, d.version, d.key.kind) for d in objects]
+        if None in known:
+            await live.discover()
+        if None in known or not live.follows({d.key.group_kind for d in objects}):
             await self.follow(desired)
 
     async def _followed(

@@ -55,6 +55,28 @@ def test_objects_of_a_deleted_definition_are_not_as_git_asks(staged: MakeStage) 
     stage.play(script)
 
 
+def test_a_kind_that_was_discovered_meanwhile_is_followed_before_it_is_applied(
+    staged: MakeStage,
+) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        define(stage, "create")
+        async with stage.running():
+            await stage.push(DATABASE)
+            await stage.rest()
+            define(stage, "delete")
+            await stage.rest(90)
+            assert stage.state == "Stuck"
+            define(stage, "create")
+            await stage.around.live.rediscover()  # as another unit's rejection does
+            stage.wire.requests.clear()
+            await stage.rest(90)
+            assert (stage.state, len(stage.wire.writes())) == ("Done", 1)
+
+    stage.play(script)
+
+
 def test_tries_that_fail_alike_are_told_once(staged: MakeStage) -> None:
     """A record, a message and a log line for each try would bury what a user has to do."""
     stage = staged()
