@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from gitkruise.errors import ApiError, ClusterFailed, Finding, Forbidden, MethodNotAllowed, NotFound
+from gitkruise.gitops.cluster.crd_conversion import look_at, unconverted
 from gitkruise.gitops.cluster.inventory import Inventory
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.kube.cache.informer import Informer, WatchOutages
@@ -319,12 +320,15 @@ def _not_followed(informer: Informer) -> Finding:
     feed = informer.feed
     what = f"{feed.ref.plural}.{feed.ref.group}".rstrip(".")
     where = f"-n {feed.namespace}" if feed.namespace else "-A"
+    next_ = f"kubectl get {what} {where}   shows when the API server lists them again"
+    if informer.error and unconverted(informer.error.message):
+        next_ = look_at(feed.ref.group)
     return Finding(
         code="GK4103",
         message=f"cannot watch {feed}" + (f": {informer.error}" if informer.error else ""),
         notes=(
             ("unchanged", "all live objects; the watch is retried"),
-            ("next", f"kubectl get {what} {where}   shows when the API server lists them again"),
+            ("next", next_),
         ),
     )
 

@@ -24,10 +24,12 @@ from gitkruise.gitops.reconcile.field_adoption import adopt, of_known_tool
 from gitkruise.gitops.reconcile.rejections import (
     cannot_change,
     immutable,
+    kind_is_gone,
     not_served,
     pulled_already,
     refusal,
     replaceable,
+    served_no_more,
     unanswered,
 )
 from gitkruise.gitops.reconcile.version_binding import bound, collided, present, renewed
@@ -155,7 +157,8 @@ class Applier:
     ) -> Sent:
         dialect = dialect_of(d, catalog)
         if dialect is None:
-            return Sent(desired=d, finding=not_served(d, catalog), retry=True, unserved=True)
+            told = not_served(d, catalog, sent=not dry_run)
+            return Sent(desired=d, finding=told, retry=True, unserved=True)
         if live is not None and (complete := pulled_already(d, live)) is not None:
             return self._refused(d, complete, live)
         asked = sized_as(d, live) if live is not None and d.key in self._facts.autoscaled else d
@@ -306,6 +309,8 @@ class Applier:
         raise AssertionError("the last try returns or raises")
 
     def _refused(self, d: Desired, error: ApiError, live: Obj | None) -> Sent:
+        if kind_is_gone(error):
+            return Sent(desired=d, finding=served_no_more(d), retry=True, unserved=True)
         fixed = immutable(error)
         if fixed and replaceable(d, self._unit):
             return Sent(desired=d, replace=True)

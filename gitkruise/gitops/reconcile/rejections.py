@@ -22,6 +22,7 @@ from gitkruise.errors import (
 )
 from gitkruise.gitops.build.redacted_findings import parse_field, refused_field, unquoted
 from gitkruise.gitops.build.validate import served_as, written
+from gitkruise.gitops.cluster.crd_conversion import look_at, unconverted
 from gitkruise.gitops.config.other_tools import instead_of_kind
 from gitkruise.kube.system.package_data import DRIVEN, KRUISE_GROUPS
 from gitkruise.model.gitops.config import Unit
@@ -60,6 +61,7 @@ _REGISTERED: Final = "mutatingwebhookconfiguration,validatingwebhookconfiguratio
 _CALLED: Final = re.compile(r'failed calling webhook "([^"]+)": (.+)', re.DOTALL)
 # A 403 of these is a word against the object, not about our rights.
 _BY_ADMISSION: Final = re.compile("^admission webhook |: ValidatingAdmissionPolicy '")
+_NAMED: Final = re.compile('" not found$')
 _ESCALATION: Final = "attempting to grant RBAC permissions not currently held"
 _QUOTA: Final = ": exceeded quota: "
 _NAMESPACE: Final = (
@@ -75,6 +77,14 @@ def immutable(error: ApiError) -> bool:
         and bool(causes)
         and all(_IMMUTABLE.search(cause.message) for cause in causes)
     )
+
+
+def kind_is_gone(error: ApiError) -> bool:
+    """Return whether the API server knows no path of the kind: otherwise it names what is missing,
+    a namespace or a role."""
+    unnamed = isinstance(error, NotFound) and not error.details.kind
+    other = _BY_ADMISSION.search(error.message) or _NAMED.search(error.message)
+    return unnamed and other is None
 
 
 def pulled_already(d: Desired, live: Obj) -> InvalidObject | None:
@@ -140,12 +150,27 @@ def cannot_change(d: Desired, error: ApiError, live: Obj | None = None) -> Findi
     )
 
 
-def not_served(d: Desired, catalog: Catalog) -> Finding:
-    """Return GK4201 for an object whose kind the cluster does not know."""
+def not_served(d: Desired, catalog: Catalog, *, sent: bool = False) -> Finding:
+    """Return GK4201 for an object whose kind the cluster does not know.
+
+    `sent`: the rest of its commit is applied.
+    """
     other = served_as(d, catalog)
     found = f"it serves {other.kind} ({other.api_version})" if other else "its CRD is not installed"
     next_ = written(other) if other else "install the CRD, or add it to git"
-    next_ = instead_of_kind(d.key.group_kind) or next_
+    return _unknown(d, found, instead_of_kind(d.key.group_kind) or next_, sent=sent)
+
+
+def served_no_more(d: Desired) -> Finding:
+    """Return GK4201 for an object whose kind the cluster served until a moment ago."""
+    next_ = "install the CRD again, or take the object out of git"
+    return _unknown(d, "its CRD or API server is gone", next_, sent=True)
+
+
+def _unknown(d: Desired, found: str, next_: str, *, sent: bool) -> Finding:
+    unchanged = "nothing of this commit is applied while one of its kinds is unknown"
+    if sent:
+        unchanged = "nothing of that kind is written; it is tried again"
     if d.key.group == OWN_GROUP or (d.key.group in KRUISE_GROUPS and d.key.kind in DRIVEN):
         next_ = "gitkruise install --crds"
     elif d.key.group in KRUISE_GROUPS:
@@ -156,9 +181,22 @@ def not_served(d: Desired, catalog: Catalog) -> Finding:
         code="GK4201",
         message=f"this cluster does not know kind {d.key.kind} ({d.obj['apiVersion']}): {found}",
         places=(d.document.place(("kind",)),),
+        notes=(("unchanged", unchanged), ("next", next_)),
+        object=str(d.key),
+    )
+
+
+def _unconverted(d: Desired, why: str, live: Obj | None) -> Finding:
+    """Return GK5101: the webhook that converts the versions of a kind cannot be called."""
+    return Finding(
+        code="GK5101",
+        message=f"the API server cannot convert {d.key}: its conversion webhook fails",
+        places=(d.document.place(("kind",)),),
         notes=(
-            ("unchanged", "nothing of this commit is applied while one of its kinds is unknown"),
-            ("next", next_),
+            ("it says", why),
+            ("effect", f"no {d.key.kind} can be read or written in a version that is not stored"),
+            ("unchanged", f"{_kept(d, live)}; it is tried again"),
+            ("next", look_at(d.key.group)),
         ),
         object=str(d.key),
     )
@@ -212,6 +250,8 @@ def refusal(d: Desired, error: ApiError, account: str = "", *, live: Obj | None 
     webhook = _CALLED.search(error.message)
     if webhook is not None:
         return _uncalled(d, webhook[1], webhook[2], live)
+    if why := unconverted(error.message):
+        return _unconverted(d, why, live)
     words, error = error.message, unquoted(error, d)
     if error.retry is not Retry.NEVER and not isinstance(error, Untyped):
         # Conflict among them: no word against the object
@@ -224,7 +264,7 @@ def refusal(d: Desired, error: ApiError, account: str = "", *, live: Obj | None 
             notes=_of_forbidden(d, error, account, live),
             object=str(d.key),
         )
-    if isinstance(error, NotFound):
+    if isinstance(error, NotFound) and not _BY_ADMISSION.search(words):
         return _not_found(d, error)
     once = d.key.group_kind == RECREATE and "immutable" in error.message
     return Finding(

@@ -259,6 +259,8 @@ class UnitCluster:
         sent = await applier.send(
             objects, live, catalog, take=take, dry_run=dry_run, overtaken=stop
         )
+        if any(item.unserved for item in sent):
+            around.live.doubt()
         there = {key: found.obj for key, found in seen.live.items()}
         before = frozenset() if dry_run else self.rejected.causes
         keys = there.keys() | {d.key for d in objects}

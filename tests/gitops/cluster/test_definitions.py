@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from gitkruise.model.gitops.unit_state import State
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.gitops.stage import MakeStage, Stage, config_map
 from tests.gitops.status.test_health_checks import CRD
@@ -73,6 +73,30 @@ def test_a_kind_that_was_discovered_meanwhile_is_followed_before_it_is_applied(
             stage.wire.requests.clear()
             await stage.rest(90)
             assert (stage.state, len(stage.wire.writes())) == ("Done", 1)
+
+    stage.play(script)
+
+
+def test_the_other_objects_of_a_commit_with_an_unknown_kind_are_not_said_to_be_unchanged(
+    staged: MakeStage,
+) -> None:
+    """No dry run goes into a namespace that the commit creates: the rest of it is applied."""
+    stage = staged()
+    space: Obj = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fresh"}}
+    inside = {"namespace": "fresh"}
+
+    def within(obj: Obj) -> Obj:
+        return {**obj, "metadata": {**obj["metadata"], **inside}}
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(space, within(DATABASE), within(config_map("settings", mode="fast")))
+            await stage.rest(5)
+            (finding,) = stage.record.findings
+            assert finding.code == "GK4201"
+            told = dict(finding.notes)["unchanged"]
+            assert told == "nothing of that kind is written; it is tried again"
+            assert stage.world.get(ObjectKey("", "ConfigMap", "fresh", "settings")) is not None
 
     stage.play(script)
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
-from gitkruise.errors import api_error
+from gitkruise.errors import ApiError, api_error
 from gitkruise.gitops.build.redacted_findings import refused_field
-from gitkruise.gitops.reconcile.rejections import refusal
+from gitkruise.gitops.reconcile.applier import Applier
+from gitkruise.gitops.reconcile.rejections import kind_is_gone, refusal
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.gitops.config import Reference, Unit, UnitSpec
+from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import put
-from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
-from tests.gitops.stage import MakeStage, Stage
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiReply, ApiRequest, WatchEvent
+from tests.gitops.stage import MakeStage, Stage, config_map
 from tests.gitops.status.test_health_checks import CRD
 from tests.planner.sync.build import desired
 
@@ -101,6 +107,62 @@ def test_an_apply_that_a_schema_does_not_type_is_refused_for_its_field() -> None
     finding = refusal(desired(database(size=1)), error)
     assert (finding.code, finding.message) == ("GK2102", " ".join(text.split()))
     assert refused_field(error) == "spec.color"
+
+
+UNCONVERTED = (
+    'conversion webhook for a.b/v1, Kind=Database failed: Post "https://kruise.svc:443/convert": '
+    'service "kruise" not found'
+)
+
+
+def test_a_conversion_webhook_that_cannot_be_called_is_the_cause() -> None:
+    finding = refusal(desired(database(size=1)), api_error({"message": UNCONVERTED}, 500))
+    assert (finding.code, finding.places[0].line) == ("GK5101", 1)
+    notes = dict(finding.notes)
+    assert notes["it says"].endswith('service "kruise" not found')
+    assert notes["next"].startswith("start what converts it: kubectl get crds ")
+
+
+class Answering:
+    """A transport whose every answer is `error`."""
+
+    def __init__(self, error: ApiError) -> None:
+        self.error = error
+
+    async def send(self, request: ApiRequest) -> ApiReply:
+        raise self.error
+
+    def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
+        raise self.error
+
+    async def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["its kind", "its namespace"])
+def test_an_answer_that_names_nothing_says_that_the_kind_is_gone(named: bool) -> None:
+    """The CRD was deleted since the kinds were discovered."""
+    details = {"kind": "namespaces", "name": "shop"} if named else {}
+    answers = Answering(api_error({"message": "404 page not found", "details": details}, 404))
+    d, unit = desired(config_map("settings")), Unit("shop", "web", UnitSpec(Reference("src")))
+    applier = Applier(answers, unit, "label", GitCommit(id="c" * 40))
+    (sent,) = asyncio.run(applier.send([d], {}, load_catalog()))
+    assert sent.finding is not None
+    told = dict(sent.finding.notes)
+    if named:
+        assert (sent.finding.code, sent.retry) == ("GK4202", False)
+        assert told["next"].startswith("add the Namespace to git")
+    else:
+        assert (sent.finding.code, sent.retry, sent.unserved) == ("GK4201", True, True)
+        assert told == {
+            "unchanged": "nothing of that kind is written; it is tried again",
+            "next": "install the CRD again, or take the object out of git",
+        }
+
+
+def test_a_webhook_that_refuses_with_404_speaks_of_no_namespace() -> None:
+    denied = api_error({"message": 'admission webhook "a.b" denied the request: no owner'}, 404)
+    assert refusal(desired(database(size=1)), denied).code == "GK2102"
+    assert not kind_is_gone(denied)
 
 
 @pytest.mark.parametrize("waits", [False, True])
