@@ -235,7 +235,9 @@ class Runner(Generic[S]):
             else:
                 self._reported[key] = now
         if errors:
-            log.info(log_line("round-failed", object=key, error=errors[0]))
+            lasting = [e for e in errors if e.retry is Retry.NEVER]  # such as a missing right
+            level = logging.WARNING if lasting else logging.INFO
+            log.log(level, log_line("round-failed", object=key, error=(lasting or errors)[0]))
             urgent = min((e.retry for e in errors), key=list(Retry).index, default=Retry.BACKOFF)
             times.append(self._backoff.next(key, now, urgent))
         elif any(isinstance(outcome, Stale) for outcome in outcomes):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gitkruise.controller.executor import Executor
-from gitkruise.errors import Forbidden, TooManyRequests
+from gitkruise.errors import Forbidden, TooManyRequests, Unavailable
 from gitkruise.kube.cache.list_watch import Feed, Init, InitApply, InitDone, ObjectSeen
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.events import Recorder, Subject
@@ -262,6 +262,19 @@ def test_events_say_what_was_done_and_quote_the_server() -> None:
         ("FailedCreate", "could not create pod c: quota exceeded"),
         ("SuccessfulDelete", "deleted pod a"),
         ("FailedUpdateStatus", "could not write the status: by policy"),
+    ]
+
+
+def test_a_lasting_refusal_of_an_action_without_an_event_is_recorded_too() -> None:
+    """A revision that may not be created holds up its CloneSet, and nothing else says why."""
+    bench = Bench()
+    bench.toy.faults = [
+        Fault("create", Forbidden("no right")), Fault("create", Unavailable("away"))
+    ]  # fmt: skip
+    bench.run(Create(obj=pod("c")))
+    bench.run(Create(obj=pod("d")))
+    assert [(s.reason, s.message) for s in bench.recorder._pending.values()] == [
+        ("FailedCreate", "could not create Pod c: no right"),
     ]
 
 

@@ -162,6 +162,20 @@ def test_failures_are_retried_with_growing_pauses_and_told() -> None:
     assert told["SuccessfulCreate"]["message"] == "created pod web-0"
 
 
+def test_a_lasting_refusal_is_a_warning_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Without the right to write Events, the log is the only place that names the cause."""
+    stage = Stage()
+    stage.fleet("web", 1)
+    stage.toy.faults = [Fault("create", Forbidden("no right"))]
+
+    async def script(_: Controllers) -> None:
+        await stage.clock.sleep(60)
+
+    stage.play(script)
+    (record,) = [r for r in caplog.records if "round-failed" in r.getMessage()]
+    assert (record.levelname, 'error="no right"' in record.getMessage()) == ("WARNING", True)
+
+
 def test_a_refusal_that_mends_is_noticed_within_the_cap() -> None:
     """No event reports that a quota has room again."""
     stage = Stage()

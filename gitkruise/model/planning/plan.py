@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from gitkruise.errors import GitkruiseError
+from gitkruise.errors import GitkruiseError, Retry
 from gitkruise.model.workloads.pod import PodFacts
-from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.requests import MERGE_PATCH
 
 
@@ -189,13 +189,27 @@ def expired(gone: Delete, ended: datetime | None, ttl_s: int | None, now: dateti
     return Plan(wake_at=at) if now < at else Plan(actions=(gone,))
 
 
+def _what(action: Action) -> str:
+    key = key_of(action.obj) if isinstance(action, Create) else action.key
+    return f"{key.kind} {key.name}"
+
+
 def event_for(outcome: Outcome) -> Event | None:
-    """The event to record: success, or rejection with the server's message; none if stale."""
+    """The event to record: success, or rejection with the server's message; none if stale.
+
+    A rejection that would come again is recorded of every action: without its words a user sees an
+    object that does not move, and no cause.
+    """
     match outcome:
         case Applied(action=action):
             return action.done
         case Refused(action=action, error=error) if action.failed is not None:
             failed = action.failed
             return Event(failed.type, failed.reason, f"{failed.message}{error}")
+        case Refused(action=action, error=error) if error.retry is Retry.NEVER:
+            verb = type(action).__name__
+            return Event(
+                "Warning", f"Failed{verb}", f"could not {verb.lower()} {_what(action)}: {error}"
+            )
         case _:
             return None
