@@ -15,7 +15,8 @@ class UpdateQuota:
 
     `pods` to move at most, of `asked` that the partition asks for (surplus pods need no update,
     they will be deleted); `down` unavailable pods of all; `target_down` those of them already
-    on the target revision; `unavailable` how many may be (0 or less: none).
+    on the target revision; `unavailable` how many may be (0 or less: none); `missing`: pods are
+    to be created that the server may have refused.
     """
 
     pods: int
@@ -23,6 +24,7 @@ class UpdateQuota:
     asked: int = 0
     down: int = 0
     target_down: int = 0
+    missing: bool = False
 
 
 def choose_updates(
@@ -57,7 +59,7 @@ def refusal(quota: UpdateQuota) -> Hold | None:
 
 def _refusal(chosen: int, down: int, quota: UpdateQuota, *, up: bool) -> Hold | None:
     if quota.unavailable <= 0:
-        return Hold.SURGE
+        return Hold.SCALE_FIRST if quota.missing else Hold.SURGE
     if quota.target_down + chosen >= quota.unavailable:
         return Hold.NEW_NOT_READY if quota.target_down else Hold.BUDGET
     if up and down >= quota.unavailable:

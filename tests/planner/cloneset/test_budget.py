@@ -76,6 +76,12 @@ HOLDS: Final = {
         Hold.NEW_NOT_READY,
     ),
     "nothing may be down": ("1o+", UpdateQuota(pods=1, unavailable=0), 0, Hold.SURGE),
+    "a pod was not created": (
+        "3o+",
+        UpdateQuota(pods=3, unavailable=0, missing=True),
+        0,
+        Hold.SCALE_FIRST,
+    ),
 }
 
 
