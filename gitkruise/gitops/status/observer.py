@@ -143,7 +143,7 @@ class Observer:
         for key, version in versions.items():
             seen = self._store.seen(key)
             if seen is None:
-                states[key] = (State.WAITING, "not in the cluster yet")
+                states[key] = (State.WAITING, self._absent(key.namespace))
                 continue
             verdict = self._verdict(seen, version)
             live[key], states[key] = verdict.live, (verdict.state, verdict.live.why)
@@ -164,6 +164,13 @@ class Observer:
         return Observation(
             live=live, states=states, rollouts=tuple(rollouts), owners=frozenset(owners)
         )
+
+    def _absent(self, namespace: str) -> str:
+        """Return why an object is not there, as far as that is known."""
+        space = self._store.seen(ObjectKey("", "Namespace", "", namespace))
+        if namespace and space is not None and space.deleting:
+            return f"Namespace {namespace} is being deleted"
+        return "not in the cluster yet"
 
     def wake_at(self, rollouts: Sequence[Rollout]) -> datetime | None:
         """Return when the first of these rollouts exceeds the limit."""

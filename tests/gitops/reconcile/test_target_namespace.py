@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gitkruise.wire.primitives.names import GroupKind, Obj
-from gitkruise.wire.primitives.requests import ApiRequest
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
 from tests.gitops.stage import MakeStage, Stage, config_map
 from tests.worlds import SPACE
 
@@ -71,3 +73,35 @@ def test_a_namespace_that_was_deleted_is_created_again_with_its_objects(staged: 
     stage.play(script)
     assert stage.get("ConfigMap", "settings") is not None
     assert stage.state == "Done"
+
+
+def test_objects_that_went_with_their_namespace_name_it_while_it_is_being_deleted(
+    staged: MakeStage,
+) -> None:
+    stage = staged(target=TARGET)
+    space, held = (stage.world.catalog.stored(GroupKind("", k)) for k in ("Namespace", "ConfigMap"))
+    assert space is not None
+    assert held is not None
+
+    def send(ref: ResourceRef, **request: Any) -> None:
+        stage.world.handle(ApiRequest(resource=ref, **request), stage.clock.now())
+        stage.cluster.publish()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(NAMESPACE, config_map("settings", mode="fast"))
+            await stage.rest()
+            meta: Obj = {"name": "held", "namespace": SPACE, "finalizers": ["example.com/hold"]}
+            body: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+            send(held.ref, verb="create", namespace=SPACE, body=body)
+            send(space.ref, verb="delete", name=SPACE)
+            await stage.rest(60)
+            told = f"Namespace {SPACE} is being deleted"
+            assert (stage.state, told in stage.record.message) == ("Waiting", True)
+            body = {"metadata": {"finalizers": None}}
+            send(held.ref, verb="patch", namespace=SPACE, name="held", body=body,
+                 content_type=MERGE_PATCH)  # fmt: skip
+            await stage.rest(60)
+            assert (stage.state, stage.record.findings) == ("Done", ())
+
+    stage.play(script)
