@@ -122,9 +122,8 @@ def undriven(keys: Iterable[ObjectKey], catalog: Catalog) -> Iterator[Finding]:
     """Yield GK4403 for each kind of `keys` that the cluster serves in versions only that our own
     engine does not drive."""
     by_kind: dict[GroupKind, list[ObjectKey]] = {}
-    for key in sorted(keys):
-        if key.group_kind in _DRIVEN:
-            by_kind.setdefault(key.group_kind, []).append(key)
+    for key in sorted(key for key in keys if key[:2] in _DRIVEN):
+        by_kind.setdefault(key.group_kind, []).append(key)
     for kind, those in by_kind.items():
         if served := older_versions(kind, catalog):
             yield Finding(
