@@ -44,7 +44,7 @@ class CommitQueue:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is left to judge, now or later."""
+        """True when nothing is left to judge, now or later."""
         return not self.news and self._again is None
 
     @property
@@ -53,12 +53,12 @@ class CommitQueue:
 
     @property
     def failed(self) -> bool:
-        """Whether the judgement of a commit failed in this round; it stays pending."""
+        """True after the judgement of a commit failed in this round; it stays pending."""
         return bool(self._failed)
 
     @property
     def overtaken(self) -> bool:
-        """Whether a commit is pending that this round has not tried to judge."""
+        """True while a commit is pending that this round has not tried to judge."""
         return self.pending != self._failed
 
     def offer(self, commit: str) -> None:
