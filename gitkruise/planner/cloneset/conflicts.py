@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from gitkruise.model.planning.view import ClusterView
@@ -44,21 +44,24 @@ def overlaps(view: ClusterView, owner: CloneSetFacts) -> list[str]:
 
     Each still counts its own pods only (by owner reference); selection by label mixes them up.
     """
-    labels = get(owner.template, "metadata", "labels", default={}) or {}
+    labels = get(owner.template, "metadata", "labels", default={})
     found = []
     for other in view.objects(CLONESET, owner.namespace):
-        name = other["metadata"]["name"]
-        theirs = get(other, "spec", "template", "metadata", "labels", default={}) or {}
+        name, spec = other["metadata"]["name"], other.get("spec")
+        theirs = get(spec, "template", "metadata", "labels", default={})
         if name == owner.name:
             continue
-        if owner.selects(theirs) or _selects(other, labels):
+        if owner.selects(theirs) or _selects(get(spec, "selector"), labels):
             found.append(f"CloneSet {name} selects the same pods: selectors must not overlap")
     return found
 
 
-def _selects(other: Obj, labels: dict[str, str]) -> bool:
+def _selects(selector: Obj | None, labels: Mapping[str, str]) -> bool:
+    # Most end here: a namespace may hold thousands, and each of them looks at all others.
+    if not get(selector, "matchLabels", default={}).items() <= labels.items():
+        return False
     try:
-        return label_selector(get(other, "spec", "selector")).matches(labels)
+        return label_selector(selector).matches(labels)
     except ValueError:  # said where that CloneSet itself is planned
         return False
 

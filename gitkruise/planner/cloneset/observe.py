@@ -75,14 +75,20 @@ def _revisions(
         return [revision_of(raw) for raw in selected], []
     ours: list[Revision] = []
     others: list[Revision] = []
+    prefix = f"{owner.name[:_PREFIX_MAX]}-"
     for raw in view.objects(REVISION, owner.namespace):
-        controller = controller_of(raw)
-        mine = controller is None or controller.get("uid") == owner.uid
-        if mine and owner.selects(raw["metadata"].get("labels") or {}):
+        meta = raw["metadata"]
+        if owner.selects(meta.get("labels") or {}) and _may_be_ours(raw, owner):
             ours.append(revision_of(raw))
-        elif raw["metadata"]["name"].startswith(f"{owner.name[:_PREFIX_MAX]}-"):
+        elif meta["name"].startswith(prefix):
             others.append(revision_of(raw))
     return ours, others
+
+
+def _may_be_ours(raw: Obj, owner: CloneSetFacts) -> bool:
+    """Return whether no other object controls a revision."""
+    controller = controller_of(raw)
+    return controller is None or controller.get("uid") == owner.uid
 
 
 def _complete(owner: CloneSetFacts, pods: PodGroups, names: set[str]) -> bool:
