@@ -153,7 +153,8 @@ async def drafted(
     reused = bool(onto) and not options.dry_run
     before = _earlier_tip(publisher, repository, content, tip, branch, onto) if reused else ""
     made = _side_after(publisher, repository, state, options, content, before)
-    base = base_of(repository, state.side, state.config, state.catalog, GATES)
+    rules = (state.config, state.catalog, GATES)
+    base = base_of(repository, state.side, *rules, before=state.before)
     after = taken_by(content.unit, base, made)
     preview, cluster = await _preview(base, after, options.cluster, earlier)
     return CommitDraft(
@@ -230,7 +231,8 @@ def _side_after(
         )
     else:
         commit = publisher.commit(tree, earlier or tip, message)
-    return read_side(repository, commit, state.config, state.catalog, GATES)
+    rules = (state.config, state.catalog, GATES)
+    return read_side(repository, commit, *rules, before=state.before)
 
 
 async def _preview(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gitkruise.errors import InvalidManifests, UsageProblem
 from gitkruise.git.repository.merge import merged
+from gitkruise.gitops.build.validate import ReadBefore
 from gitkruise.gitops.preview.inputs import (
     PlanSide,
     changed_outside,
@@ -137,9 +138,9 @@ def read_sides(
     The plan is of the units that take the second, the errors of the others are among its findings.
     Raises InvalidManifests when each unit rejects it.
     """
-    old, new = ends
-    target = read_side(repository, new, config, catalog, gates)
-    base = read_base(repository, old, given, config, catalog, gates) if old else None
+    (old, new), before = ends, ReadBefore()
+    target = read_side(repository, new, config, catalog, gates, before=before)
+    base = read_base(repository, old, given, config, catalog, gates, before=before) if old else None
     if old and given is None:
         target = replace(target, outside=changed_outside(repository, old, new, config))
     return base, taken_by_some(base, target)

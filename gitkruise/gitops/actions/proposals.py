@@ -235,7 +235,9 @@ class Proposer:
             repository, state.side.commit.id, files, message,
             author=self.identity, now=self.clock.now(), parents=parents,
         )  # fmt: skip
-        after = read_side(repository, commit, state.config, self.live.catalog, self.gates)
+        after = read_side(
+            repository, commit, state.config, self.live.catalog, self.gates, before=state.before
+        )
         return taken_by(unit, state.side, after)
 
     def _state(self, tip: str) -> BranchState:

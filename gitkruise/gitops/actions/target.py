@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Final
@@ -16,6 +16,7 @@ from gitkruise.git.push.status_branch import edit_tree
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import ActionTarget
 from gitkruise.gitops.actions.kustomized import Kustomized, KustomizedFolder
+from gitkruise.gitops.build.validate import ReadBefore
 from gitkruise.gitops.preview.inputs import PlanSide, read_side
 from gitkruise.model.gitops.config import Config, Unit
 from gitkruise.model.gitops.document import Desired
@@ -48,12 +49,16 @@ class ObjectQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchState:
-    """A branch that units follow, at its tip: what they have there, read with `catalog`."""
+    """A branch that units follow, at its tip: what they have there, read with `catalog`.
+
+    `before` is what was read of it, for commits on top.
+    """
 
     branch: str
     config: Config  # its units alone
     side: PlanSide
     catalog: Catalog
+    before: ReadBefore = field(default_factory=ReadBefore)
 
 
 def read_branch(
@@ -69,8 +74,9 @@ def read_branch(
         if repository.find(tip, unit.spec.path) is not None
     }
     config = Config(config.sources, here, config.sinks, config.receivers)
-    side = read_side(repository, tip, config, catalog, gates)
-    return BranchState(branch=branch, config=config, side=side, catalog=catalog)
+    before = ReadBefore()
+    side = read_side(repository, tip, config, catalog, gates, before=before)
+    return BranchState(branch=branch, config=config, side=side, catalog=catalog, before=before)
 
 
 def readers_of(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from gitkruise.errors import BadRequest, Cause, Finding, Forbidden, InvalidObject, Problem, Severity
+from gitkruise.git.parsing.parse_cache import ParseCache
 from gitkruise.gitops.build.desired import desired_of, duplicates
 from gitkruise.gitops.build.field_types import cut, has_null, nulls, shape, untyped
 from gitkruise.gitops.build.in_place_only import REFUSAL, in_place_problems
@@ -17,7 +18,7 @@ from gitkruise.gitops.build.ordering_checks import impossible
 from gitkruise.gitops.build.redacted_findings import parse_field, tells, unquoted
 from gitkruise.gitops.build.typos import is_sure, place_of
 from gitkruise.gitops.config.other_tools import instead_of_field
-from gitkruise.kube.system.package_data import KUBERNETES
+from gitkruise.kube.system.package_data import KUBERNETES, load_catalog
 from gitkruise.model.gitops.document import Desired, Document
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog, Kind
@@ -81,6 +82,17 @@ class CheckedDocument:
 
 
 Memo: TypeAlias = dict[int, CheckedDocument]  # by the identity of the document
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBefore:
+    """Parsed files and checked documents of other commits of one repository, with the same gates.
+
+    Commits share nearly all of their files.
+    """
+
+    files: ParseCache = field(default_factory=ParseCache)
+    checked: dict[tuple[str, str], Memo] = field(default_factory=dict)  # by unit and namespace
 
 
 def check_documents(
@@ -201,6 +213,14 @@ def with_crds(catalog: Catalog, documents: Sequence[Document]) -> Catalog:
             with suppress(InvalidObject):
                 catalog = catalog.with_crd(obj)
     return catalog
+
+
+def with_definitions(catalog: Catalog, documents: Iterable[Document]) -> Catalog:
+    """Return the kinds after all units of a commit are applied, `documents` theirs: the definition
+    of a custom resource may be another unit's."""
+    recorded = load_catalog()
+    crds = [d for d in documents if d.obj.get("kind") == CRD.kind]
+    return with_crds(catalog, [d for d in crds if recorded.stored(defined_kind(d.obj)) is None])
 
 
 def defined_kind(crd: Obj) -> GroupKind:

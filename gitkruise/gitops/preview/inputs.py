@@ -25,12 +25,11 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.base_mirrors import rendering_of
 from gitkruise.gitops.build.post_build import PostBuild, offline
 from gitkruise.gitops.build.release import about_templates, known_values, release_of
-from gitkruise.gitops.build.validate import CRD, check_documents, defined_kind, with_crds
+from gitkruise.gitops.build.validate import ReadBefore, check_documents, with_definitions
 from gitkruise.gitops.charts.cache import kept_chart, wanted_of
 from gitkruise.gitops.config.loader import make_config
 from gitkruise.gitops.preview.rejection import rejected_after
 from gitkruise.gitops.reconcile.drift_correction import ignore_rules
-from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.config import (
     Config,
     GitSource,
@@ -268,10 +267,11 @@ def _known(repository: Repository, ref: str) -> str:
 
 
 def read_side(
-    repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates
-) -> PlanSide:
+    repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates,
+    *, before: ReadBefore | None = None,
+) -> PlanSide:  # fmt: skip
     """Every unit's objects at a commit, with what is wrong with them. Raises SourceFailed."""
-    read = [*read_units(repository, commit, config, catalog, gates)]
+    read = [*read_units(repository, commit, config, catalog, gates, before=before)]
     return side_of(repository.commit(commit), config, read)
 
 
@@ -300,6 +300,8 @@ def read_base(
     target: Config,
     catalog: Catalog,
     gates: Gates,
+    *,
+    before: ReadBefore | None = None,
 ) -> PlanSide:
     """The side that a plan starts from: `commit` with its own configuration, or with `config`.
 
@@ -315,14 +317,16 @@ def read_base(
         said = (_passed_over(message, error.findings[0]),)
     if config == whole_repository():  # no unit followed it: none gives up or hands over an object
         config = target
-    side = read_side(repository, commit, config, catalog, gates)
-    side = base_of(repository, side, config, catalog, gates)
+    before = before or ReadBefore()
+    side = read_side(repository, commit, config, catalog, gates, before=before)
+    side = base_of(repository, side, config, catalog, gates, before=before)
     return replace(side, warnings=(*said, *side.warnings))
 
 
 def base_of(
-    repository: Repository, side: PlanSide, config: Config, catalog: Catalog, gates: Gates
-) -> PlanSide:
+    repository: Repository, side: PlanSide, config: Config, catalog: Catalog, gates: Gates,
+    *, before: ReadBefore | None = None,
+) -> PlanSide:  # fmt: skip
     """Return `side` as a cluster that follows it has it, with a warning for each difference.
 
     A unit at which the commit is invalid, or that it empties, rejects it: the unit's last valid
@@ -331,7 +335,7 @@ def base_of(
     empty = side.everyone.keys() - side.filled()
     if not (side.rejected or any(not side.everyone[n].spec.prune.allow_empty for n in empty)):
         return side
-    read = [*live_units(repository, side.commit.id, config, catalog, gates)]
+    read = [*live_units(repository, side.commit.id, config, catalog, gates, before=before)]
     rejected = rejected_after({name for name, objects, *_ in read if objects}, side)
     # What a unit has that rejects the commit it keeps from others: the last word is its own.
     read.sort(key=lambda one: one[0] in rejected)
@@ -339,19 +343,21 @@ def base_of(
 
 
 def live_units(
-    repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates
-) -> Iterator[UnitRead]:
+    repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates,
+    *, before: ReadBefore | None = None,
+) -> Iterator[UnitRead]:  # fmt: skip
     """(name, objects, warnings, remote bases) of each unit as a cluster that follows the commit has
     it."""
-    here = repository.commit(commit)
-    for name, objects, wrong, bases in read_units(repository, commit, config, catalog, gates):
+    here, before = repository.commit(commit), before or ReadBefore()
+    read = read_units(repository, commit, config, catalog, gates, before=before)
+    for name, objects, wrong, bases in read:
         unit = config.units[name]
         errors = _errors(wrong)
         if not errors and (objects or unit.spec.prune.allow_empty):
             yield name, objects, (), bases
             continue
         alone = Config(config.sources, {name: unit}, {})
-        valid = _last_valid(repository, here, alone, catalog, gates)
+        valid = _last_valid(repository, here, alone, catalog, gates, before=before)
         if not (errors or valid):
             yield name, objects, (), bases  # it never had an object
             continue
@@ -371,8 +377,9 @@ def base_side(commit: GitCommit, config: Config, read: Iterable[UnitRead]) -> Pl
 
 
 def _last_valid(
-    repository: Repository, commit: GitCommit, config: Config, catalog: Catalog, gates: Gates
-) -> PlanSide | None:
+    repository: Repository, commit: GitCommit, config: Config, catalog: Catalog, gates: Gates,
+    *, before: ReadBefore,
+) -> PlanSide | None:  # fmt: skip
     """The newest first parent that the one unit of `config` takes."""
     (unit,) = config.units.values()
     for _ in range(_LOOK_BACK):
@@ -380,7 +387,7 @@ def _last_valid(
             return None
         commit = repository.commit(commit.parents[0])
         if repository.find(commit.id, unit.spec.path) is not None:
-            side = read_side(repository, commit.id, config, catalog, gates)
+            side = read_side(repository, commit.id, config, catalog, gates, before=before)
             filled = side.objects or unit.spec.prune.allow_empty
             if filled and not _errors(side.findings):
                 return side
@@ -407,32 +414,28 @@ UnitRead: TypeAlias = tuple[str, Sequence[Desired], Sequence[Finding], tuple[Bas
 
 
 def read_units(
-    repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates
-) -> Iterator[UnitRead]:
+    repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates,
+    *, before: ReadBefore | None = None,
+) -> Iterator[UnitRead]:  # fmt: skip
     """(name, objects, findings, remote bases) of each unit at a commit. Raises SourceFailed."""
-    cache = ParseCache()
+    before = before or ReadBefore()
     found = {
-        name: _manifests(repository, commit, config, unit, catalog, cache)
+        name: _manifests(repository, commit, config, unit, catalog, before.files)
         for name, unit in config.units.items()
     }
-    known = _with_definitions(catalog, found.values())
+    readable = (one for one in found.values() if isinstance(one, Manifests))
+    known = with_definitions(catalog, (d for one in readable for d in one.documents))
     for name, manifests in found.items():
         unit = config.units[name]
         if not isinstance(manifests, Manifests):
             yield name, (), manifests, ()
             continue
         space = unit.spec.target.namespace or unit.namespace
-        objects, wrong = check_documents(manifests.documents, known, namespace=space, gates=gates)
+        memo = before.checked.setdefault((name, space), {})
+        objects, wrong = check_documents(
+            manifests.documents, known, namespace=space, gates=gates, memo=memo
+        )
         yield name, objects, about_templates(unit, (*manifests.findings, *wrong)), manifests.bases
-
-
-def _with_definitions(catalog: Catalog, found: Iterable[Manifests | Sequence[Finding]]) -> Catalog:
-    """Return the kinds after all units of the commit are applied: the definition of a custom
-    resource may be another unit's."""
-    recorded = load_catalog()
-    documents = (d for one in found if isinstance(one, Manifests) for d in one.documents)
-    crds = [d for d in documents if d.obj.get("kind") == CRD.kind]
-    return with_crds(catalog, [d for d in crds if recorded.stored(defined_kind(d.obj)) is None])
 
 
 def side_of(commit: GitCommit, config: Config, read: Iterable[UnitRead]) -> PlanSide:

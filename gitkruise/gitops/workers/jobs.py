@@ -177,11 +177,12 @@ def _sides(
     repository: Repository, config: Config, catalog: Catalog, gates: Gates, *, base: str, head: str
 ) -> tuple[PlanSide | None, PlanSide]:
     """Read both commits."""
+    from gitkruise.gitops.build.validate import ReadBefore  # noqa: PLC0415  as above
     from gitkruise.gitops.preview.inputs import read_base, read_side  # noqa: PLC0415  as above
 
-    rules = (config, catalog, gates)
-    before = read_base(repository, base, config, *rules) if base else None
-    return before, read_side(repository, head, *rules)
+    rules, before = (config, catalog, gates), ReadBefore()
+    start = read_base(repository, base, config, *rules, before=before) if base else None
+    return start, read_side(repository, head, *rules, before=before)
 
 
 def _with_approvals(
