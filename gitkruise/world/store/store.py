@@ -78,7 +78,8 @@ class ChangeLog:
 
     def add(self, record: CommittedChange) -> None:
         self.records.append(record)
-        if len(self.records) >= 2 * self.limit:
+        # Each record keeps an object; an eighth more than the limit costs eight moves a record.
+        if len(self.records) > self.limit + self.limit // 8:
             self.forget(len(self.records) - self.limit)
 
     def forget(self, count: int) -> None:
