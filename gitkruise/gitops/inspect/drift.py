@@ -19,6 +19,7 @@ from gitkruise.errors import (
 )
 from gitkruise.git.manifests.reader import ParseCache
 from gitkruise.git.push.worktree import addresses
+from gitkruise.git.repository.path_history import PathHistory
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import Builder
 from gitkruise.gitops.build.post_build import gather
@@ -27,7 +28,7 @@ from gitkruise.gitops.charts.fetcher import Charts, LiveCharts
 from gitkruise.gitops.config.cluster_units import cluster_config
 from gitkruise.gitops.preview.changes import changes_between, with_live
 from gitkruise.gitops.preview.inputs import not_here, units_elsewhere, whole_config_at
-from gitkruise.gitops.preview.live_diff import LiveObjects, read_live, sized_workloads
+from gitkruise.gitops.preview.live_diff import read_live, sized_workloads
 from gitkruise.gitops.preview.ownership import set_aside
 from gitkruise.gitops.reconcile.drift_correction import ignore_rules
 from gitkruise.gitops.reconcile.rejections import not_served
@@ -95,38 +96,24 @@ async def compare(
         if ChartCache.shared is not None:
             live = {u.unit: u.chart for u in units if u.chart}
             charts = LiveCharts(charts, ChartCache.shared, live)
-        access = ClusterAccess(transport, kinds, charts, hidden, asked)
-        found: list[DriftRecord] = []
-        compared: set[ObjectKey] = set()
-        others: set[ObjectKey] = set()
-        aside: dict[ObjectKey, str] = {}
-        unread: list[DiagnosticError] = []
         if config is None and repository.find(head, CONFIG_FILE) is None:
             here = addresses(repository.git_dir)
             config = await cluster_config(transport, catalog, here, cluster)
         config = config or whole_config_at(repository, head)
         there = units_elsewhere(repository, config)
-        for unit in config.units.values():
-            if unit.id in there:
-                why = not_here(config, unit, unchanged="its objects were not compared")
-                unread.append(UsageProblem(why))
-                continue
-            commit = head if revision else applied.get(unit.id, head)
-            try:
-                records, wanted, left, refused, apart = await _of_unit(
-                    repository, unit, commit, access, fixed=bool(revision)
-                )
-            except DiagnosticError as error:
-                unread.append(error)
-                continue
-            found += records
-            compared.update(d.key for d in wanted)
-            aside |= left
-            others |= apart
-            unread += refused
-        return DriftComparison(
-            found, frozenset(compared), tuple(unread), others=frozenset(others), aside=aside
+        away = (config.units[name] for name in there)
+        reading = _Reading(repository, ClusterAccess(transport, kinds, charts, hidden, asked))
+        reading.unread += (
+            UsageProblem(not_here(config, unit, unchanged="its objects were not compared"))
+            for unit in away
         )
+        for unit in config.units.values():
+            if unit.id not in there:
+                await reading.take(unit, head if revision else applied.get(unit.id, head))
+        await reading.look(reading.taken)
+        if not revision:
+            await reading.move_on()
+        return await reading.compared()
 
 
 async def _served(transport: Transport, catalog: Catalog) -> tuple[Catalog, str]:
@@ -150,61 +137,104 @@ class ClusterAccess:
     asked: Callable[[ObjectKey], bool] = lambda _: True
 
 
-async def _of_unit(
-    repository: Repository, unit: Unit, commit: str, access: ClusterAccess, *, fixed: bool
-) -> tuple[
-    list[DriftRecord],
-    tuple[Desired, ...],
-    Mapping[ObjectKey, str],
-    list[ClusterFailed],
-    set[ObjectKey],
-]:
-    """One unit's, at a commit: the one that was asked for, or a newer one that objects carry.
+@dataclass(frozen=True, slots=True)
+class _UnitObjects:
+    """Everything that a unit wants at a commit, and what is `asked` for of it."""
 
-    Returns (what differs, the objects that were compared, those that a sync leaves as they are,
-    why others were not compared, those that were not asked for).
-    """
-    transport, catalog = access.transport, access.catalog
-    whole = await _desired(repository, unit, commit, access)
-    wanted = _asked(whole, access)
-    live = await _live(wanted, access)
-    if not fixed:
-        marks = {annotation(obj, COMMIT) for obj in live.objects.values()} - {""}
-        newest = await asyncio.to_thread(newest_of, repository, sorted(marks), commit)
-        if newest != commit:
-            whole = await _desired(repository, unit, newest, access)
-            wanted = _asked(whole, access)
-            live = await _live(wanted, access)
-    apart = of_unknown_kinds(wanted, catalog, access.hidden)
-    read = tuple(d for d in wanted if d.key not in live.unread and d.key not in apart)
-    aside = left_as_they_are(read, live.objects)
-    read = tuple(d for d in read if d.key not in aside)
-    sized = await sized_workloads(read, transport, catalog)
-    records = differences(unit, read, live.objects, sized.keys, catalog)
-    unsure = sized.findings if any(r.field == _SIZE for r in records) else ()
-    refused = [replace(f, severity=Severity.ERROR) for f in (*live.findings, *unsure)]
-    failed = [*map(ClusterFailed, refused), *map(ClusterFailed, apart.values())]
-    return records, read, aside, failed, {d.key for d in whole} - {d.key for d in wanted}
+    unit: Unit
+    commit: str
+    whole: tuple[Desired, ...]
+    asked: tuple[Desired, ...]
 
 
-def _asked(wanted: Sequence[Desired], access: ClusterAccess) -> tuple[Desired, ...]:
-    return tuple(d for d in wanted if access.asked(d.key))
+class _Reading:
+    """Units as they are read. The live objects of all of them are listed together: two thousand
+    units would take as many lists of each kind."""
 
+    def __init__(self, repository: Repository, access: ClusterAccess) -> None:
+        self.taken: dict[str, _UnitObjects] = {}
+        self.unread: list[DiagnosticError] = []
+        self._access = access
+        self._repository = repository
+        self._cache = ParseCache()
+        self._history = PathHistory(repository)
+        self._live: dict[ObjectKey, Obj] = {}
+        self._refused: dict[Finding, None] = {}
+        self._hidden: set[ObjectKey] = set()
 
-async def _live(wanted: Sequence[Desired], access: ClusterAccess) -> LiveObjects:
-    keys = [d.key for d in wanted]
-    return await read_live(access.transport, access.catalog, keys, otherwise="were not compared")
+    async def take(self, unit: Unit, commit: str) -> None:
+        """Read what a unit wants at a commit, or note why that cannot be read."""
+        try:
+            whole = await self._desired(unit, commit)
+        except DiagnosticError as error:
+            self.taken.pop(unit.id, None)
+            self.unread.append(error)
+            return
+        asked = tuple(d for d in whole if self._access.asked(d.key))
+        self.taken[unit.id] = _UnitObjects(unit, commit, whole, asked)
 
+    async def _desired(self, unit: Unit, commit: str) -> tuple[Desired, ...]:
+        access, history = self._access, self._history
+        reader = Builder(
+            repository=self._repository, unit=unit, gates=Gates(), cache=self._cache, shared=history
+        )
+        ingredients = await gather(unit, access.transport, access.charts)
+        built = await asyncio.to_thread(reader.read, commit, access.catalog, None, "", ingredients)
+        if built.desired is None:
+            raise InvalidManifests(*built.findings)
+        return tuple(d for d in built.desired.objects if not d.hook)
 
-async def _desired(
-    repository: Repository, unit: Unit, commit: str, access: ClusterAccess
-) -> tuple[Desired, ...]:
-    reader = Builder(repository=repository, unit=unit, gates=Gates(), cache=ParseCache())
-    ingredients = await gather(unit, access.transport, access.charts)
-    built = await asyncio.to_thread(reader.read, commit, access.catalog, None, "", ingredients)
-    if built.desired is None:
-        raise InvalidManifests(*built.findings)
-    return tuple(d for d in built.desired.objects if not d.hook)
+    async def look(self, names: Collection[str]) -> None:
+        """Read the live objects of some units. Raises ApiError."""
+        access, keys = self._access, [d.key for name in names for d in self.taken[name].asked]
+        live = await read_live(
+            access.transport, access.catalog, keys, otherwise="were not compared"
+        )
+        for key in keys:
+            self._live.pop(key, None)
+        self._live |= live.objects
+        self._refused |= dict.fromkeys(live.findings)
+        self._hidden |= live.unread
+
+    async def move_on(self) -> None:
+        """Take each unit at the newest commit that its objects carry."""
+        moved = []
+        for name, one in tuple(self.taken.items()):
+            there = (self._live[d.key] for d in one.asked if d.key in self._live)
+            marks = {annotation(obj, COMMIT) for obj in there} - {""}
+            newest = await asyncio.to_thread(newest_of, self._repository, sorted(marks), one.commit)
+            if newest != one.commit:
+                await self.take(one.unit, newest)
+                moved.append(name)
+        await self.look([name for name in moved if name in self.taken])
+
+    async def compared(self) -> DriftComparison:
+        """Compare what was taken with what is live. Raises ApiError."""
+        access = self._access
+        read: list[Desired] = []
+        others: set[ObjectKey] = set()
+        found: list[DriftRecord] = []
+        unknown: list[Finding] = []
+        aside: dict[ObjectKey, str] = {}
+        for one in self.taken.values():
+            apart = of_unknown_kinds(one.asked, access.catalog, access.hidden)
+            some = [d for d in one.asked if d.key not in self._hidden and d.key not in apart]
+            aside |= left_as_they_are(some, self._live)
+            some = [d for d in some if d.key not in aside]
+            found += differences(one.unit, some, self._live, (), access.catalog)
+            read += some
+            unknown += apart.values()
+            others |= {d.key for d in one.whole} - {d.key for d in one.asked}
+        resized = {r.key for r in found if r.field == _SIZE}
+        sized = await sized_workloads(
+            (d for d in read if d.key in resized), access.transport, access.catalog
+        )
+        found = [r for r in found if not _theirs(r, sized.keys)]
+        unsure = sized.findings if any(r.field == _SIZE for r in found) else ()
+        refused = [replace(f, severity=Severity.ERROR) for f in (*self._refused, *unsure)]
+        unread = (*self.unread, *map(ClusterFailed, (*refused, *unknown)))
+        compared = frozenset(d.key for d in read)
+        return DriftComparison(found, compared, unread, others=frozenset(others), aside=aside)
 
 
 def of_unknown_kinds(
@@ -252,7 +282,7 @@ def differences(
     An object of a kind that is not in `catalog` was not read. `sized` are the workloads whose
     size an autoscaler sets: that is no drift.
     """
-    rules = dict.fromkeys(live, ignore_rules(unit.spec.drift))
+    rules = dict.fromkeys((d.key for d in wanted), ignore_rules(unit.spec.drift))
     same = changes_between(wanted, wanted, catalog)
     drifted = [c for c in with_live(same, wanted, live, catalog, rules) if c.drift or c.pending]
     gone = [

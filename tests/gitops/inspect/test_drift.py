@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -9,10 +10,11 @@ import pytest
 from gitkruise.errors import ApiError, Forbidden, NotFound
 from gitkruise.gitops.inspect.drift import DriftComparison, compare
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.gitops.config import Config, GitSource, GitSourceSpec, Unit
+from gitkruise.model.gitops.config import Config, GitSource, GitSourceSpec, Unit, UnitSpec
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.gitops.cluster.test_autoscalers import HPA, scaled
-from tests.gitops.stage import UNIT, MakeStage, Stage, config_map, web
+from tests.gitops.stage import UNIT, MakeStage, Stage, config_map, documents, web
+from tests.worlds import cloneset
 
 pytestmark = pytest.mark.slow
 
@@ -21,10 +23,15 @@ Refusal = Callable[[ApiRequest], ApiError | None]
 
 async def compared(stage: Stage, refuse: Refusal, *names: str) -> DriftComparison:
     """Compare the only unit of the stage through a line that refuses some requests."""
+    return await compared_units(stage, refuse, {UNIT: Unit("shop", "web", stage.spec)}, *names)
+
+
+async def compared_units(
+    stage: Stage, refuse: Refusal, units: dict[str, Unit], *names: str
+) -> DriftComparison:
     stage.wire.refuse = refuse
     source = GitSource("shop", "src", GitSourceSpec(url=str(stage.origin.bare), ref=stage.ref))
-    unit = Unit("shop", "web", stage.spec)
-    config = Config(sources={"shop/src": source}, units={UNIT: unit})
+    config = Config(sources={"shop/src": source}, units=units)
     return await compare(
         str(stage.origin.bare), "main", config, load_catalog(),
         transport=stage.wire, charts=stage.around.charts, cluster="test",
@@ -67,6 +74,27 @@ def test_an_object_is_compared_without_the_rights_to_others(staged: MakeStage) -
         assert {key.name for key in seen.others} == {"settings"}
         seen = await compared(stage, without("configmaps"), "settings")
         assert (len(seen.unread), seen.compared) == (1, frozenset())
+
+    stage.play(script)
+
+
+def test_the_objects_of_many_units_are_listed_together(staged: MakeStage) -> None:
+    """Two thousand units took eight thousand requests, one after the other."""
+    stage, names = staged(), [f"u{number}" for number in range(5)]
+    ref = stage.spec.source_ref
+    units = {f"shop/{n}": Unit("shop", n, UnitSpec(source_ref=ref, path=n)) for n in names}
+
+    async def script() -> None:
+        stage.origin.commit(
+            {f"{n}/a.yaml": documents(cloneset(n), config_map(n, a="1")) for n in names}
+        )
+        stage.meddle(config_map("u1", a="1"))
+        seen = await compared_units(stage, lambda _: None, units)
+        missing = [r.key.name for r in seen.differing if r.live == "is missing"]
+        assert missing == ["u0", "u0", "u1", "u2", "u2", "u3", "u3", "u4", "u4"]
+        read = Counter(request.resource.plural for request in stage.wire.requests)
+        assert (read["configmaps"], read["clonesets"]) == (1, 1)
+        assert read["horizontalpodautoscalers"] == 0  # no size differs
 
     stage.play(script)
 
