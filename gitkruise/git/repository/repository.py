@@ -6,7 +6,7 @@ import functools
 import hashlib
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -55,6 +55,7 @@ from gitkruise.printable import shown
 __all__ = ["GitCredentials", "RefMoved", "Repository"]
 
 _LOCAL_S: Final = 60.0
+_AT_ONCE: Final = 32  # files of one exchange with git
 IMPORTED: Final = "oci"  # protocol of a repository that another program fills
 
 
@@ -419,6 +420,13 @@ class Repository:
                 raise
             self.sizes([blob])  # it may have stayed at the server
             return self._reader.contents(blob, "blob")
+
+    def read_blobs(self, blobs: Sequence[str]) -> Iterator[bytes]:
+        """Yield the bytes of many small files in order; one by one each would wait for git."""
+        for at in range(0, len(blobs), _AT_ONCE):
+            some = blobs[at : at + _AT_ONCE]
+            self.read_ahead(some)
+            yield from map(self.read_blob, some)
 
     def read_tree(self, tree: str) -> tuple[TreeEntry, ...]:
         return self._reader.tree(tree)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _PREFIX: Final = "gitkruise/status/"
 _OWN: Final = f"refs/heads/{_PREFIX}"
 _FETCHED: Final = f"refs/remotes/**/{_PREFIX}**"
+_OF_UNIT: Final = ("/status.yaml", "/objects.tsv", "/drift.yaml")
 _REMOVALS: Final = 100  # of one name; only the newest of an object counts
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 # Codes of the API server's rejections, as they begin a problem: admission, webhooks, rights.
@@ -214,23 +215,31 @@ def read_units(repository: Repository, ref: str) -> list[UnitNews]:
     SourceFailed GK3206 when no record is one of ours."""
     from gitkruise.gitops.status.parser import read_yaml  # noqa: PLC0415  imports libyaml
 
-    blobs = {entry.path: entry.id for entry in repository.list_tree(repository.resolve(ref))}
+    tree = repository.list_tree(repository.resolve(ref), enter=_has_units)
+    of_units = [e for e in tree if e.path.startswith("units/") and e.path.endswith(_OF_UNIT)]
+    read = repository.read_blobs([entry.id for entry in of_units])
+    files = dict(zip((entry.path for entry in of_units), read, strict=True))
     out, unreadable = [], []
-    for path in sorted(blobs):
-        if not path.startswith("units/") or not path.endswith("/status.yaml"):
+    for path, status in sorted(files.items()):
+        if not path.endswith("/status.yaml"):
             continue
-        table = blobs.get(path.replace("status.yaml", "objects.tsv"))
-        drift = blobs.get(path.replace("status.yaml", "drift.yaml"))
+        table = files.get(path.replace("status.yaml", "objects.tsv"))
+        drift = files.get(path.replace("status.yaml", "drift.yaml"))
         try:
-            raw = read_yaml(repository.read_blob(blobs[path]), path)
-            objects = read_objects(repository.read_blob(table)) if table else {}
-            found = read_yaml(repository.read_blob(drift), path) if drift else {}
+            raw = read_yaml(status, path)
+            objects = read_objects(table) if table is not None else {}
+            found = read_yaml(drift, path) if drift is not None else {}
             out.append(_unit(raw, objects, found.get("drift") or ()))
         except (ValueError, KeyError, TypeError) as error:
             unreadable.append((path, foreign(ref, path, error)))
     if unreadable and not out:
         raise unreadable[0][1]
     return out + [_unreadable(path, error.findings[0]) for path, error in unreadable]
+
+
+def _has_units(folder: str) -> bool:
+    """Return whether units are in a folder, or it is that of a unit, without its rollouts."""
+    return folder.startswith("units") and folder.count("/") <= 2
 
 
 def _unreadable(path: str, finding: Finding) -> UnitNews:
@@ -271,11 +280,12 @@ def read_steps(
     from gitkruise.gitops.status.parser import read_rollout  # noqa: PLC0415  imports libyaml
 
     out: list[tuple[ObjectKey, RolloutStep]] = []
-    for entry in repository.list_tree(repository.resolve(ref)):
-        if "/rollouts/" not in entry.path:
-            continue
+    entries = repository.list_tree(repository.resolve(ref))
+    rollouts = [entry for entry in entries if "/rollouts/" in entry.path]
+    read = repository.read_blobs([entry.id for entry in rollouts])
+    for entry, data in zip(rollouts, read, strict=True):
         try:
-            key, steps = read_rollout(repository.read_blob(entry.id))
+            key, steps = read_rollout(data)
         except ValueError as error:
             unread[entry.path] = _skipped(ref, entry.path, error)
             continue

@@ -175,6 +175,14 @@ def test_a_deep_tree_stops_at_a_limit(origin: Origin, repository: Repository) ->
     assert "depth > 64" in str(caught.value)
 
 
+def test_many_files_are_read_in_order(origin: Origin, repository: Repository) -> None:
+    blobs = [origin.blob(str(number).encode()) for number in range(40)]
+    wanted = [*blobs, blobs[0], blobs[0]]
+    assert list(repository.read_blobs(wanted)) == [*(b"%d" % n for n in range(40)), b"0", b"0"]
+    with pytest.raises(SourceFailed):
+        list(repository.read_blobs([blobs[0], "1" * 40]))
+
+
 def test_a_missing_object_is_an_error_and_the_reader_lives_on(
     origin: Origin, repository: Repository
 ) -> None:
