@@ -102,7 +102,10 @@ def build_view(
         replace(u, state=State.UNKNOWN, message=lost) if (lost := shards.problem_of(u.unit)) else u
         for u in units
     ]
-    units = [dated(unit, live) for unit in units]
+    of_units: dict[str, list[Managed]] = {}
+    for m in live:
+        of_units.setdefault(m.unit, []).append(m)
+    units = [dated(unit, of_units.get(unit.unit, ())) for unit in units]
     recorded = {key: unit for unit in units for key in unit.objects}
     owners = {unit.unit: unit for unit in units}
     objects = []
@@ -204,10 +207,11 @@ def _header(view: StatusView, style: Style) -> Iterator[str]:
         yield f"{style.paint(where, 'bold')}  {_LAST} {told}  {who}".rstrip()
     yield cluster
     yield from _shards(view, style)
+    shown = {m.unit for m in view.objects if m.state not in SETTLED}
     for unit in view.units:
         if view.shards.problem_of(unit.unit):
             continue  # named with its shard, or the lease
-        if unit.shown_problems or unit.waits or unit.suspended or _not_in_table(unit, view):
+        if unit.shown_problems or unit.waits or unit.suspended or _not_in_table(unit, shown):
             yield from _unit(unit, view, style)
     yield from _unrecorded(view, style)
     for unit in view.units:
@@ -229,13 +233,12 @@ def _unit(unit: UnitNews, view: StatusView, style: Style) -> Iterator[str]:
         yield f"  and {many(more, 'more finding')}"
 
 
-def _not_in_table(unit: UnitNews, view: StatusView) -> bool:
+def _not_in_table(unit: UnitNews, shown: AbstractSet[str]) -> bool:
     """Return whether no row shows the state of a unit: it is about a commit, or about an object
-    that is no workload."""
+    that is no workload. Rows are `shown` that are not settled, of these units."""
     if unit.state in {State.REJECTED, State.UNKNOWN}:
         return True
-    shown = any(m.unit == unit.unit and m.state not in SETTLED for m in view.objects)
-    return unit.state not in SETTLED and not shown
+    return unit.state not in SETTLED and unit.unit not in shown
 
 
 def _unrecorded(view: StatusView, style: Style) -> Iterator[str]:
