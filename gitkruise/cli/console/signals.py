@@ -4,11 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
 
 TOGETHER_S: Final = 0.5  # a wrapper passes on what the terminal or its group sent here already
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
+_T = TypeVar("_T")
+
+
+def result_of(work: Coroutine[Any, Any, _T]) -> _T:
+    """Return the result of `asyncio.run(work)`, which may be large.
+
+    asyncio.run ends by looking at the signal handler, and Python then writes its repr, with that of
+    the task and of its result: of thousands of objects that takes half of a second.
+    """
+    found: list[_T] = []
+
+    async def keep() -> None:
+        found.append(await work)
+
+    asyncio.run(keep())
+    return found[0]
 
 
 def stop_event(also: Callable[[], None] = lambda: None) -> asyncio.Event:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gitkruise.cli.console.environment import read_environment
+from gitkruise.cli.console.signals import result_of
 from gitkruise.cli.context.charts import fetch_charts
 from gitkruise.cli.context.cluster import connected, kinds_with
 from gitkruise.cli.context.commit_draft import (
@@ -68,7 +68,7 @@ def act(options: ActionOptions) -> int:
     publisher = Publisher(local_folder(options.repo), read_environment().variables)
     with Repository.open(str(publisher.folder)) as repository:
         try:
-            draft = asyncio.run(_draft(publisher, repository, options))
+            draft = result_of(_draft(publisher, repository, options))
         except NothingToDo as nothing:
             print_nothing(options, options.verb, nothing)
             return 0
@@ -83,7 +83,7 @@ def foreseen(options: ActionOptions) -> ForeseenEdit:
     """
     publisher = Publisher(local_folder(options.repo), read_environment().variables)
     with Repository.open(str(publisher.folder)) as repository:
-        draft = asyncio.run(_draft(publisher, repository, options))
+        draft = result_of(_draft(publisher, repository, options))
         tip, files = draft.after.commit.parents[0], draft.content.files
         bare = tuple(edit_diff(repository, tip, files, context=0))
     return ForeseenEdit(

@@ -49,3 +49,18 @@ def test_a_closed_terminal_ends_a_command_in_order(*, ignored: bool) -> None:
         assert asyncio.run(main()) is not ignored
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_large_result_is_not_written_out_for_the_signal_handler() -> None:
+    class Large:
+        written = 0
+
+        def __repr__(self) -> str:
+            Large.written += 1
+            return "large"
+
+    async def main() -> Large:
+        return Large()
+
+    assert isinstance(signals.result_of(main()), Large)
+    assert Large.written == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.findings import tell_findings
 from gitkruise.cli.console.output import list_of, say, say_json
+from gitkruise.cli.console.signals import result_of
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.context.cluster import (
@@ -173,7 +173,7 @@ def _show(options: CommitOptions, name: str, namespace: str) -> int:
 
     publisher = Publisher(local_folder(options.repo), read_environment().variables)
     with Repository.open(str(publisher.folder)) as repository:
-        found = asyncio.run(_followed(publisher, repository, options, name, namespace, alone=False))
+        found = result_of(_followed(publisher, repository, options, name, namespace, alone=False))
     rows = [image for one in found for image in one.images]
     unread = [image.error for image in rows if image.error is not None]
     style = Style.of(read_environment())
@@ -260,7 +260,7 @@ def _update(options: CommitOptions, name: str, namespace: str) -> int:
     publisher = Publisher(local_folder(options.repo), read_environment().variables)
     with Repository.open(str(publisher.folder)) as repository:
         try:
-            draft = asyncio.run(_draft(publisher, repository, options, name, namespace))
+            draft = result_of(_draft(publisher, repository, options, name, namespace))
         except NothingToDo as nothing:
             print_nothing(options, UPDATE, nothing)
             return 0

@@ -188,9 +188,9 @@ def _plan(options: _PlanOptions) -> _PlanResult:
 
         preview = offline_preview(base, target, load_catalog(), options.gates)
         return _PlanResult(base=base, target=target, preview=preview)
-    import asyncio  # noqa: PLC0415  slow to import, and not needed offline
+    from gitkruise.cli.console.signals import result_of  # noqa: PLC0415  imports asyncio
 
-    return asyncio.run(_with_cluster(base, target, options))
+    return result_of(_with_cluster(base, target, options))
 
 
 def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
@@ -251,9 +251,9 @@ def _given(
         given = config_here(repository, commit, load_config(options.config_path))
     if options.cluster is None:
         return given, load_catalog()
-    import asyncio  # noqa: PLC0415  slow to import, and not needed offline
+    from gitkruise.cli.console.signals import result_of  # noqa: PLC0415  imports asyncio
 
-    return asyncio.run(units_and_kinds(options.cluster, repository, commit, given))
+    return result_of(units_and_kinds(options.cluster, repository, commit, given))
 
 
 def _charts(config: Config, options: _PlanOptions) -> tuple[Finding, ...]:
@@ -272,9 +272,9 @@ def _charts(config: Config, options: _PlanOptions) -> tuple[Finding, ...]:
         if not options.offline:
             fetch_bases()
         return ()
-    import asyncio  # noqa: PLC0415  slow to import, and not needed offline
+    from gitkruise.cli.console.signals import result_of  # noqa: PLC0415  imports asyncio
 
-    return asyncio.run(fetch_charts(config, options.cluster))
+    return result_of(fetch_charts(config, options.cluster))
 
 
 def _work_tree(options: _PlanOptions) -> tuple[str, str]:

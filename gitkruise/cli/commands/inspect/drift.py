@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
@@ -17,6 +16,7 @@ from gitkruise.cli.console.command import ExitCodesCommand, output_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.findings import tell_findings
 from gitkruise.cli.console.output import list_of, say, say_json
+from gitkruise.cli.console.signals import result_of
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
@@ -94,7 +94,7 @@ def drift(
     if cluster.given:
         asked = partial(_wanted, name=object_name, namespace=namespace)
         work = _compared(cluster, path, flags["config_path"], flags["revision"], asked)
-        seen, now = asyncio.run(work)
+        seen, now = result_of(work)
     else:
         seen, now = _recorded(cluster.name, path)
     known = seen.compared | seen.aside.keys()

@@ -11,6 +11,7 @@ import click
 from gitkruise.cli.console.command import ExitCodesCommand, wide_output_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import say, say_json, tell
+from gitkruise.cli.console.signals import result_of
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected, look, narrower
 from gitkruise.cli.context.filters import parse_states
@@ -74,7 +75,7 @@ def status(ctx: click.Context, /, cluster: ClusterChoice, **flags: Any) -> None:
         every = replace(_every_cluster(cluster, path), states=wanted, namespace=namespace)
         _show_clusters(every, flags["output"], style)
         ctx.exit(1 if every.in_state(failing) else 4 if every.unread else 0)
-    view = asyncio.run(_survey(cluster, namespace, source, path))
+    view = result_of(_survey(cluster, namespace, source, path))
     shown = view.only(wanted)
     from gitkruise.cli.views.status import status_lines, status_obj  # noqa: PLC0415  the model
 

@@ -13,6 +13,7 @@ from gitkruise.cli.console.ages import ago
 from gitkruise.cli.console.command import ExitCodesCommand, output_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json
+from gitkruise.cli.console.signals import result_of
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.local_repository import (
@@ -45,7 +46,7 @@ def trace(pod_name: str, namespace: str, cluster: ClusterChoice, **flags: Any) -
     """
     _, path = repository_at_hand(flags["config_path"], flags["repo"])
     name = pod_name.removeprefix("pods/").removeprefix("pod/").removeprefix("po/")
-    found, records, now = asyncio.run(_ask(cluster, namespace, name, path))
+    found, records, now = result_of(_ask(cluster, namespace, name, path))
     style = Style.of(read_environment())
     if flags["output"] == "json":
         say_json(trace_obj(found, records), style)

@@ -15,6 +15,7 @@ from gitkruise.cli.console.ages import ago
 from gitkruise.cli.console.command import ExitCodesCommand, wide_output_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json
+from gitkruise.cli.console.signals import result_of
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected, look
 from gitkruise.cli.context.local_repository import (
@@ -75,7 +76,7 @@ def why(object_name: str, namespace: str, cluster: ClusterChoice, **flags: Any) 
     pod = named_pod(object_name)
     asked = None if pod else parse_workload(object_name)
     _, path = repository_at_hand(flags["config_path"], flags["repo"])
-    answer, activity, records, now = asyncio.run(_ask(cluster, namespace, asked, pod, path))
+    answer, activity, records, now = result_of(_ask(cluster, namespace, asked, pod, path))
     style = Style.of(read_environment())
     if flags["output"] == "json":
         say_json(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json
+from gitkruise.cli.console.signals import result_of
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, connected
 from gitkruise.cli.context.local_repository import records_at_hand
@@ -26,7 +27,7 @@ _OBJECTS: Final = 5
 
 def why_unit(name: str, choice: ClusterChoice, namespace: str, path: str, *, as_json: bool) -> None:
     """Print what a unit waits for. Raises ClusterFailed GK4010 without one."""
-    unit = asyncio.run(_read(name, choice, namespace, path))
+    unit = result_of(_read(name, choice, namespace, path))
     style = Style.of(read_environment())
     if as_json:
         say_json(unit_why_obj(unit), style)
