@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from gitkruise.gitops.config.fingerprints import sink_of, status_place
 from gitkruise.gitops.reconcile.pruner import UnitPruner
@@ -48,9 +48,41 @@ def by_unit(files: Mapping[str, bytes]) -> dict[str, dict[str, bytes]]:
     }
 
 
-def restored(
-    files: Mapping[str, bytes], unit: str, cluster: str
-) -> tuple[UnitRecord | None, dict[ObjectKey, tuple[RolloutStep, ...]], frozenset[ObjectKey]]:
+Restored: TypeAlias = tuple[
+    UnitRecord | None, dict[ObjectKey, tuple[RolloutStep, ...]], frozenset[ObjectKey]
+]
+
+
+@dataclass(frozen=True, slots=True)
+class BranchRecords:
+    """The files of a status branch by unit, as they were when it was opened, and the records of
+    units that have not started yet."""
+
+    cluster: str
+    files: Mapping[str, Mapping[str, bytes]]
+    _parsed: dict[str, Restored]
+
+    @classmethod
+    def read(
+        cls, files: Callable[[], Mapping[str, bytes]], units: Iterable[str], cluster: str
+    ) -> BranchRecords:
+        """Read a branch and the records of `units`.
+
+        Blocking: thousands of records take seconds, in which a lease is to be renewed.
+        """
+        found, parsed = by_unit(files()), {}
+        for unit in units:
+            with suppress(Exception):  # `take` raises it again, and it stops that unit alone
+                parsed[unit] = restored(found.get(unit, {}), unit, cluster)
+        return cls(cluster, found, parsed)
+
+    def take(self, unit: str) -> Restored:
+        """Return what is `restored` of a unit that starts."""
+        known = self._parsed.pop(unit, None)
+        return known or restored(self.files.get(unit, {}), unit, self.cluster)
+
+
+def restored(files: Mapping[str, bytes], unit: str, cluster: str) -> Restored:
     """(record, steps, live objects) of a unit as the branch's files tell; (None, {}, empty) when
     they tell nothing.
 

@@ -42,7 +42,7 @@ from gitkruise.gitops.runtime.components import ComponentSet, ProcessDeps
 from gitkruise.gitops.runtime.followers import FollowerDeps, Followers, follow
 from gitkruise.gitops.runtime.foreign_units import ForeignUnits
 from gitkruise.gitops.runtime.promotions import Promotions
-from gitkruise.gitops.runtime.restore import RestoredState, by_unit, hand_over, restored
+from gitkruise.gitops.runtime.restore import BranchRecords, RestoredState, hand_over
 from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.source.poller import Polling
 from gitkruise.gitops.source.ref_resolver import ref_of
@@ -69,7 +69,7 @@ class _Branch:
 
     outbox: Outbox
     branch: StatusBranch
-    told: Mapping[str, Mapping[str, bytes]]  # by unit: our files
+    records: BranchRecords
     writer: Writer
 
 
@@ -123,7 +123,7 @@ class Supervisor:
     @property
     def told(self) -> Mapping[str, Mapping[str, Mapping[str, bytes]]]:
         """By sink and unit: the files of the status branch as they were found."""
-        return {name: one.told for name, one in self._branches.items() if one is not None}
+        return {name: one.records.files for name, one in self._branches.items() if one is not None}
 
     @property
     def live(self) -> LiveView:
@@ -298,10 +298,11 @@ class Supervisor:
         )  # fmt: skip
         if name not in opened.branches:
             return None
-        files = await asyncio.to_thread(opened.branches[name].files)
-        outbox = opened.outboxes[name]
+        branch, outbox = opened.branches[name], opened.outboxes[name]
+        read = partial(BranchRecords.read, branch.files, config.units, self._around.cluster)
+        records = await asyncio.to_thread(read)
         outbox.crashed = partial(self._sink_crashed, name)
-        return _Branch(outbox, opened.branches[name], by_unit(files), opened.writers[name])
+        return _Branch(outbox, branch, records, opened.writers[name])
 
     # Units ----------------------------------------------------------------------------------
 
@@ -364,8 +365,7 @@ class Supervisor:
         if past is not None:
             reporter.resume(past.record, past.steps)
         elif branch is not None:
-            files = branch.told.get(unit.id, {})
-            reporter.resume(*restored(files, unit.id, around.cluster))
+            reporter.resume(*branch.records.take(unit.id))
         return reporter
 
     # Crashes --------------------------------------------------------------------------------
