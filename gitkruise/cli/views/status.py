@@ -35,6 +35,7 @@ WORST_FIRST: Final = (*NEEDS_YOU, *(s for s in reversed(LOOKS) if s not in NEEDS
 _NAMED: Final = 8  # units in one line
 _PROBLEMS: Final = 3  # of one unit
 _LAST: Final = "last change"  # the tip of the branch may be a commit that changed no unit
+_LOST: Final = "gitkruise doctor cluster"  # what shows why no replica reconciles
 _HEADS: Final = (
     Column(name="NAMESPACE", least=9),
     Column(name="OBJECT", least=18),
@@ -265,7 +266,8 @@ def _shards(view: StatusView, style: Style) -> Iterator[str]:
     if view.shards.lost:
         yield f"{style.state(State.UNKNOWN)}  {view.shards.lost}"
         yield _count([u.unit for u in view.units])
-        yield "  next: gitkruise doctor cluster"
+        if not view.objects:  # otherwise it ends the table, which may be long
+            yield f"  next: {_LOST}"
 
 
 def _count(lost: Sequence[str]) -> str:
@@ -310,6 +312,8 @@ def _why(m: Managed, promotion: PromotionRecord | None, now: datetime) -> str:
 
 
 def _next(view: StatusView) -> str:
+    if view.shards.lost:
+        return _LOST
     rejected = next((u for u in view.units if u.state is State.REJECTED), None)
     if rejected is not None and not view.source:
         space, _, name = rejected.unit.partition("/")
