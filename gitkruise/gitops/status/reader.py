@@ -271,9 +271,9 @@ def clusters_with(repository: Repository, units: Collection[str]) -> tuple[str, 
 
 
 def read_steps(
-    repository: Repository, ref: str, unread: dict[str, Finding]
+    repository: Repository, ref: str, unread: dict[str, Finding], *, file: str = ""
 ) -> list[tuple[ObjectKey, RolloutStep]]:
-    """Read every step of every object, newest first.
+    """Read every step of every object, or of those that a `file` can be of, newest first.
 
     Adds a warning GK3206 to `unread`, by path, for each file that is no record of ours.
     """
@@ -281,7 +281,7 @@ def read_steps(
 
     out: list[tuple[ObjectKey, RolloutStep]] = []
     entries = repository.list_tree(repository.resolve(ref))
-    rollouts = [entry for entry in entries if "/rollouts/" in entry.path]
+    rollouts = [e for e in entries if "/rollouts/" in e.path and e.path.endswith(file)]
     read = repository.read_blobs([entry.id for entry in rollouts])
     for entry, data in zip(rollouts, read, strict=True):
         try:
@@ -368,10 +368,9 @@ def steps_of(repository: Repository, cluster: str, key: ObjectKey) -> tuple[Roll
     from gitkruise.gitops.status.serializer import rollout_file  # noqa: PLC0415  imports libyaml
 
     unread: dict[str, Finding] = {}
-    steps = read_steps(repository, ref, unread) if ref else []
-    mine = [f for path, f in unread.items() if path.endswith(f"/{rollout_file(key)}")]
-    if mine:
-        raise SourceFailed(*(replace(f, severity=Severity.ERROR) for f in mine))
+    steps = read_steps(repository, ref, unread, file=f"/{rollout_file(key)}") if ref else []
+    if unread:
+        raise SourceFailed(*(replace(f, severity=Severity.ERROR) for f in unread.values()))
     return tuple(step for of, step in reversed(steps) if of == key)
 
 
