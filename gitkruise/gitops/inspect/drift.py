@@ -102,7 +102,7 @@ async def compare(
         config = config or whole_config_at(repository, head)
         there = units_elsewhere(repository, config)
         away = (config.units[name] for name in there)
-        reading = _Reading(repository, ClusterAccess(transport, kinds, charts, hidden, asked))
+        reading = _UnitsRead(repository, ClusterAccess(transport, kinds, charts, hidden, asked))
         reading.unread += (
             UsageProblem(not_here(config, unit, unchanged="its objects were not compared"))
             for unit in away
@@ -147,7 +147,7 @@ class _UnitObjects:
     asked: tuple[Desired, ...]
 
 
-class _Reading:
+class _UnitsRead:
     """Units as they are read. The live objects of all of them are listed together: two thousand
     units would take as many lists of each kind."""
 
