@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gitkruise.errors import InvalidManifests, UsageProblem
 from gitkruise.git.repository.merge import merged
-from gitkruise.gitops.build.validate import ReadBefore
+from gitkruise.gitops.build.builder import ReadBefore
 from gitkruise.gitops.preview.inputs import (
     PlanSide,
     changed_outside,

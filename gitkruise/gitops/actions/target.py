@@ -16,7 +16,7 @@ from gitkruise.git.push.status_branch import edit_tree
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import ActionTarget
 from gitkruise.gitops.actions.kustomized import Kustomized, KustomizedFolder
-from gitkruise.gitops.build.validate import ReadBefore
+from gitkruise.gitops.build.builder import ReadBefore
 from gitkruise.gitops.preview.inputs import PlanSide, read_side
 from gitkruise.model.gitops.config import Config, Unit
 from gitkruise.model.gitops.document import Desired

@@ -47,6 +47,17 @@ _Read = TypeVar("_Read")
 _NUMBERS = itertools.count(1)  # of readers in this process
 
 
+@dataclass(frozen=True, slots=True)
+class ReadBefore:
+    """Parsed files and checked documents of other commits of one repository, with the same gates.
+
+    Commits share nearly all of their files.
+    """
+
+    files: ParseCache = field(default_factory=ParseCache)
+    checked: dict[tuple[str, str], Memo] = field(default_factory=dict)  # by unit and namespace
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltCommit:
     """Result of reading a commit; `desired` is set only if the commit has no errors.

@@ -5,11 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from gitkruise.errors import BadRequest, Cause, Finding, Forbidden, InvalidObject, Problem, Severity
-from gitkruise.git.parsing.parse_cache import ParseCache
 from gitkruise.gitops.build.desired import desired_of, duplicates
 from gitkruise.gitops.build.field_types import cut, has_null, nulls, shape, untyped
 from gitkruise.gitops.build.in_place_only import REFUSAL, in_place_problems
@@ -82,17 +81,6 @@ class CheckedDocument:
 
 
 Memo: TypeAlias = dict[int, CheckedDocument]  # by the identity of the document
-
-
-@dataclass(frozen=True, slots=True)
-class ReadBefore:
-    """Parsed files and checked documents of other commits of one repository, with the same gates.
-
-    Commits share nearly all of their files.
-    """
-
-    files: ParseCache = field(default_factory=ParseCache)
-    checked: dict[tuple[str, str], Memo] = field(default_factory=dict)  # by unit and namespace
 
 
 def check_documents(

@@ -23,9 +23,10 @@ from gitkruise.git.plumbing.trees import TreeEntry
 from gitkruise.git.repository.merge import merged
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.base_mirrors import rendering_of
+from gitkruise.gitops.build.builder import ReadBefore
 from gitkruise.gitops.build.post_build import PostBuild, offline
 from gitkruise.gitops.build.release import about_templates, known_values, release_of
-from gitkruise.gitops.build.validate import ReadBefore, check_documents, with_definitions
+from gitkruise.gitops.build.validate import check_documents, with_definitions
 from gitkruise.gitops.charts.cache import kept_chart, wanted_of
 from gitkruise.gitops.config.loader import make_config
 from gitkruise.gitops.preview.rejection import rejected_after

@@ -177,7 +177,7 @@ def _sides(
     repository: Repository, config: Config, catalog: Catalog, gates: Gates, *, base: str, head: str
 ) -> tuple[PlanSide | None, PlanSide]:
     """Read both commits."""
-    from gitkruise.gitops.build.validate import ReadBefore  # noqa: PLC0415  as above
+    from gitkruise.gitops.build.builder import ReadBefore  # noqa: PLC0415  as above
     from gitkruise.gitops.preview.inputs import read_base, read_side  # noqa: PLC0415  as above
 
     rules, before = (config, catalog, gates), ReadBefore()

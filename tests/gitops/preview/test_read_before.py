@@ -7,7 +7,7 @@ from typing import Final
 
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.target import read_branch
-from gitkruise.gitops.build.validate import ReadBefore
+from gitkruise.gitops.build.builder import ReadBefore
 from gitkruise.gitops.preview.inputs import read_base, read_side
 from gitkruise.model.workloads.feature_gates import Gates
 from tests.git.repos import make_origin
