@@ -240,6 +240,10 @@ def _written(step: PromotionStep) -> str:
     return f"{step.partition}" if step.updated is None else f"updated: {step.updated}"
 
 
+# Fields that ask for pull requests, and their value for commits to the branch.
+_PUSHED: Final = {"via": "commit", "write": "commit", "onFailure": "revert-push"}
+
+
 def _way(config: Config, unit: Unit, field: FieldPath, *, pull: str) -> Iterator[Finding]:
     """Findings for a unit whose commits have no way into git, or from there back to the unit.
 
@@ -266,7 +270,7 @@ def _way(config: Config, unit: Unit, field: FieldPath, *, pull: str) -> Iterator
     if pull and sink.spec.forge is None:
         why = f"Sink {sink.name} has no forge to open a pull request on"
         where = field if pull in field else (*field, pull)
-        yield _bad(unit, where, why, "give it forge, or let commits be pushed")
+        yield _bad(unit, where, why, f"give the Sink a forge, or write {pull}: {_PUSHED[pull]}")
     verify = source.spec.verify
     # The merge of a pull request is signed by others; `range` verifies what it merges, too.
     verified = verify is not None and (verify.mode == "range" or not pull)

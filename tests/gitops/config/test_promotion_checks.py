@@ -96,6 +96,19 @@ def test_a_promotion_that_could_never_go_on_is_refused_with_its_line(
     assert (finding.code, finding.places[0].file) == ("GK7033", str(file))
 
 
+@pytest.mark.parametrize(
+    ("name", "way_out"),
+    [("no-forge", "via: commit"), ("no-forge-for-reverts", "onFailure: revert-push")],
+)
+def test_a_way_without_pull_requests_is_named(name: str, way_out: str, tmp_path: Path) -> None:
+    old, new, _ = BAD[name]
+    file = tmp_path / "gitkruise.yaml"
+    file.write_text(SOURCE.replace("{REF}", "{branch: main}").replace(old, new))
+    with pytest.raises(UsageProblem) as told:
+        load_config(file)
+    assert dict(told.value.findings[0].notes)["next"].endswith(f"or write {way_out}")
+
+
 UNSIGNED = "GitSource src requires signatures, and Sink out does not sign"
 SIGNS = "signing: {format: ssh, secretRef: {name: key}}"
 
