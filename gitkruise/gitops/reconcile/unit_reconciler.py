@@ -62,8 +62,7 @@ class UnitReconciler:
         self._commits = CommitQueue()
         self._looked = ""  # the last commit that was judged
         self.prunes = False  # objects are to be deleted now, or not all are known yet
-        # Commits that live objects carried or matched when this process started.
-        self._confirmed: frozenset[str] | None = None
+        self._borne: frozenset[str] | None = None  # by live objects when this process started
         self._backoff = DriftBackoff(Pace.of(unit.spec.drift))
         self._setbacks = Setbacks(unit.id, around.clock, reporter)
         self._kinds: AbstractSet[GroupKind] = frozenset()  # that the last round looked at
@@ -116,9 +115,9 @@ class UnitReconciler:
         """Return the live commit of this unit; "" before anything was applied."""
         if self.built is not None and self.built.desired is not None:
             return self.built.commit.id
-        record, confirmed = self._reporter.record, self._confirmed or ()
+        record, borne = self._reporter.record, self._borne or ()
         recorded = (record.causal, record.applied)
-        return next((one.id for one in recorded if one is not None and one.id in confirmed), "")
+        return next((one.id for one in recorded if one is not None and one.id in borne), "")
 
     def source_problem(self, finding: Finding | None, refused: GitCommit | None = None) -> None:
         """Set the problem that keeps us from the newest commit, perhaps for good (`refused`);
@@ -479,9 +478,9 @@ class UnitReconciler:
         """
         record = self._reporter.record
         told = {commit.id for commit in (record.applied, record.causal) if commit is not None}
-        if self._confirmed is not None or self.built is not None or not told:
+        if self._borne is not None or self.built is not None or not told:
             return
-        carried = await self.cluster.live_commits()
-        false = {one for one in told - carried if not await self._validator.lives(one)}
+        borne = await self.cluster.live_commits()
+        false = [one for one in told - borne if not await self._validator.lives(one)]
         self._reporter.disclaim(false)
-        self._confirmed = carried | (told - false)
+        self._borne = borne
