@@ -219,8 +219,9 @@ class _UnitsRead:
         for one in self.taken.values():
             apart = of_unknown_kinds(one.asked, access.catalog, access.hidden)
             some = [d for d in one.asked if d.key not in self._hidden and d.key not in apart]
-            aside |= left_as_they_are(some, self._live)
-            some = [d for d in some if d.key not in aside]
+            left = left_as_they_are(some, self._live)
+            some = [d for d in some if d.key not in left]
+            aside |= left
             found += differences(one.unit, some, self._live, (), access.catalog)
             read += some
             unknown += apart.values()

@@ -99,6 +99,23 @@ def test_the_objects_of_many_units_are_listed_together(staged: MakeStage) -> Non
     stage.play(script)
 
 
+def test_a_unit_that_leaves_an_object_alone_hides_it_from_no_other(staged: MakeStage) -> None:
+    stage = staged()
+    ref = stage.spec.source_ref
+    units = {f"shop/{n}": Unit("shop", n, UnitSpec(source_ref=ref, path=n)) for n in ("a", "b")}
+
+    async def script() -> None:
+        ours = config_map("settings", v="1")
+        alone = config_map("settings", v="1")
+        alone["metadata"]["annotations"] = {"gitkruise.io/apply": "Ignore"}
+        stage.origin.commit({"a/a.yaml": documents(alone), "b/b.yaml": documents(ours)})
+        stage.meddle(config_map("settings", v="2"))
+        seen = await compared_units(stage, lambda _: None, units)
+        assert [r.field for r in seen.differing] == ["data.v"]
+
+    stage.play(script)
+
+
 def test_a_size_is_doubtful_while_autoscalers_may_not_be_read(staged: MakeStage) -> None:
     stage = staged()
 
