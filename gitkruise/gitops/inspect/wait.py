@@ -26,16 +26,15 @@ from gitkruise.gitops.preview.inputs import (
     units_elsewhere,
     whole_config_at,
 )
+from gitkruise.gitops.source.ref_resolver import TAG, pinned
 from gitkruise.gitops.status.reader import UnitNews
-from gitkruise.model.gitops.config import Config, GitRef, Unit, resolve_reference
+from gitkruise.model.gitops.config import Config, Unit, resolve_reference
 from gitkruise.model.gitops.unit_state import SETTLED, State, stuck_for_good, worst
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
-from gitkruise.wire.values.semver_range import Range
 
-_TAG: Final = "refs/tags/"
 NO_RECORD: Final = "the configuration names this unit, and no controller has recorded it yet"
 NO_SINK: Final = "it has no Sink with git, so no record says what becomes of its commits"
 _Error = tuple[str, str, tuple[SourcePlace, ...]]  # code, object, places
@@ -162,14 +161,14 @@ class WaitCondition:
         if source is None or source.spec.is_artifact:
             return ""
         try:
-            name = _fixed_ref(source.spec.ref, self.repository.tags())
+            name = pinned(source.spec.ref, self.repository.tags())
             if not name or self._covers(self.repository.resolve(name), news):
                 return ""
         except HistoryCut:
             raise
         except DiagnosticError:
             return ""  # not known here: the controller may know it
-        tag = name.removeprefix(_TAG)
+        tag = name.removeprefix(TAG)
         return f"commit {name[:7]}" if tag == name else f"tag {tag}"
 
     def _live(self, news: UnitNews, read: str) -> str:
@@ -286,16 +285,6 @@ class WaitCondition:
         # Not their messages: some name the commit.
         errors = frozenset((f.code, f.object, f.places) for f in findings if f.is_error)
         return digests, errors
-
-
-def _fixed_ref(ref: GitRef, tags: Sequence[str]) -> str:
-    """Return the commit, or the full ref of the tag, that a source follows; "" for a branch."""
-    if ref.commit or ref.name:
-        return ref.commit or (ref.name if ref.name.startswith(_TAG) else "")
-    if ref.semver:
-        best = Range(ref.semver).best(tag.removeprefix(_TAG) for tag in tags)
-        return _TAG + best if best is not None else ""
-    return _TAG + ref.tag if ref.tag else ""
 
 
 def _rolled_out(news: UnitNews) -> State:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -15,7 +15,7 @@ from gitkruise.model.gitops.config import GitRef, GitSource
 from gitkruise.wire.values.semver_range import Range
 
 LATEST: Final = "latest"  # the tag of a registry that a source without a ref follows
-_TAG = "refs/tags/"
+TAG: Final = "refs/tags/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def look(
     ]
     meant = {name for name in chosen if isinstance(name, str)}
     commits = repository.fetch_refs({name: announced.refs[name] for name in sorted(meant)})
-    tagged = frozenset(s.commit for name, s in announced.refs.items() if name.startswith(_TAG))
+    tagged = frozenset(s.commit for name, s in announced.refs.items() if name.startswith(TAG))
     return [
         _attempt(_target, repository, source.spec.ref, name, commits, tagged)
         if isinstance(name, str)
@@ -86,18 +86,34 @@ def _asked(ref: GitRef) -> str:
     if ref.semver and not ref.commit:
         return TAGS
     if ref.tag and not ref.commit:
-        return full_ref(_TAG + ref.tag)
+        return full_ref(TAG + ref.tag)
     return full_ref(ref.branch) if ref.branch else HEAD
+
+
+def pinned(ref: GitRef, tags: Iterable[str]) -> str:
+    """Return the commit, or the full ref of the tag among `tags`, that a source follows; "" for a
+    branch, and where no tag suits."""
+    if ref.commit:
+        return ref.commit
+    asked = _asked(ref)
+    if asked == TAGS:
+        return _best(ref, [name.removeprefix(TAG) for name in tags])
+    return asked if asked.startswith(TAG) else ""
+
+
+def _best(ref: GitRef, tags: Collection[str]) -> str:
+    """Return the full ref of the best of the tags in the range of a source; "" for none."""
+    best = Range(ref.semver).best(tags)
+    return TAG + best if best is not None else ""
 
 
 def _choose(repository: Repository, ref: GitRef, asked: str, announced: RemoteRefs) -> str:
     """Return the full ref of a source, among those listed. Raises GK3201 or GK3207."""
     if asked == TAGS:
-        tags = [name.removeprefix(_TAG) for name in announced.refs if name.startswith(_TAG)]
-        best = Range(ref.semver).best(tags)
-        if best is None:
-            raise _nothing_in(repository, ref.semver, len(tags))
-        return _TAG + best
+        tags = [name.removeprefix(TAG) for name in announced.refs if name.startswith(TAG)]
+        if best := _best(ref, tags):
+            return best
+        raise _nothing_in(repository, ref.semver, len(tags))
     name = announced.head if asked == HEAD else asked
     if name not in announced.refs:
         raise ref_missing(repository.url, ref.tag or ref.name or ref.branch or HEAD, [])
