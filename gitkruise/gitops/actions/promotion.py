@@ -41,7 +41,7 @@ from gitkruise.planner.progress.builtin import min_ready_s
 from gitkruise.planner.sync.annotations import hold_of
 from gitkruise.printable import many
 from gitkruise.wire.primitives.log_line import log_line
-from gitkruise.wire.primitives.names import ObjectKey, named
+from gitkruise.wire.primitives.names import named
 from gitkruise.wire.primitives.times import format_time
 
 log = logging.getLogger(__name__)
@@ -71,15 +71,14 @@ class Promoter:
         containment: Containment = UNREPORTED,
     ) -> None:
         assert unit.spec.promotion is not None
+        assert unit.promoted is not None
         self._analyst = analyst
         self._unit, self._spec = unit, unit.spec.promotion
         self._following, self._reporter, self._has_news = following, reporter, has_news
         self._proposer, self._offers = proposer, offers
         self._clock = proposer.clock
         self._windows = Windows(unit.spec.windows, self._clock)
-        namespace = unit.spec.target.namespace or unit.namespace
-        workload = self._spec.workload
-        self._key = ObjectKey(*workload.group_kind, namespace, workload.name)
+        self._key = unit.promoted
         self._wake = asyncio.Event()
         self._soak = Soak(self._clock)
         self._asked = ""  # the commit of the branch up to which people were heard

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Final
@@ -25,11 +25,11 @@ from gitkruise.gitops.preview.render_markdown import fenced
 from gitkruise.gitops.workers import frames
 from gitkruise.gitops.workers.pool import InProcess
 from gitkruise.kube.system.clock import Clock
-from gitkruise.model.gitops.config import Config, Unit
+from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.notifications import Pull, PullRequestReport
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.printable import visible
-from gitkruise.wire.primitives.names import ObjectKey, named
+from gitkruise.wire.primitives.names import named
 
 _FINDINGS: Final = 10
 _BROUGHT_MAX: Final = 1_000
@@ -189,7 +189,8 @@ class PullRequestPlanner:
 
         Raises SourceFailed.
         """
-        promoted = sorted({key for unit in self.config.units.values() for key in _promoted(unit)})
+        units = self.config.units.values()
+        promoted = sorted({key for unit in units if (key := unit.promoted) is not None})
         if not promoted or not story.base:
             return ()
         asked, heard = self._actions(story.base, story.head), self._actions(story.base, merged_as)
@@ -228,14 +229,6 @@ class PullRequestPlanner:
         if not self.repository.here(pull.head):
             self.repository.fetch(ref)
         return tip
-
-
-def _promoted(unit: Unit) -> Iterator[ObjectKey]:
-    """Yield the workload that a unit promotes."""
-    if unit.spec.promotion is not None:
-        workload = unit.spec.promotion.workload
-        namespace = unit.spec.target.namespace or unit.namespace
-        yield ObjectKey(*workload.group_kind, namespace, workload.name)
 
 
 def unplannable(pull: Pull, error: Crashed) -> PullRequestForecast:

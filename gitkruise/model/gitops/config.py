@@ -17,7 +17,7 @@ from gitkruise.model.gitops.document import Document
 from gitkruise.model.gitops.image_policy import FollowedImage
 from gitkruise.model.gitops.promotion import Promotion
 from gitkruise.model.gitops.strict_struct import Strict
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.times import parse_duration, parse_time
 
 OCI: Final = "oci://"  # starts the address of a repository of a registry
@@ -373,6 +373,15 @@ class Unit(msgspec.Struct, frozen=True):
     def id(self) -> str:
         """`namespace/name`: how records and people name a unit."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def promoted(self) -> ObjectKey | None:
+        """The workload that it promotes."""
+        if self.spec.promotion is None:
+            return None
+        workload = self.spec.promotion.workload
+        namespace = self.spec.target.namespace or self.namespace
+        return ObjectKey(*workload.group_kind, namespace, workload.name)
 
 
 class Sink(msgspec.Struct, frozen=True):
