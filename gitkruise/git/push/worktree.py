@@ -44,13 +44,17 @@ class WorkTree:
 
     def dirty(self) -> list[str]:
         """Paths that differ from HEAD, and manifests git does not know yet; renames by new name."""
-        text = self._git(["status", "--porcelain=v1", "-z", "--no-renames", "-uall"])
-        out = []
-        for entry in filter(None, text.split("\0")):
-            mark, path = entry[:2], entry[3:]
-            if mark != "??" or path.endswith(_MANIFESTS):
-                out.append(path)
-        return sorted(out)
+        found = self._status("-uall")
+        return [path for path, mark in found if mark != "??" or path.endswith(_MANIFESTS)]
+
+    def changed(self) -> list[str]:
+        """Paths that differ from HEAD, without files that git does not know."""
+        return [path for path, _ in self._status("-uno")]
+
+    def _status(self, untracked: str) -> list[tuple[str, str]]:
+        """Return paths that differ from HEAD, in order, each with the mark of git."""
+        text = self._git(["status", "--porcelain=v1", "-z", "--no-renames", untracked])
+        return sorted((entry[3:], entry[:2]) for entry in filter(None, text.split("\0")))
 
     def head(self) -> tuple[str, str]:
         """(commit, branch) that are checked out: "" before the first commit, and for no branch."""
@@ -59,11 +63,6 @@ class WorkTree:
         told = dict(line.split(" ", 1) for line in heads)
         commit, branch = told["oid"], told["head"]
         return "" if commit == "(initial)" else commit, "" if branch == "(detached)" else branch
-
-    def changed(self) -> list[str]:
-        """Paths of files in the index or HEAD that differ from HEAD, sorted."""
-        text = self._git(["status", "--porcelain=v1", "-z", "--no-renames", "-uno"])
-        return sorted(entry[3:] for entry in filter(None, text.split("\0")))
 
     def move(self, old: str, new: str) -> None:
         """Take the files and the index of an unchanged tree from one commit to another."""
