@@ -125,7 +125,7 @@ def undriven(keys: Iterable[ObjectKey], catalog: Catalog) -> Iterator[Finding]:
     for key in sorted(key for key in keys if key[:2] in _DRIVEN):
         by_kind.setdefault(key.group_kind, []).append(key)
     for kind, those in by_kind.items():
-        if served := older_versions(kind, catalog):
+        if served := _older_versions(kind, catalog):
             yield Finding(
                 code="GK4403",
                 message=f"no engine drives the pods of {listing(those, _NAMED)}: this cluster"
@@ -134,7 +134,7 @@ def undriven(keys: Iterable[ObjectKey], catalog: Catalog) -> Iterator[Finding]:
             )
 
 
-def older_versions(kind: GroupKind, catalog: Catalog) -> str:
+def _older_versions(kind: GroupKind, catalog: Catalog) -> str:
     """Return the versions in which a cluster serves a workload, if none is the one that we drive;
     otherwise ""."""
     served = [k.version for k in catalog.kinds() if k.group_kind == kind and k.verbs]

@@ -74,6 +74,10 @@ class CommitQueue:
         if self._again is not None and not self._again[1].rests(now):
             self.pending, self._again = self.pending or self._again[0], None
 
+    def park(self, commit: str) -> None:
+        """Let a commit rest until other units are ready."""
+        self.parked = commit
+
     def unpark(self) -> None:
         """Let the parked commit be read again."""
         self.pending, self.parked = self.parked, ""

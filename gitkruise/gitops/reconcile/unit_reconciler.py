@@ -429,7 +429,7 @@ class UnitReconciler:
             self._commits.put_back(commit)
             raise
         if built.blocked_by:
-            self._commits.parked = commit
+            self._commits.park(commit)
             return
         self._looked = commit
         self.pruning.read(built)

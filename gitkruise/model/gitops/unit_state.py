@@ -66,19 +66,12 @@ SETTLED: Final = frozenset({State.DONE, State.HELD, State.PAUSED})  # as git ask
 
 
 def stuck_for_good(state: State, since: datetime | None, now: datetime) -> bool:
-    """Return whether a waiting command should give up: Stuck, and for longer than a moment."""
-    if state is not State.STUCK:
-        return False
-    return since is None or until_stuck_for_good(since, now) <= timedelta()
-
-
-def until_stuck_for_good(since: datetime, now: datetime) -> timedelta:
-    """Return how long what is Stuck `since` may still mend by itself.
+    """Return whether a waiting command should give up: Stuck, and for longer than a moment.
 
     A `since` that is ahead is of a clock that is ahead of ours, or that was set back: waiting for
     ours to show it could take hours.
     """
-    return STUCK_FOR - abs(now - since)
+    return state is State.STUCK and (since is None or abs(now - since) >= STUCK_FOR)
 
 
 def worst(states: Iterable[State]) -> State:

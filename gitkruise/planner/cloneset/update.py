@@ -51,7 +51,7 @@ def plan_update(context: RoundContext, skip: set[str]) -> RoundResult:
         asked=size - context.amounts.partition if forward else 0,
         down=fleet.count(lambda g: not g.available),
         target_down=fleet.count(lambda g: not g.available and g.first.on_revision(target.name)),
-        missing=fleet.count(lambda _: True) < context.amounts.replicas,
+        missing=fleet.size < context.amounts.replicas,
     )
     if size <= quota.pods and (stop := refusal(quota)):
         for members in waiting:  # in whatever order

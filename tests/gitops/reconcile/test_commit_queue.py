@@ -35,7 +35,7 @@ def judge(queue: CommitQueue, end: str) -> str:
             queue.put_back(commit)
             queue.note_failure()
         case _:
-            queue.parked = commit
+            queue.park(commit)
     return ""
 
 
