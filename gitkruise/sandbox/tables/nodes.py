@@ -7,11 +7,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from gitkruise.sandbox.tables.cells import Cell, age
+from gitkruise.sandbox.tables.printed_kinds import NONE, UNKNOWN, labels_of
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 
-NONE: Final = "<none>"
-UNKNOWN: Final = "<unknown>"
 _ROLE_PREFIX: Final = "node-role.kubernetes.io/"
 _ROLE: Final = "kubernetes.io/role"
 
@@ -61,7 +60,6 @@ def service(obj: Obj, now: datetime) -> list[Cell]:
     """NAME TYPE CLUSTER-IP EXTERNAL-IP PORT(S) AGE and SELECTOR."""
     spec: Mapping[str, Any] = obj.get("spec") or {}
     addresses = spec.get("clusterIPs") or ()
-    selector = spec.get("selector") or {}
     return [
         obj["metadata"].get("name"),
         spec.get("type", ""),
@@ -69,7 +67,7 @@ def service(obj: Obj, now: datetime) -> list[Cell]:
         _external(obj, spec),
         ",".join(_port(entry) for entry in spec.get("ports") or ()) or NONE,
         age(obj, now),
-        ",".join(f"{key}={value}" for key, value in sorted(selector.items())) or NONE,
+        labels_of(spec.get("selector")),
     ]
 
 

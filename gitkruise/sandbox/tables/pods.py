@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.sandbox.tables.cells import Cell, age, since
+from gitkruise.sandbox.tables.printed_kinds import NONE
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
-
-NONE: Final = "<none>"
 
 
 @dataclass(frozen=True, slots=True)

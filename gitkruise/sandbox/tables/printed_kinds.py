@@ -1,4 +1,4 @@
-"""Cells of the kinds that no controller here drives: networking, storage, policy, quotas.
+"""Kinds whose rows are read cell by cell: their columns, and a reader for each.
 
 Source: the columns kube-apiserver 1.34 answers with; tests/transcripts/script/tables.yaml.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from gitkruise.sandbox.tables.cells import Cell, selector_cell
-from gitkruise.wire.primitives.names import GroupKind, Obj
+from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.primitives.paths import get
 
 Reader: TypeAlias = Callable[[Obj], Cell]
@@ -39,7 +39,7 @@ def count(*path: str) -> Reader:
     return lambda obj: len(get(obj, *path, default=()))
 
 
-def access_modes(modes: Iterable[str]) -> str:
+def _access_modes(modes: Iterable[str]) -> str:
     """`RWO,ROX`."""
     return ",".join(_MODES.get(mode, mode) for mode in modes)
 
@@ -130,14 +130,24 @@ def _quota(*, limits: bool) -> Reader:
     return read
 
 
-def _volume_phase(obj: Obj) -> Cell:
+def _phase_of_storage(obj: Obj) -> Cell:
+    """The phase of a volume or a claim."""
     going = obj["metadata"].get("deletionTimestamp")
     phase: Cell = "Terminating" if going else get(obj, "status", "phase", default="")
     return phase
 
 
+def _claimed(read: Reader) -> Reader:
+    """A cell that a claim has once it has a volume."""
+    return lambda obj: read(obj) if get(obj, "spec", "volumeName") else ""
+
+
+def _claim_modes(obj: Obj) -> Cell:
+    return _access_modes(get(obj, "status", "accessModes", default=()))
+
+
 def _volume_modes(obj: Obj) -> Cell:
-    return access_modes(get(obj, "spec", "accessModes", default=()))
+    return _access_modes(get(obj, "spec", "accessModes", default=()))
 
 
 def _volume_claim(obj: Obj) -> Cell:
@@ -155,6 +165,35 @@ def _containers(field: str, *path: str) -> Reader:
 
 def _labels(*path: str) -> Reader:
     return lambda obj: labels_of(get(obj, *path))
+
+
+def selector_of(obj: Obj) -> str:
+    """The selector of a workload."""
+    return selector_cell(get(obj, "spec", "selector")) or NONE
+
+
+def _ready_of_desired(obj: Obj) -> Cell:
+    ready, wanted = _READY(obj), _DESIRED(obj)
+    return f"{ready}/{wanted}"
+
+
+def _data(obj: Obj) -> Cell:
+    return len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
+
+
+def _controller(obj: Obj) -> Cell:
+    refs = obj["metadata"].get("ownerReferences") or ()
+    owner = next((ref for ref in refs if ref.get("controller")), None)
+    if owner is None:
+        return NONE
+    group, _ = split_api_version(owner.get("apiVersion", ""))
+    kind = GroupKind(group, owner.get("kind", ""))
+    return f"{str(kind).lower()}/{owner.get('name', '')}"
+
+
+def _bound(field: str) -> Reader:
+    """A bound of a disruption budget."""
+    return lambda obj: str(get(obj, "spec", field, default="N/A"))
 
 
 def _class_name(obj: Obj) -> Cell:
@@ -229,6 +268,14 @@ def _condition(field: str) -> Reader:
     return lambda obj: next((c.get(field, "") for c in obj.get("conditions") or ()), "")
 
 
+_DESIRED, _CURRENT, _READY = (
+    at(*path, default=0)
+    for path in (("spec", "replicas"), ("status", "replicas"), ("status", "readyReplicas"))
+)
+TEMPLATE: Final = "+Containers | +Images"
+WORKLOAD: Final = f"{TEMPLATE} | +Selector"
+of_template: Final = tuple(_containers(field, "spec", "template") for field in ("name", "image"))
+_OF_SETS: Final = f"Name | Desired:integer | Current:integer | Ready:integer | Age | {WORKLOAD}"
 _ADMISSION: Final = "admissionregistration.k8s.io"
 _NETWORK, _STORAGE = "networking.k8s.io", "storage.k8s.io"
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -246,7 +293,9 @@ PRINTED: Final[Mapping[GroupKind, tuple[str, Sequence[Reader]]]] = {
         tuple(_condition(field) for field in ("status", "message", "error")),
     ),
     GroupKind("", "Endpoints"): ("Name | Endpoints | Age", (_endpoints,)),
+    GroupKind("", "ConfigMap"): ("Name | Data | Age", (_data,)),
     GroupKind("", "LimitRange"): ("Name | Created At:date", ()),
+    GroupKind("", "Namespace"): ("Name | Status | Age", (at("status", "phase"),)),
     GroupKind("", "PersistentVolume"): (
         (
             "Name | Capacity | Access Modes | Reclaim Policy | Status | Claim | StorageClass"
@@ -256,11 +305,26 @@ PRINTED: Final[Mapping[GroupKind, tuple[str, Sequence[Reader]]]] = {
             at("spec", "capacity", "storage", default="0"),
             _volume_modes,
             at("spec", "persistentVolumeReclaimPolicy"),
-            _volume_phase,
+            _phase_of_storage,
             _volume_claim,
             at("spec", "storageClassName"),
             at("spec", "volumeAttributesClassName", default=UNSET),
             at("status", "reason"),
+            at("spec", "volumeMode", default=UNSET),
+        ),
+    ),
+    GroupKind("", "PersistentVolumeClaim"): (
+        (
+            "Name | Status | Volume | Capacity | Access Modes | StorageClass"
+            " | VolumeAttributesClass | Age | +VolumeMode"
+        ),
+        (
+            _phase_of_storage,
+            at("spec", "volumeName"),
+            _claimed(at("status", "capacity", "storage")),
+            _claimed(_claim_modes),
+            at("spec", "storageClassName"),
+            at("spec", "volumeAttributesClassName", default=UNSET),
             at("spec", "volumeMode", default=UNSET),
         ),
     ),
@@ -273,22 +337,53 @@ PRINTED: Final[Mapping[GroupKind, tuple[str, Sequence[Reader]]]] = {
         ),
     ),
     GroupKind("", "ReplicationController"): (
-        (
-            "Name | Desired:integer | Current:integer | Ready:integer | Age | +Containers | +Images"
-            " | +Selector"
-        ),
-        (
-            at("spec", "replicas", default=0),
-            at("status", "replicas", default=0),
-            at("status", "readyReplicas", default=0),
-            _containers("name", "spec", "template"),
-            _containers("image", "spec", "template"),
-            _labels("spec", "selector"),
-        ),
+        _OF_SETS,
+        (_DESIRED, _CURRENT, _READY, *of_template, _labels("spec", "selector")),
     ),
     GroupKind("", "ResourceQuota"): (
         "Name | Request | Limit | Age",
         (_quota(limits=False), _quota(limits=True)),
+    ),
+    GroupKind("", "Secret"): ("Name | Type | Data | Age", (at("type"), count("data"))),
+    GroupKind("", "ServiceAccount"): ("Name | Secrets | Age", (count("secrets"),)),
+    GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"): ("Name | Created At:date", ()),
+    GroupKind("apps", "ControllerRevision"): (
+        "Name | Controller | Revision | Age",
+        (_controller, at("revision", default=0)),
+    ),
+    GroupKind("apps", "DaemonSet"): (
+        (
+            "Name | Desired:integer | Current:integer | Ready:integer | Up-to-date:integer"
+            f" | Available:integer | Node Selector | Age | {WORKLOAD}"
+        ),
+        (
+            at("status", "desiredNumberScheduled", default=0),
+            at("status", "currentNumberScheduled", default=0),
+            at("status", "numberReady", default=0),
+            at("status", "updatedNumberScheduled", default=0),
+            at("status", "numberAvailable", default=0),
+            _labels("spec", "template", "spec", "nodeSelector"),
+            *of_template,
+            selector_of,
+        ),
+    ),
+    GroupKind("apps", "Deployment"): (
+        f"Name | Ready | Up-to-date | Available | Age | {WORKLOAD}",
+        (
+            _ready_of_desired,
+            at("status", "updatedReplicas", default=0),
+            at("status", "availableReplicas", default=0),
+            *of_template,
+            selector_of,
+        ),
+    ),
+    GroupKind("apps", "ReplicaSet"): (
+        _OF_SETS,
+        (_DESIRED, _CURRENT, _READY, *of_template, selector_of),
+    ),
+    GroupKind("apps", "StatefulSet"): (
+        f"Name | Ready | Age | {TEMPLATE}",
+        (_ready_of_desired, *of_template),
     ),
     GroupKind("autoscaling", "HorizontalPodAutoscaler"): (
         "Name | Reference | Targets | MinPods | MaxPods | Replicas | Age",
@@ -299,6 +394,10 @@ PRINTED: Final[Mapping[GroupKind, tuple[str, Sequence[Reader]]]] = {
             at("spec", "maxReplicas"),
             at("status", "currentReplicas", default=0),
         ),
+    ),
+    GroupKind("coordination.k8s.io", "Lease"): (
+        "Name | Holder | Age",
+        (at("spec", "holderIdentity"),),
     ),
     GroupKind("discovery.k8s.io", "EndpointSlice"): (
         "Name | AddressType | Ports | Endpoints | Age",
@@ -318,8 +417,18 @@ PRINTED: Final[Mapping[GroupKind, tuple[str, Sequence[Reader]]]] = {
         "Name | CIDRs | Age",
         (lambda obj: ",".join(get(obj, "spec", "cidrs", default=())),),
     ),
+    GroupKind(_RBAC, "Role"): ("Name | Created At:date", ()),
+    GroupKind(_RBAC, "ClusterRole"): ("Name | Created At:date", ()),
     GroupKind(_RBAC, "RoleBinding"): _BINDING,
     GroupKind(_RBAC, "ClusterRoleBinding"): _BINDING,
+    GroupKind("policy", "PodDisruptionBudget"): (
+        "Name | Min Available | Max Unavailable | Allowed Disruptions:integer | Age",
+        (
+            _bound("minAvailable"),
+            _bound("maxUnavailable"),
+            at("status", "disruptionsAllowed", default=0),
+        ),
+    ),
     GroupKind(_STORAGE, "CSIDriver"): (
         (
             "Name | AttachRequired:boolean | PodInfoOnMount:boolean | StorageCapacity:boolean"
