@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from gitkruise.errors import Finding, UsageProblem
@@ -53,33 +53,15 @@ class Gates:
         return self.kruise_daemon and wanted
 
 
-_WIRE_NAMES: Final = {
-    "clone_set_short_hash": "CloneSetShortHash",
-    "clone_set_partition_rollback": "CloneSetPartitionRollback",
-    "template_no_defaults": "TemplateNoDefaults",
-    "in_place_update_env_from_metadata": "InPlaceUpdateEnvFromMetadata",
-    "preparing_update_as_update": "PreparingUpdateAsUpdate",
-    "recreate_pod_when_change_vct_in_clone_set_gate": "RecreatePodWhenChangeVCTInCloneSetGate",
-    "in_place_workload_vertical_scaling": "InPlaceWorkloadVerticalScaling",
-    "pre_download_image_for_in_place_update": "PreDownloadImageForInPlaceUpdate",
-    "resources_deletion_protection": "ResourcesDeletionProtection",
-    "deletion_protection_for_crd_cascading_gate": "DeletionProtectionForCRDCascadingGate",
-    "default_host_network_host_ports_in_pod_templates": "DefaultHostNetworkHostPortsInPodTemplates",
-    "kruise_pod_readiness_gate": "KruisePodReadinessGate",
-    "kruise_daemon": "KruiseDaemon",
-    "pod_webhook": "PodWebhook",
-    "pod_unavailable_budget_delete_gate": "PodUnavailableBudgetDeleteGate",
-    "pod_unavailable_budget_update_gate": "PodUnavailableBudgetUpdateGate",
-    "workload_spread": "WorkloadSpread",
-    "image_pull_job_gate": "ImagePullJobGate",
-    "sidecar_terminator": "SidecarTerminator",
-    "enable_sort_sidecar_container_by_name": "EnableSortSidecarContainerByName",
-    "sidecar_set_patch_pod_metadata_defaults_allowed": "SidecarSetPatchPodMetadataDefaultsAllowed",
-    "stateful_set_start_ordinal": "StatefulSetStartOrdinal",
-    "stateful_set_auto_delete_pvc": "StatefulSetAutoDeletePVC",
-    "stateful_set_auto_resize_pvc_gate": "StatefulSetAutoResizePVCGate",
-    "pod_index_label": "PodIndexLabel",
-}
+_ACRONYMS: Final = {"crd": "CRD", "pvc": "PVC", "vct": "VCT"}
+
+
+def _wire_name(name: str) -> str:
+    """The name of one of our gates as OpenKruise spells it."""
+    return "".join(_ACRONYMS.get(word, word.capitalize()) for word in name.split("_"))
+
+
+_BY_WIRE_NAME: Final = {_wire_name(field.name): field.name for field in fields(Gates)}
 
 # Gates of OpenKruise on which nothing here depends.
 WITHOUT_EFFECT: Final = frozenset(
@@ -96,7 +78,7 @@ _BETA: Final = frozenset(
      "workload_spread", "pod_index_label"}
 )  # fmt: skip
 _ALPHA: Final = (
-    frozenset(_WIRE_NAMES) - _BETA - {"default_host_network_host_ports_in_pod_templates"}
+    frozenset(_BY_WIRE_NAME.values()) - _BETA - {"default_host_network_host_ports_in_pod_templates"}
 )
 _GROUPS: Final = {"AllAlpha": _ALPHA, "AllBeta": _BETA}
 
@@ -110,13 +92,12 @@ def parse_gates(text: str) -> Gates:
     stand; the last value of a gate counts. Raises UsageProblem GK7004 naming the bad entry, also
     for a gate that would turn on what gitkruise does not have.
     """
-    by_wire = {wire: name for name, wire in _WIRE_NAMES.items()}
     named: dict[str, bool] = {}
     groups: dict[str, bool] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         wire, _, value = entry.partition("=")
-        if wire not in by_wire and wire not in _GROUPS and wire not in WITHOUT_EFFECT:
-            known = ", ".join(sorted((*by_wire, *_GROUPS)))
+        if wire not in _BY_WIRE_NAME and wire not in _GROUPS and wire not in WITHOUT_EFFECT:
+            known = ", ".join(sorted((*_BY_WIRE_NAME, *_GROUPS)))
             raise _bad(f'unknown feature gate "{wire}"', f"known gates: {known}")
         if value not in _BOOLS:
             raise _bad(f'feature gate {wire} wants true or false, not "{value}"', f"{wire}=true")
@@ -127,8 +108,8 @@ def parse_gates(text: str) -> Gates:
             )
         if wire in _GROUPS:
             groups[wire] = _BOOLS[value]
-        elif wire in by_wire:
-            named[by_wire[wire]] = _BOOLS[value]
+        elif wire in _BY_WIRE_NAME:
+            named[_BY_WIRE_NAME[wire]] = _BOOLS[value]
     grouped = {name: value for group, value in groups.items() for name in _GROUPS[group]}
     return _consistent(Gates(**{**grouped, **named}))
 
