@@ -8,6 +8,7 @@ many pods less often, so that a rollout of thousands does not write thousands of
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -15,9 +16,9 @@ from typing import Any, Final
 from gitkruise.admission.builtin.endpoints import ENDPOINTS, SLICE
 from gitkruise.errors import ApiError, Forbidden, NotFound
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
-from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from gitkruise.world.api.cluster import CommittedChange, World
 from gitkruise.world.controllers import endpoint_slices, endpoint_subsets
+from gitkruise.world.controllers.client import ObjectWriter
 from gitkruise.world.controllers.object_backoff import ObjectBackoff, Report, earliest
 from gitkruise.world.controllers.service_backends import (
     Backend,
@@ -28,17 +29,12 @@ from gitkruise.world.controllers.service_backends import (
 from gitkruise.world.controllers.service_selectors import Selections
 
 SERVICE, POD, NODE = GroupKind("", "Service"), GroupKind("", "Pod"), GroupKind("", "Node")
-_RESOURCES: Final = {
-    ENDPOINTS: ResourceRef("", "v1", "endpoints"),
-    SLICE: ResourceRef("discovery.k8s.io", "v1", "endpointslices"),
-}
-_USERS: Final = {
-    ENDPOINTS: "system:serviceaccount:kube-system:endpoint-controller",
-    SLICE: "system:serviceaccount:kube-system:endpointslice-controller",
+_WRITERS: Final = {
+    kind: ObjectWriter(f"system:serviceaccount:kube-system:{name}", "kube-controller-manager")
+    for kind, name in ((ENDPOINTS, "endpoint-controller"), (SLICE, "endpointslice-controller"))
 }
 TRIGGER: Final = "endpoints.kubernetes.io/last-change-trigger-time"
 ZONE: Final = "topology.kubernetes.io/zone"
-MANAGER: Final = {"fieldManager": "kube-controller-manager"}
 RETRY: Final = timedelta(seconds=1)  # after a refusal
 # Between two looks at a Service: what comes close together is written once.
 PAUSE, PAUSE_PER_POD = timedelta(milliseconds=200), timedelta(milliseconds=1)
@@ -130,7 +126,7 @@ class EndpointsController:
         elif kind == NODE:
             if record.before is None:
                 self._dirty |= {k: None for k, w in self._watched.items() if w.lacks_node}
-        elif kind in _RESOURCES and namespace in self._selections:
+        elif kind in _WRITERS and namespace in self._selections:
             self._disturbed(record)
 
     def _note(self, key: ObjectKey, service: Obj | None, pods: Iterable[Obj]) -> None:
@@ -164,13 +160,8 @@ class EndpointsController:
         service = world.get(key)
         if service is None:
             self._watched.pop(key, None)
-            self._send(
-                world,
-                "delete",
-                ENDPOINTS,
-                {"metadata": {"namespace": key.namespace, "name": key.name}},
-                now,
-            )
+            old = world.get(ObjectKey(*ENDPOINTS, key.namespace, key.name))
+            self._drop(world, ENDPOINTS, (old,) if old is not None else (), now)
             return
         if not self._selections.has(key.namespace, key.name):
             return
@@ -217,7 +208,7 @@ class EndpointsController:
             },
             "subsets": subsets,
         }  # fmt: skip
-        self._send(world, "update" if old else "create", ENDPOINTS, body, now)
+        self._write(world, ENDPOINTS, body, now, new=old is None)
 
     def _write_slices(
         self,
@@ -238,32 +229,22 @@ class EndpointsController:
         ]
         todo = endpoint_slices.reconciled(service, listed, existing, zones)
         making = [] if meta.get("deletionTimestamp") else todo.make
-        for verb, slices in (("create", making), ("update", todo.change)):
+        for new, slices in ((True, making), (False, todo.change)):
             for obj in slices:
                 notes = _annotated(obj["metadata"], trigger)
                 body = {**obj, "metadata": {**obj["metadata"], "annotations": notes}}
-                self._send(world, verb, SLICE, body, now)
-        for obj in todo.drop:
-            self._send(world, "delete", SLICE, obj, now)
+                self._write(world, SLICE, body, now, new=new)
+        self._drop(world, SLICE, todo.drop, now)
 
-    def _send(self, world: World, verb: str, kind: GroupKind, body: Obj, now: datetime) -> None:
-        meta = body["metadata"]
-        request = ApiRequest(
-            verb=verb,
-            resource=_RESOURCES[kind],
-            namespace=meta["namespace"],
-            name="" if verb == "create" else meta["name"],
-            body=None if verb == "delete" else body,
-            params={} if verb == "delete" else MANAGER,
-        )
-        try:
-            reply = world.handle(request, now, user=_USERS[kind])
-        except NotFound:
-            if verb != "delete":
-                raise
-            return
-        if verb != "delete":
-            self._written.add(reply.body["metadata"]["resourceVersion"])
+    def _write(self, world: World, kind: GroupKind, body: Obj, now: datetime, *, new: bool) -> None:
+        writer = _WRITERS[kind]
+        stored = (writer.create if new else writer.update)(world, body, now)
+        self._written.add(stored["metadata"]["resourceVersion"])
+
+    def _drop(self, world: World, kind: GroupKind, gone: Iterable[Obj], now: datetime) -> None:
+        for obj in gone:
+            with suppress(NotFound):
+                _WRITERS[kind].delete(world, obj, now)
 
 
 def _key(kind: GroupKind, obj: Obj) -> ObjectKey:

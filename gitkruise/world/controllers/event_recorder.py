@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.model.planning.plan import Event
 from gitkruise.wire.primitives.names import Obj, ObjectKey
-from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
 from gitkruise.wire.primitives.times import format_time
+from gitkruise.world.controllers.client import ObjectWriter
 
 if TYPE_CHECKING:
     from gitkruise.world.api.cluster import World
 
-EVENTS: Final = ResourceRef("", "v1", "events")
 MESSAGE_MAX: Final = 1024
 
 
@@ -33,21 +32,10 @@ def record(
     text = "\0".join((meta.get("uid") or "", event.type, event.reason, event.message, component))
     name = f"{meta['name']}.{sha256(text.encode()).hexdigest()[:16]}"
     seen = world.get(ObjectKey("", "Event", namespace, name))
-    stamp = format_time(now)
+    stamp, writer = format_time(now), ObjectWriter(component)
     if seen is not None:
         body: Any = {"count": (seen.get("count") or 0) + 1, "lastTimestamp": stamp}
-        world.handle(
-            ApiRequest(
-                verb="patch",
-                resource=EVENTS,
-                namespace=namespace,
-                name=name,
-                body=body,
-                content_type=MERGE_PATCH,
-            ),
-            now,
-            user=component,
-        )
+        writer.patch(world, seen, body, now)
         return
     body = {
         "apiVersion": "v1",
@@ -71,8 +59,4 @@ def record(
         "lastTimestamp": stamp,
         "count": 1,
     }
-    world.handle(
-        ApiRequest(verb="create", resource=EVENTS, namespace=namespace, body=body),
-        now,
-        user=component,
-    )
+    writer.create(world, body, now)

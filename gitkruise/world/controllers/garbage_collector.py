@@ -12,14 +12,14 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from gitkruise.errors import ApiError, NotFound
-from gitkruise.wire.catalog.kinds import Kind
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of, split_api_version
-from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
 from gitkruise.world.api.cluster import CommittedChange, World
 from gitkruise.world.api.delete import FOREGROUND, ORPHAN
+from gitkruise.world.controllers.client import ObjectWriter
 from gitkruise.world.controllers.object_backoff import ObjectBackoff, Report, earliest
 
 USER: Final = "system:serviceaccount:kube-system:generic-garbage-collector"
+_WRITER: Final = ObjectWriter(USER, "kube-controller-manager")
 RETRY: Final = timedelta(seconds=10)  # after a refusal (deletion protection, for example)
 ROUNDS_MAX: Final = 10_000  # of one run; each one deletes one generation of dependents
 
@@ -88,7 +88,7 @@ class GarbageCollector:
             elif obj["metadata"].get("ownerReferences"):
                 _collect(world, obj, now)
         except NotFound:
-            return  # gone with something else
+            return  # gone with something else, maybe with the definition of its kind
         except ApiError:
             self._refused[key] = now + RETRY
 
@@ -228,23 +228,9 @@ def _blocks(dependent: Obj, uid: str) -> bool:
 
 def _patch(world: World, obj: Obj, meta: Mapping[str, Any], now: datetime) -> None:
     body = {"metadata": {"uid": obj["metadata"]["uid"], **meta}}
-    _send(world, obj, now, verb="patch", body=body, content_type=MERGE_PATCH)
+    _WRITER.patch(world, obj, body, now)
 
 
 def _delete(world: World, obj: Obj, policy: str, now: datetime) -> None:
     body = {"propagationPolicy": policy, "preconditions": {"uid": obj["metadata"]["uid"]}}
-    _send(world, obj, now, verb="delete", body=body)
-
-
-def _send(world: World, obj: Obj, now: datetime, **parts: Any) -> None:
-    kind: Kind | None = world.catalog.stored(key_of(obj).group_kind)
-    if kind is None:
-        return  # its definition is gone, and the object with it
-    request = ApiRequest(
-        resource=kind.ref,
-        namespace=obj["metadata"].get("namespace") or "",
-        name=obj["metadata"]["name"],
-        params={"fieldManager": "kube-controller-manager"} if parts["verb"] == "patch" else {},
-        **parts,
-    )
-    world.handle(request, now, user=USER)
+    _WRITER.delete(world, obj, now, body)

@@ -14,13 +14,15 @@ from gitkruise.errors import ApiError
 from gitkruise.wire.catalog.kinds import Kind
 from gitkruise.wire.primitives.names import Obj, key_of
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import MERGE_PATCH, NAMESPACES, ApiRequest
 from gitkruise.wire.primitives.times import format_time, parse_time
 from gitkruise.world.api.cluster import World
+from gitkruise.world.controllers.client import ObjectWriter
 from gitkruise.world.controllers.object_backoff import ObjectBackoff, Report, earliest
 from gitkruise.world.store.strategies import NAMESPACE, POD
 
-USER: Final = "system:serviceaccount:kube-system:namespace-controller"
+_WRITER: Final = ObjectWriter(
+    "system:serviceaccount:kube-system:namespace-controller", "kube-controller-manager"
+)
 FINALIZERS_RETRY: Final = timedelta(seconds=15)
 FINALIZER: Final = "kubernetes"
 # type -> (reason, message) while there is nothing to complain about
@@ -108,23 +110,19 @@ def _delete_all(
         refusals: list[str] = []
         for obj in world.objects(kind.group_kind, namespace):
             if not obj["metadata"].get("deletionTimestamp"):
-                _delete(world, kind, obj, now, refusals)
+                _delete(world, obj, now, refusals)
         failures += refusals[:1]
         left += ((kind, obj) for obj in world.objects(kind.group_kind, namespace))
     return left
 
 
-def _delete(world: World, kind: Kind, obj: Obj, now: datetime, refusals: list[str]) -> None:
-    meta = obj["metadata"]
-    request = ApiRequest(
-        verb="delete",
-        resource=kind.ref,
-        namespace=meta["namespace"],
-        name=meta["name"],
-        body={"propagationPolicy": "Background", "preconditions": {"uid": meta["uid"]}},
-    )
+def _delete(world: World, obj: Obj, now: datetime, refusals: list[str]) -> None:
+    options = {
+        "propagationPolicy": "Background",
+        "preconditions": {"uid": obj["metadata"]["uid"]},
+    }
     try:
-        world.handle(request, now, user=USER)
+        _WRITER.delete(world, obj, now, options)
     except ApiError as error:
         refusals.append(error.message)
 
@@ -159,16 +157,8 @@ def _report(
     ]
     if conditions == list(known.values()):
         return
-    request = ApiRequest(
-        verb="patch",
-        resource=NAMESPACES,
-        name=namespace["metadata"]["name"],
-        subresource="status",
-        body={"status": {"conditions": conditions}},
-        content_type=MERGE_PATCH,
-        params={"fieldManager": "kube-controller-manager"},
-    )
-    world.handle(request, now, user=USER)
+    change = {"status": {"conditions": conditions}}
+    _WRITER.patch(world, namespace, change, now, subresource="status")
 
 
 def _condition(
@@ -215,12 +205,10 @@ def _finalize(world: World, name: str, now: datetime) -> None:
     """Take the controller's finalizer away; without others the namespace is gone."""
     found = next(ns for ns in world.objects(NAMESPACE) if ns["metadata"]["name"] == name)
     others = [f for f in get(found, "spec", "finalizers", default=()) if f != FINALIZER]
-    request = ApiRequest(
-        verb="update",
-        resource=NAMESPACES,
-        name=name,
-        subresource="finalize",
-        body={"metadata": {"name": name}, "spec": {"finalizers": others}},
-        params={"fieldManager": "kube-controller-manager"},
-    )
-    world.handle(request, now, user=USER)
+    asked = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name},
+        "spec": {"finalizers": others},
+    }
+    _WRITER.update(world, asked, now, subresource="finalize")

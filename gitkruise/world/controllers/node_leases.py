@@ -6,11 +6,11 @@ Source: node lease controller of kubelet 1.34 (40 seconds, renewed every 10).
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
-from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
 from gitkruise.wire.primitives.times import format_micro_time
+from gitkruise.world.controllers.client import ObjectWriter
 from gitkruise.world.controllers.object_backoff import ObjectBackoff, Report, earliest
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ NODE: Final = GroupKind("", "Node")
 LEASES: Final = "kube-node-lease"
 DURATION_S: Final = 40
 RENEW_EVERY: Final = timedelta(seconds=10)
-_LEASE: Final = ResourceRef("coordination.k8s.io", "v1", "leases")
-_AS_KUBELET: Final = {"fieldManager": "kubelet"}
 
 
 class NodeLeases:
@@ -47,18 +45,17 @@ def _renew(world: World, node: Obj, now: datetime) -> None:
     space = world.get(ObjectKey("", "Namespace", "", LEASES))
     if meta.get("deletionTimestamp") or space is None or space["metadata"].get("deletionTimestamp"):
         return
-    request: dict[str, Any] = {"resource": _LEASE, "namespace": LEASES, "params": _AS_KUBELET}
-    if world.get(ObjectKey("coordination.k8s.io", "Lease", LEASES, meta["name"])) is not None:
-        request |= {"verb": "patch", "name": meta["name"], "content_type": MERGE_PATCH}
-        body: Obj = {"spec": {"holderIdentity": meta["name"], "renewTime": stamp}}
-    else:
-        request["verb"] = "create"
-        owner = {"apiVersion": "v1", "kind": "Node", "name": meta["name"], "uid": meta["uid"]}
-        held = {"holderIdentity": meta["name"], "leaseDurationSeconds": DURATION_S}
-        body = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": meta["name"], "namespace": LEASES, "ownerReferences": [owner]},
-            "spec": {**held, "renewTime": stamp},
-        }
-    world.handle(ApiRequest(**request, body=body), now, user=f"system:node:{meta['name']}")
+    writer = ObjectWriter(f"system:node:{meta['name']}", "kubelet")
+    held = {"holderIdentity": meta["name"], "renewTime": stamp}
+    lease = world.get(ObjectKey("coordination.k8s.io", "Lease", LEASES, meta["name"]))
+    if lease is not None:
+        writer.patch(world, lease, {"spec": held}, now)
+        return
+    owner = {"apiVersion": "v1", "kind": "Node", "name": meta["name"], "uid": meta["uid"]}
+    made = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": meta["name"], "namespace": LEASES, "ownerReferences": [owner]},
+        "spec": {**held, "leaseDurationSeconds": DURATION_S},
+    }
+    writer.create(world, made, now)

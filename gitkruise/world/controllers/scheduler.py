@@ -15,10 +15,9 @@ from gitkruise.model.node.node_fit import SIMULATED
 from gitkruise.model.planning.plan import Event
 from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
-from gitkruise.wire.primitives.requests import ApiRequest
 from gitkruise.wire.primitives.times import format_time
 from gitkruise.world.controllers import event_recorder as event_log
-from gitkruise.world.controllers.client import NODES, bind, write_status
+from gitkruise.world.controllers.client import ObjectWriter, bind, write_status
 from gitkruise.world.controllers.node_resources import Nodes, PodRequests, node_load, pod_requests
 from gitkruise.world.controllers.object_backoff import ObjectBackoff, Report
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 POD, NODE = GroupKind("", "Pod"), GroupKind("", "Node")
 NAME: Final = "default-scheduler"
 USER: Final = "system:kube-scheduler"
+_ADMIN: Final = ObjectWriter("system:admin")
 CAPACITY: Final = {"cpu": "16", "memory": "64Gi", "ephemeral-storage": "200Gi", "pods": "500"}
 
 
@@ -83,18 +83,9 @@ def add_nodes(world: World, count: int, now: datetime) -> None:
         name = node["metadata"]["name"]
         if world.get(ObjectKey("", "Node", "", name)) is not None:
             continue
-        world.handle(ApiRequest(verb="create", resource=NODES, body=node), now)
-        made = world.get(ObjectKey("", "Node", "", name))
-        assert made is not None
+        made = _ADMIN.create(world, node, now)
         status = {**node["status"], "conditions": _conditions(now)}
-        request = ApiRequest(
-            verb="update",
-            resource=NODES,
-            name=name,
-            subresource="status",
-            body={**made, "status": status},
-        )
-        world.handle(request, now)
+        _ADMIN.update(world, {**made, "status": status}, now, subresource="status")
 
 
 def _conditions(now: datetime) -> list[Obj]:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from gitkruise.wire.primitives.times import format_time
 from gitkruise.wire.values.quantity import parse_quantity
+from gitkruise.world.controllers.client import ObjectWriter
 from gitkruise.world.controllers.object_backoff import ObjectBackoff, Report
 from gitkruise.world.store.strategies import CLAIM_IN_USE, VOLUME_IN_USE
 
@@ -27,11 +27,7 @@ CLAIM: Final = GroupKind("", "PersistentVolumeClaim")
 VOLUME: Final = GroupKind("", "PersistentVolume")
 _CLASS: Final = GroupKind("storage.k8s.io", "StorageClass")
 _POD: Final = GroupKind("", "Pod")
-_REFS: Final = {
-    CLAIM: ResourceRef("", "v1", "persistentvolumeclaims"),
-    VOLUME: ResourceRef("", "v1", "persistentvolumes"),
-}
-_USER: Final = "system:volume-binder"
+_WRITER: Final = ObjectWriter("system:volume-binder")
 _PROVISIONER: Final = "gitkruise.io/simulated"
 _BOUND: Final = "pv.kubernetes.io/bind-completed"
 _BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
@@ -127,14 +123,14 @@ def _bind(world: World, claim: Obj, now: datetime) -> bool:
         volume = _provision(world, claim, now)
     elif get(volume, "spec", "claimRef", "uid") != claim["metadata"]["uid"]:
         spec = {**volume["spec"], "claimRef": _reference(claim)}
-        volume = _write(world, {**volume, "spec": spec}, now)
+        volume = _WRITER.update(world, {**volume, "spec": spec}, now)
     status = {**(volume.get("status") or {}), "phase": "Bound"}
     status["lastPhaseTransitionTime"] = format_time(now)
-    volume = _write(world, {**volume, "status": status}, now, subresource="status")
+    volume = _WRITER.update(world, {**volume, "status": status}, now, subresource="status")
     name = volume["metadata"]["name"]
     made = _bound_claim(claim, name, get(volume, "spec", "capacity", default={}))
-    stored = _write(world, made, now)
-    _write(world, {**stored, "status": made["status"]}, now, subresource="status")
+    stored = _WRITER.update(world, made, now)
+    _WRITER.update(world, {**stored, "status": made["status"]}, now, subresource="status")
     return True
 
 
@@ -152,9 +148,9 @@ def _grow(world: World, claim: Obj, now: datetime) -> None:
     if kind is not None and not kind.get("allowVolumeExpansion"):
         return
     spec = {**volume["spec"], "capacity": {**get(volume, "spec", "capacity", default={}), **asked}}
-    _write(world, {**volume, "spec": spec}, now)
+    _WRITER.update(world, {**volume, "spec": spec}, now)
     status = {**claim["status"], "capacity": {**(claim["status"].get("capacity") or {}), **asked}}
-    _write(world, {**claim, "status": status}, now, subresource="status")
+    _WRITER.update(world, {**claim, "status": status}, now, subresource="status")
 
 
 def _bound_claim(claim: Obj, volume: str, capacity: Obj) -> dict[str, Any]:
@@ -243,8 +239,7 @@ def _provision(world: World, claim: Obj, now: datetime) -> Obj:
     }
     if spec.get("storageClassName"):
         body["spec"]["storageClassName"] = spec["storageClassName"]
-    request = ApiRequest(verb="create", resource=_REFS[VOLUME], body=body)
-    return world.handle(request, now, user=_USER).body
+    return _WRITER.create(world, body, now)
 
 
 def _volumes_of(world: World, key: ObjectKey) -> Iterator[Obj]:
@@ -268,29 +263,14 @@ def _reclaim(world: World, key: ObjectKey, now: datetime) -> None:
     wanted = "Released" if ref.get("uid") else "Available"
     if phase != wanted:
         status = {"phase": wanted, "lastPhaseTransitionTime": format_time(now)}
-        volume = _write(world, {**volume, "status": status}, now, subresource="status")
+        volume = _WRITER.update(world, {**volume, "status": status}, now, subresource="status")
     if volume["metadata"].get("deletionTimestamp"):
         _without_finalizer(world, volume, VOLUME_IN_USE, now)
     elif wanted == "Released" and get(volume, "spec", "persistentVolumeReclaimPolicy") == "Delete":
-        request = ApiRequest(verb="delete", resource=_REFS[VOLUME], name=key.name)
-        world.handle(request, now, user=_USER)
+        _WRITER.delete(world, volume, now)
 
 
 def _without_finalizer(world: World, obj: Obj, finalizer: str, now: datetime) -> None:
     left = [name for name in obj["metadata"].get("finalizers") or () if name != finalizer]
     if len(left) < len(obj["metadata"].get("finalizers") or ()):
-        _write(world, {**obj, "metadata": {**obj["metadata"], "finalizers": left}}, now)
-
-
-def _write(world: World, obj: Obj, now: datetime, *, subresource: str = "") -> Obj:
-    """Update `obj` as it was read; return what is stored. Raises ApiError."""
-    meta = obj["metadata"]
-    request = ApiRequest(
-        verb="update",
-        resource=_REFS[key_of(obj).group_kind],
-        namespace=meta.get("namespace") or "",
-        name=meta["name"],
-        subresource=subresource,
-        body=obj,
-    )
-    return world.handle(request, now, user=_USER).body
+        _WRITER.update(world, {**obj, "metadata": {**obj["metadata"], "finalizers": left}}, now)

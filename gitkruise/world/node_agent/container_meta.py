@@ -20,7 +20,7 @@ from gitkruise.planner.pods.container_hashes import (
     plain_hash,
 )
 from gitkruise.wire.primitives.names import Obj, ObjectKey
-from gitkruise.wire.primitives.requests import MERGE_PATCH, PODS, ApiRequest
+from gitkruise.world.controllers.client import ObjectWriter
 from gitkruise.world.kubelet.config_refs import reads_metadata
 from gitkruise.world.kubelet.kubelet import Kubelet
 from gitkruise.world.kubelet.pod_worker import PodWorker
@@ -28,7 +28,7 @@ from gitkruise.world.kubelet.pod_worker import PodWorker
 if TYPE_CHECKING:
     from gitkruise.world.api.cluster import World
 
-USER: Final = "kruise-daemon"
+_WRITER: Final = ObjectWriter("kruise-daemon")
 GRACE_S: Final = 30
 
 
@@ -47,16 +47,9 @@ def keep_environment(world: World, kubelet: Kubelet, pod: Obj, now: datetime) ->
     started = _started(facts, worker)
     text = report_text(started)
     if started and facts.annotations.get(CONTAINERS_META) != text:
-        request = ApiRequest(
-            verb="patch",
-            resource=PODS,
-            namespace=key.namespace,
-            name=key.name,
-            body={"metadata": {"uid": facts.uid, "annotations": {CONTAINERS_META: text}}},
-            content_type=MERGE_PATCH,
-        )
+        change = {"metadata": {"uid": facts.uid, "annotations": {CONTAINERS_META: text}}}
         try:
-            world.handle(request, now, user=USER)
+            _WRITER.patch(world, pod, change, now)
         except ApiError:
             return  # a webhook refused it: the next change of the pod is the next try
     grace = pod["spec"].get("terminationGracePeriodSeconds", GRACE_S)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from gitkruise.errors import ApiError
 from gitkruise.model.node.node_image import NODE_IMAGE, NodeImage, PullPhase, node_image
-from gitkruise.model.node.wire_shapes import VERSION
 from gitkruise.planner.node.pull_agent import (
     Attempt,
     GiveUp,
@@ -26,9 +25,8 @@ from gitkruise.planner.node.pull_agent import (
     timed_out,
 )
 from gitkruise.wire.primitives.names import Obj, ObjectKey
-from gitkruise.wire.primitives.requests import ApiRequest
 from gitkruise.world.controllers import event_recorder as event_log
-from gitkruise.world.controllers.client import resource_of
+from gitkruise.world.controllers.client import ObjectWriter
 from gitkruise.world.controllers.object_backoff import earliest
 from gitkruise.world.kubelet.profiles import ImageFate, Profile
 from gitkruise.world.kubelet.runtime import canonical_image, image_id
@@ -36,7 +34,8 @@ from gitkruise.world.kubelet.runtime import canonical_image, image_id
 if TYPE_CHECKING:
     from gitkruise.world.api.cluster import World
 
-USER, COMPONENT = "kruise-daemon", "kruise-daemon-imagepuller"
+COMPONENT: Final = "kruise-daemon-imagepuller"
+_WRITER: Final = ObjectWriter("kruise-daemon")
 MOVES_MAX: Final = 100
 
 
@@ -118,15 +117,9 @@ class PullAgents:
         status = agent_status(image, runs)
         if status == (raw.get("status") or {}) or not (runs or raw.get("status")):
             return
-        request = ApiRequest(
-            verb="update",
-            resource=resource_of(world.catalog, image.key, VERSION),
-            name=image.metadata.name,
-            subresource="status",
-            body={**raw, "status": status},
-        )
+        changed = {**raw, "status": status}
         try:
-            stored = world.handle(request, now, user=USER).body
+            stored = _WRITER.update(world, changed, now, subresource="status")
         except ApiError:
             return  # the next change of the NodeImage is the next try
         for task, run in runs.items():

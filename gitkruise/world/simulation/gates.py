@@ -23,15 +23,14 @@ from gitkruise.wire.primitives.names import (
     split_api_version,
 )
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import MERGE_PATCH, PODS, ApiRequest
 from gitkruise.wire.primitives.times import format_time
-from gitkruise.world.controllers.client import write_status
+from gitkruise.world.controllers.client import ObjectWriter, write_status
 
 if TYPE_CHECKING:
     from gitkruise.world.api.cluster import World
 
 _POD: Final = GroupKind("", "Pod")
-_USER: Final = "gates"
+_WRITER: Final = ObjectWriter("gates")
 # Conditions that OpenKruise's controllers set, which the forecast plays.
 _PLAYED: Final = frozenset({wire.INPLACE_READY, wire.KRUISE_READY})
 _ON, _OFF = True, False
@@ -54,11 +53,11 @@ class GateOpener:
         """Open the gates of the pods that changed. Nothing is due later without a change."""
         for pod in self._changed(world):
             if pod["spec"].get("schedulingGates"):
-                _patch(world, pod, {"spec": {"schedulingGates": None}}, now)
+                _WRITER.patch(world, pod, {"spec": {"schedulingGates": None}}, now)
             elif missing := _unset(pod):
                 _set(world, pod, missing, now)
             elif handlers := _handled(world, pod):
-                _patch(world, pod, {"metadata": handlers}, now)
+                _WRITER.patch(world, pod, {"metadata": handlers}, now)
 
     def _changed(self, world: World) -> Iterable[Obj]:
         records = world.changes_since(self._seen)
@@ -82,7 +81,7 @@ def _unset(pod: Obj) -> list[str]:
 def _set(world: World, pod: Obj, types: Iterable[str], now: datetime) -> None:
     status: Obj = pod.get("status") or {}
     conditions = [*(status.get("conditions") or ()), *_true(types, now)]
-    write_status(world, pod, {**status, "conditions": conditions}, now, user=_USER)
+    write_status(world, pod, {**status, "conditions": conditions}, now, user=_WRITER.user)
 
 
 def _true(types: Iterable[str], now: datetime) -> Iterator[Obj]:
@@ -116,16 +115,3 @@ def _moved(hook: Hook, meta: Obj, *, put: bool) -> Obj:
     if wanted != there:
         change["finalizers"] = wanted
     return change
-
-
-def _patch(world: World, pod: Obj, body: Obj, now: datetime) -> None:
-    meta = pod["metadata"]
-    request = ApiRequest(
-        verb="patch",
-        resource=PODS,
-        namespace=meta["namespace"],
-        name=meta["name"],
-        body=body,
-        content_type=MERGE_PATCH,
-    )
-    world.handle(request, now, user=_USER)
