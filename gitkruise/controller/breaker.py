@@ -23,7 +23,6 @@ from gitkruise.model.planning.plan import (
     Event,
     Outcome,
     Patch,
-    PatchStep,
     Plan,
     Stale,
 )
@@ -233,14 +232,7 @@ def resuming(plan: Plan, shows: Shows, owner: Obj, now: datetime) -> Plan:
 
 def _noting(owner: Obj, text: str | None) -> Patch:
     """Say in an annotation of the workload why it pauses, or nothing any more."""
-    metadata = owner["metadata"]
-    return Patch(
-        key=key_of(owner),
-        version=str(owner["apiVersion"]).rpartition("/")[2],
-        uid=metadata["uid"],
-        resource_version=metadata["resourceVersion"],
-        steps=(PatchStep(body={"metadata": {"annotations": {rule.STALLED_NOTE: text}}}),),
-    )
+    return Patch.of(owner, {"metadata": {"annotations": {rule.STALLED_NOTE: text}}})
 
 
 def _with(status: Mapping[str, Any], condition: Obj, now: datetime) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import msgspec
 
 from gitkruise.errors import GitkruiseError, Retry
 from gitkruise.model.workloads.pod import PodFacts
-from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
+from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of, split_api_version
 from gitkruise.wire.primitives.requests import MERGE_PATCH
 
 
@@ -63,6 +63,21 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
     done: Event | None = None
     failed: Event | None = None
 
+    @classmethod
+    def of(
+        cls,
+        raw: Obj,
+        body: Mapping[str, Any],
+        *,
+        content_type: str = MERGE_PATCH,
+        subresource: str = "",
+        done: Event | None = None,
+        failed: Event | None = None,
+    ) -> Patch:
+        """Change a raw object as it was observed, in one step."""
+        step = PatchStep(body=body, subresource=subresource, content_type=content_type)
+        return cls(**_observed(raw), steps=(step,), done=done, failed=failed)
+
 
 class Delete(msgspec.Struct, frozen=True, kw_only=True):
     """Delete one object; uid and resourceVersion ("": any) go along as preconditions.
@@ -80,6 +95,22 @@ class Delete(msgspec.Struct, frozen=True, kw_only=True):
     then: tuple[Delete, ...] = ()  # deleted after it, for example its claims
     done: Event | None = None
     failed: Event | None = None
+
+    @classmethod
+    def of(cls, raw: Obj, **rest: Any) -> Delete:
+        """Delete a raw object as it was observed; `rest` are further fields, or replace some."""
+        return cls(**{**_observed(raw), **rest})
+
+
+def _observed(raw: Obj) -> dict[str, Any]:
+    """The fields by which an action names one version of a raw object."""
+    meta, (_, version) = raw["metadata"], split_api_version(raw["apiVersion"])
+    return {
+        "key": key_of(raw),
+        "version": version,
+        "uid": meta.get("uid") or "",
+        "resource_version": meta.get("resourceVersion") or "",
+    }
 
 
 Action: TypeAlias = Create | Patch | Delete

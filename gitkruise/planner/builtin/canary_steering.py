@@ -35,7 +35,7 @@ from gitkruise.model.planning.canary_lock import (
     released_spec,
     unlocked,
 )
-from gitkruise.model.planning.plan import Action, Create, Delete, Event, Plan
+from gitkruise.model.planning.plan import Action, Create, Delete, Event, Patch, Plan
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads import labels as wire
@@ -59,7 +59,7 @@ from gitkruise.planner.builtin.deployment import (
     revision_number,
 )
 from gitkruise.planner.builtin.replicasets import SetFacts
-from gitkruise.wire.primitives.names import ObjectKey, key_of
+from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import format_time, parse_time
 
@@ -197,7 +197,7 @@ class _Turn:
         controller takes pods first that it holds for unavailable.
         """
         return [
-            rs.patch(one.raw, {"spec": {"minReadySeconds": lock.ready_s}})
+            Patch.of(one.raw, {"spec": {"minReadySeconds": lock.ready_s}})
             for one in self.olds
             if one.size.replicas
             and gate_of(one) != ARMED
@@ -285,7 +285,7 @@ class _Turn:
         if new.hash == lock.stable:
             return self._release(lock)
         if any(new.notes.get(key) != mark for key, mark in marks.items()):
-            return [rs.patch(new.raw, {"metadata": {"annotations": marks}})]
+            return [Patch.of(new.raw, {"metadata": {"annotations": marks}})]
         return [self._patch({LOCK: replace(lock, canary=new.hash).text})]
 
     def _target(self, limit: int | None) -> tuple[int, int]:
@@ -368,7 +368,7 @@ class _Turn:
             "spec": {**locked_spec(*self._paused_rest()), "paused": True},
         }
         done = Event("Normal", "CanaryPaused", f"{message} as they are")
-        return [rs.patch(self.raw, body, done=done)]
+        return [Patch.of(self.raw, body, done=done)]
 
     def _held(self, lock: CanaryLock, pause: CanaryPause) -> list[Action]:
         """CAN-117: while paused, the canary gets pods again that scaling took from it.
@@ -407,7 +407,9 @@ class _Turn:
             return []
         if lock.canary:
             return [self._patch({LOCK: replace(lock, canary="").text})]
-        return [_delete(one) for one in self.sets if one is self.new or one.order > stable.order]
+        return [
+            Delete.of(one.raw) for one in self.sets if one is self.new or one.order > stable.order
+        ]
 
     def _resumed(self, lock: CanaryLock, pause: CanaryPause) -> list[Action]:
         """CAN-115: a pause that was ended approves the canary, unless value or template differ."""
@@ -416,7 +418,7 @@ class _Turn:
         state = self.state(becomes_new=False)
         mark = approval(state, self.new, becomes_new=False)
         if mark:
-            return [rs.patch(self.new.raw, {"metadata": {"annotations": {GATE: mark}}})]
+            return [Patch.of(self.new.raw, {"metadata": {"annotations": {GATE: mark}}})]
         if state.canary is None or not state.gate or state.gate == state.canary.passed:
             return self._release(lock)
         if self._never_gated(state):
@@ -460,13 +462,13 @@ class _Turn:
         self, notes: Mapping[str, str | None], spec: Mapping[str, Any] | None = None
     ) -> Action:
         body: dict[str, Any] = {"metadata": {"annotations": dict(notes)}}
-        return rs.patch(self.raw, {**body, "spec": dict(spec)} if spec else body)
+        return Patch.of(self.raw, {**body, "spec": dict(spec)} if spec else body)
 
     def _mark(self, state: CanaryState) -> list[Action]:
         if self.new is None:
             return []
         marks = {k: v for k, v in state.marks().items() if self.new.notes.get(k) != v}
-        return [rs.patch(self.new.raw, {"metadata": {"annotations": marks}})] if marks else []
+        return [Patch.of(self.new.raw, {"metadata": {"annotations": marks}})] if marks else []
 
     def _create(self, state: CanaryState) -> Action:
         """A canary without pods: of a paused Deployment the other controller creates none."""
@@ -481,13 +483,6 @@ class _Turn:
         )
         failed = Event("Warning", "ReplicaSetCreateError", "Failed to create new replica set: ")
         return Create(obj=obj, failed=failed)
-
-
-def _delete(one: SetFacts) -> Delete:
-    meta = one.raw["metadata"]
-    return Delete(
-        key=key_of(one.raw), version="v1", uid=meta["uid"], resource_version=meta["resourceVersion"]
-    )
 
 
 CANARY_STEERING: Final[Workload[SteeringSnapshot]] = Workload(

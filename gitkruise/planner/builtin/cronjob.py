@@ -25,7 +25,7 @@ from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.builtin.job import FINISHED
 from gitkruise.planner.builtin.job import KIND as JOB
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_reference, key_of
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_reference
 from gitkruise.wire.primitives.times import format_time, parse_time
 from gitkruise.wire.values.cron_schedule import Schedule, load_zone, parse_schedule
 
@@ -276,10 +276,8 @@ class _CronRound:
         if any(isinstance(a, Delete) and a.uid == uid for a in self.actions):
             return
         self.actions.append(
-            Delete(
-                key=key_of(job),
-                version="v1",
-                uid=uid,
+            Delete.of(
+                job,
                 resource_version="",
                 propagation="Background",
                 done=Event("Normal", "SuccessfulDelete", f"Deleted job {name}"),

@@ -38,7 +38,7 @@ from gitkruise.planner.builtin.proportional_scaling import (
     shrink_old,
 )
 from gitkruise.planner.builtin.replicasets import SetFacts, set_facts
-from gitkruise.wire.primitives.names import Obj, ObjectKey, controller_of, key_of
+from gitkruise.wire.primitives.names import Obj, ObjectKey, controller_of
 
 _COLLISIONS_MAX: Final = 100
 _LOOK_AGAIN: Final = timedelta(seconds=1)
@@ -275,14 +275,14 @@ class _Round:
         body = {"metadata": {"annotations": {PAUSED: pause.text}}, "spec": {"paused": True}}
         kept = sum(one.size.replicas for one in self.olds)
         message = f"Paused by canary {pause.value}: {kept} of {self.wanted} pods stay as they are"
-        return [rs.patch(self.s.raw, body, done=Event("Normal", "CanaryPaused", message))]
+        return [Patch.of(self.s.raw, body, done=Event("Normal", "CanaryPaused", message))]
 
     def _resume(self) -> Action:
         """Approve the canary, then remove the mark of its pause: one write a round."""
         mark = approval(self.canary, self.new, becomes_new=self.becomes_new)
         if self.new is not None and mark:
-            return rs.patch(self.new.raw, {"metadata": {"annotations": {GATE: mark}}})
-        return rs.patch(self.s.raw, {"metadata": {"annotations": {PAUSED: None}}})
+            return Patch.of(self.new.raw, {"metadata": {"annotations": {GATE: mark}}})
+        return Patch.of(self.s.raw, {"metadata": {"annotations": {PAUSED: None}}})
 
     def _recreate(self, new: Size | None) -> tuple[Mapping[str, int], int | None]:
         running = {one.name: 0 for one in self.olds if one.size.replicas}
@@ -323,7 +323,7 @@ class _Round:
         least = self.spec.get("minReadySeconds") or 0
         if (one.raw["spec"].get("minReadySeconds") or 0) != least:
             body["spec"] = {**(body.get("spec") or {}), "minReadySeconds": least}
-        return [rs.patch(one.raw, body, done=made.done if made else None)] if body else []
+        return [Patch.of(one.raw, body, done=made.done if made else None)] if body else []
 
     def _number_owner(self) -> list[Action]:
         if self.new is None:
@@ -333,7 +333,7 @@ class _Round:
             return []
         body = {"metadata": {"annotations": {rs.REVISION: str(self.revision)}}}
         # Through its status, as Kubernetes' controller does: it is no change of what is asked for.
-        return [rs.patch(self.s.raw, body, subresource="status")]
+        return [Patch.of(self.s.raw, body, subresource="status")]
 
     def _clean_up(self) -> list[Action]:
         limit = self.spec.get("revisionHistoryLimit", 10)
@@ -342,12 +342,7 @@ class _Round:
         kept = {pause.canary, pause.stable} if pause else set()
         ranked = sorted(self.olds, key=lambda one: one.revision)
         return [
-            Delete(
-                key=key_of(one.raw),
-                version="v1",
-                uid=one.raw["metadata"]["uid"],
-                resource_version=one.raw["metadata"]["resourceVersion"],
-            )
+            Delete.of(one.raw)
             for one in ranked[: max(0, surplus)]
             if not (one.size.replicas or one.size.observed or one.deleting)
             and one.observed

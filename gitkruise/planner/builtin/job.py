@@ -20,7 +20,7 @@ from gitkruise.planner.builtin.pod_owner import (
     workload_of_pods,
 )
 from gitkruise.wire.primitives.backoff import backoff
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.primitives.paths import put
 from gitkruise.wire.primitives.times import format_time, parse_time
 
@@ -192,13 +192,7 @@ def _expire(s: Controlled) -> Plan:
     """Delete a finished Job after spec.ttlSecondsAfterFinished, its pods with it."""
     seconds, ended = s.raw["spec"].get("ttlSecondsAfterFinished"), _finished(s.raw)
     since = parse_time(ended.get("lastTransitionTime")) if ended else None
-    meta = s.raw["metadata"]
-    key = ObjectKey("batch", "Job", meta["namespace"], meta["name"])
-    version, uid = meta["resourceVersion"], meta["uid"]
-    gone = Delete(
-        key=key, version="v1", uid=uid, resource_version=version, propagation="Background"
-    )
-    return expired(gone, since, seconds, s.now)
+    return expired(Delete.of(s.raw, propagation="Background"), since, seconds, s.now)
 
 
 JOB: Final = workload_of_pods(KIND, plan_job)

@@ -20,7 +20,6 @@ from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Find, Workload
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import POD, PodFacts
-from gitkruise.planner.builtin.replicasets import patch
 from gitkruise.planner.cloneset.create import instance_ids, waves
 from gitkruise.planner.pods.pod_patch import metadata_patch
 from gitkruise.wire.kruise.revision_data import revision_data
@@ -93,9 +92,14 @@ def claims_on(owner: Obj, view: ClusterView, kind: GroupKind) -> tuple[Patch, ..
     ]  # fmt: skip
     strays = view.owned("", kind, meta["namespace"])
     found = [one for one in strays if _selects(selector, one)]
-    return (
-        *(_owner_patch(one, _released(owner)) for one in lost if not _deleting(one)),
-        *(_owner_patch(one, _adopted(owner)) for one in found if not _deleting(one)),
+    writes = [
+        *((one, _released(owner)) for one in lost),
+        *((one, _adopted(owner)) for one in found),
+    ]
+    return tuple(
+        Patch.of(one, {"metadata": metadata}, content_type=STRATEGIC_PATCH)
+        for one, metadata in writes
+        if not _deleting(one)
     )
 
 
@@ -172,10 +176,6 @@ def _adopted(owner: Obj) -> Obj:
 
 def _released(owner: Obj) -> Obj:
     return {"ownerReferences": [{"$patch": "delete", "uid": owner["metadata"]["uid"]}]}
-
-
-def _owner_patch(raw: Obj, metadata: Obj) -> Patch:
-    return patch(raw, {"metadata": metadata}, content_type=STRATEGIC_PATCH)
 
 
 def _seed(uid: str, now: datetime) -> int:

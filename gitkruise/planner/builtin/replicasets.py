@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gitkruise.model.planning.canary import BOOKKEEPING
-from gitkruise.model.planning.plan import Event, Patch, PatchStep
+from gitkruise.model.planning.plan import Event, Patch
 from gitkruise.planner.builtin.proportional_scaling import Size
 from gitkruise.wire.kruise.hashes import fnv1a_32, safe_encode
 from gitkruise.wire.primitives.gojson import compact
 from gitkruise.wire.primitives.integers import int_or_none
-from gitkruise.wire.primitives.names import Obj, controller_reference, key_of
+from gitkruise.wire.primitives.names import Obj, controller_reference
 from gitkruise.wire.primitives.paths import get, put
-from gitkruise.wire.primitives.requests import MERGE_PATCH
 from gitkruise.wire.primitives.times import parse_time
 
 REVISION: Final = "deployment.kubernetes.io/revision"
@@ -150,7 +149,7 @@ def scaled(one: SetFacts, size: int, *, wanted: int, most: int) -> Patch | None:
     moved = "up" if size > one.size.replicas else "down"
     message = f"Scaled {moved} replica set {one.name} from {one.size.replicas} to {size}"
     done = Event("Normal", "ScalingReplicaSet", message) if size != one.size.replicas else None
-    return patch(one.raw, body, done=done)
+    return Patch.of(one.raw, body, done=done)
 
 
 def renumbered(one: SetFacts, revision: int, deployment: Obj) -> Mapping[str, str | None]:
@@ -165,26 +164,6 @@ def renumbered(one: SetFacts, revision: int, deployment: Obj) -> Mapping[str, st
                 former = former[1:]
             want[HISTORY] = ",".join(former)
     return {key: value for key, value in want.items() if have.get(key) != value}
-
-
-def patch(
-    raw: Obj,
-    body: Mapping[str, Any],
-    *,
-    done: Event | None = None,
-    subresource: str = "",
-    content_type: str = MERGE_PATCH,
-) -> Patch:
-    """A patch of one apps/v1 object as we saw it."""
-    meta = raw["metadata"]
-    return Patch(
-        key=key_of(raw),
-        version="v1",
-        uid=meta["uid"],
-        resource_version=meta["resourceVersion"],
-        steps=(PatchStep(body=body, subresource=subresource, content_type=content_type),),
-        done=done,
-    )
 
 
 def oldest_first(sets: Sequence[SetFacts]) -> list[SetFacts]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from gitkruise.model.planning.plan import Delete, Event
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.pod import PodFacts
-from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.names import Obj
 
 
 def delete_of(pod: PodFacts, claims: Sequence[Obj]) -> Delete:
@@ -35,11 +35,6 @@ def instance_id(obj: Obj) -> str:
 
 
 def claim_delete(claim: Obj) -> Delete:
-    meta = claim["metadata"]
-    return Delete(
-        key=ObjectKey("", "PersistentVolumeClaim", meta.get("namespace") or "", meta["name"]),
-        version="v1",
-        uid=meta.get("uid") or "",
-        resource_version=meta.get("resourceVersion") or "",
-        failed=Event("Warning", "FailedDelete", f"could not delete claim {meta['name']}: "),
-    )
+    name = claim["metadata"]["name"]
+    failed = Event("Warning", "FailedDelete", f"could not delete claim {name}: ")
+    return Delete.of(claim, failed=failed)

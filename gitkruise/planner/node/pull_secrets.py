@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from gitkruise.model.node.node_image import SecretRef
 from gitkruise.model.node.pull_job import PullJob
-from gitkruise.model.planning.plan import Action, Create, Delete, Patch, PatchStep
+from gitkruise.model.planning.plan import Action, Create, Delete, Patch
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.wire.kruise.hashes import fnv1a_32
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
@@ -95,15 +95,9 @@ def release_secrets(job: PullJob, known: KnownSecrets) -> Iterator[Action]:
             continue
         left = sorted(users - {_key(job)})
         if left:
-            yield _patch(copy, {"metadata": {"annotations": {REFERENCES: ",".join(left)}}})
+            yield Patch.of(copy, {"metadata": {"annotations": {REFERENCES: ",".join(left)}}})
         else:
-            meta = copy["metadata"]
-            yield Delete(
-                key=ObjectKey(*SECRET, CONFIG_NAMESPACE, meta["name"]),
-                version="v1",
-                uid=meta["uid"],
-                resource_version=meta["resourceVersion"],
-            )
+            yield Delete.of(copy)
 
 
 def _copy_for(job: PullJob, name: str, known: KnownSecrets) -> Obj | None:
@@ -152,18 +146,7 @@ def _refresh(job: PullJob, source: Obj, copy: Obj) -> Iterator[Patch]:
     if new != old:
         body["data"] = {**dict.fromkeys(old.keys() - new.keys()), **new}
     if body:
-        yield _patch(copy, body)
-
-
-def _patch(copy: Obj, body: Obj) -> Patch:
-    meta = copy["metadata"]
-    return Patch(
-        key=ObjectKey(*SECRET, CONFIG_NAMESPACE, meta["name"]),
-        version="v1",
-        uid=meta["uid"],
-        resource_version=meta["resourceVersion"],
-        steps=(PatchStep(body=body),),
-    )
+        yield Patch.of(copy, body)
 
 
 def _users(copy: Obj) -> set[str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gitkruise.model.planning.plan import Action, Create, Delete, Patch, PatchStep
+from gitkruise.model.planning.plan import Action, Create, Delete, Patch
 from gitkruise.model.workloads.labels import CONTAINERS_READY
 from gitkruise.model.workloads.launch_priority import (
     COMPLETED,
@@ -64,7 +64,7 @@ def plan_launch(launch: Launch) -> list[Action]:
     if over:
         return []
     if _former(pod, barrier):
-        return [_delete(barrier)]
+        return [Delete.of(barrier, resource_version="")]
     waiting, keys = pending(pod), get(barrier, "data", default={})
     if not waiting or barrier_key(waiting[0]) in keys:
         return [_complete(pod)]
@@ -110,29 +110,9 @@ def _create(pod: PodFacts, released: Iterable[int]) -> Create:
 
 
 def _release(barrier: Obj, priority: int) -> Patch:
-    meta = barrier["metadata"]
-    return Patch(
-        key=barrier_of(meta["namespace"], meta["name"].removesuffix("-barrier")),
-        version="v1",
-        uid=meta["uid"],
-        resource_version=meta["resourceVersion"],
-        steps=(
-            PatchStep(
-                body={"data": {barrier_key(priority): RELEASED}}, content_type=STRATEGIC_PATCH
-            ),
-        ),
-    )
+    body = {"data": {barrier_key(priority): RELEASED}}
+    return Patch.of(barrier, body, content_type=STRATEGIC_PATCH)
 
 
 def _complete(pod: PodFacts) -> Patch:
     return metadata_patch(pod, {"annotations": {COMPLETED: RELEASED}})
-
-
-def _delete(barrier: Obj) -> Delete:
-    meta = barrier["metadata"]
-    return Delete(
-        key=barrier_of(meta["namespace"], meta["name"].removesuffix("-barrier")),
-        version="v1",
-        uid=meta["uid"],
-        resource_version="",
-    )

@@ -15,10 +15,10 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
 
-from gitkruise.model.planning.plan import Create, Event, Patch, PatchStep, Plan
+from gitkruise.model.planning.plan import Create, Event, Patch, Plan
 from gitkruise.model.workloads.labels import SIDECAR_TERMINATED
 from gitkruise.model.workloads.pod import FINISHED, PodFacts
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import STRATEGIC_PATCH
 from gitkruise.wire.primitives.times import format_time
@@ -162,7 +162,12 @@ def _group(container: Obj, *, virtual: bool) -> ContainerGroup:
 
 def _change_images(raw: Obj, containers: Sequence[Obj]) -> Patch:
     images = [{"name": c["name"], "image": _image(c)} for c in containers]
-    return _patch(raw, {"spec": {"containers": images}}, done=_event([c["name"] for c in images]))
+    return Patch.of(
+        raw,
+        {"spec": {"containers": images}},
+        content_type=STRATEGIC_PATCH,
+        done=_event([c["name"] for c in images]),
+    )
 
 
 def _conclude(
@@ -181,19 +186,7 @@ def _conclude(
     }
     phase = "Succeeded" if well else "Failed"
     body = {"status": {"phase": phase, "conditions": [condition]}}
-    return [_patch(raw, body, subresource="status")]
-
-
-def _patch(raw: Obj, body: Obj, *, subresource: str = "", done: Event | None = None) -> Patch:
-    meta = raw["metadata"]
-    return Patch(
-        key=ObjectKey("", "Pod", meta["namespace"], meta["name"]),
-        version="v1",
-        uid=meta["uid"],
-        resource_version=meta["resourceVersion"],
-        steps=(PatchStep(body=body, content_type=STRATEGIC_PATCH, subresource=subresource),),
-        done=done,
-    )
+    return [Patch.of(raw, body, content_type=STRATEGIC_PATCH, subresource="status")]
 
 
 def _recreate(raw: Obj, name: str, containers: Sequence[str]) -> Create:

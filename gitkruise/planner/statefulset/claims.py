@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gitkruise.model.planning.plan import Create, Patch, PatchStep
+from gitkruise.model.planning.plan import Create, Patch
 from gitkruise.model.workloads.cloneset import OWNER_VERSION
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET
 from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.planner.statefulset.facts import DELETE, StatefulSetFacts
-from gitkruise.planner.statefulset.identity import claim_key, claims_of
+from gitkruise.planner.statefulset.identity import claims_of
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 
@@ -70,18 +70,11 @@ def refer(
 
 def _referring(claim: Obj, ours: set[str], wanted: Sequence[Obj]) -> Patch | None:
     """The patch that leaves `wanted` of our references and every foreign one."""
-    meta = claim["metadata"]
-    before: Sequence[Obj] = meta.get("ownerReferences") or ()
+    before: Sequence[Obj] = claim["metadata"].get("ownerReferences") or ()
     if {ref["uid"] for ref in before} & ours == {ref["uid"] for ref in wanted}:
         return None
     after = [*(ref for ref in before if ref["uid"] not in ours), *wanted]
-    return Patch(
-        key=claim_key(claim),
-        version="v1",
-        uid=meta.get("uid") or "",
-        resource_version=meta.get("resourceVersion") or "",
-        steps=(PatchStep(body={"metadata": {"ownerReferences": after}}),),
-    )
+    return Patch.of(claim, {"metadata": {"ownerReferences": after}})
 
 
 def _set_reference(owner: StatefulSetFacts) -> dict[str, Any]:

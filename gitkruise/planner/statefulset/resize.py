@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from gitkruise.model.planning.plan import Event, Patch, PatchStep
+from gitkruise.model.planning.plan import Event, Patch
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.statefulset.claims import Claims
 from gitkruise.planner.statefulset.facts import StatefulSetFacts
-from gitkruise.planner.statefulset.identity import claim_key
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.quantity import parse_quantity
@@ -105,15 +104,11 @@ def _less(one: Obj, at: tuple[str, ...], other: Obj, there: tuple[str, ...]) -> 
 
 
 def _resized(owner: StatefulSetFacts, pod: PodFacts, claim: Obj, template: Obj) -> Patch:
-    meta, resources = claim["metadata"], get(template, "spec", "resources")
-    said = f"resize Claim {meta['name']} Pod {pod.name} in StatefulSet {owner.name}"
-    body: dict[str, Any] = {"spec": {"resources": resources}}
-    return Patch(
-        key=claim_key(claim),
-        version="v1",
-        uid=meta.get("uid") or "",
-        resource_version=meta.get("resourceVersion") or "",
-        steps=(PatchStep(body=body),),
+    name = claim["metadata"]["name"]
+    said = f"resize Claim {name} Pod {pod.name} in StatefulSet {owner.name}"
+    return Patch.of(
+        claim,
+        {"spec": {"resources": get(template, "spec", "resources")}},
         done=Event("Normal", "SuccessfulResize", f"{said} successful"),
         failed=Event("Warning", "FailedResize", f"{said} failed error: "),
     )

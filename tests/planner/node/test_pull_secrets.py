@@ -37,6 +37,8 @@ def source(name: str = "login", data: dict[str, str] | None = None) -> dict[str,
 
 def copy(name: str, *users: str, data: dict[str, str] | None = None) -> dict[str, Any]:
     return {
+        "apiVersion": "v1",
+        "kind": "Secret",
         "metadata": {
             "name": name,
             "namespace": CONFIG_NAMESPACE,

@@ -50,7 +50,8 @@ def barrier(*keys: int, owner: str = "u") -> Obj:
         "resourceVersion": "3",
         "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": owner}],
     }
-    return {"metadata": meta, "data": {f"p_{key}": "true" for key in keys}}
+    data = {f"p_{key}": "true" for key in keys}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
 
 
 def told(actions: Sequence[Action]) -> list[str]:

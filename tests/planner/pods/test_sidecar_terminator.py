@@ -33,6 +33,8 @@ def pod(policy: str, *containers: str, **status: Any) -> dict[str, Any]:
         state = {"terminated": {"exitCode": int(code)}} if code else {"running": {}}
         statuses.append({"name": f"{kind}-{at}", "state": state})
     return {
+        "apiVersion": "v1",
+        "kind": "Pod",
         "metadata": {"name": "job-x", "namespace": "shop", "uid": "u", "resourceVersion": "7"},
         "spec": {"restartPolicy": policy, "containers": specs, "nodeName": "n"},
         "status": {"phase": "Running", "containerStatuses": statuses, **status},
