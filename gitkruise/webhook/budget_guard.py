@@ -10,7 +10,7 @@ from typing import Final
 
 from gitkruise.admission.rules.request import CREATE, DELETE, UPDATE
 from gitkruise.errors import ApiError, Conflict, Forbidden, NotFound
-from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.client.transport import Transport, find_object
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.planning.unavailable_budget import (
     VERSION,
@@ -103,12 +103,7 @@ async def pod_before(review: Review, transport: Transport) -> Obj | None:
     """The pod before the operation of a review; None where it is gone. Raises ApiError."""
     if review.operation != CREATE:
         return review.old
-    key = review.key
-    request = ApiRequest(verb="get", resource=PODS, namespace=key.namespace, name=key.name)
-    try:
-        return (await transport.send(request)).body
-    except NotFound:
-        return None
+    return await find_object(transport, PODS, review.key.name, review.key.namespace)
 
 
 def operation_of(review: Review) -> PodOperation | None:

@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from gitkruise.errors import AlreadyExists, ClusterFailed, Conflict, Finding, NotFound
-from gitkruise.kube.client.transport import Transport
+from gitkruise.errors import AlreadyExists, ClusterFailed, Conflict, Finding
+from gitkruise.kube.client.transport import Transport, find_object
 from gitkruise.kube.serve.certificates import (
     KeyPair,
     hosts_of,
@@ -126,10 +126,8 @@ class SecretVault:
         self._transport, self._namespace = transport, namespace
 
     async def read(self) -> tuple[Mapping[str, bytes], str]:
-        request = ApiRequest(verb="get", resource=SECRETS, namespace=self._namespace, name=SECRET)
-        try:
-            secret = (await self._transport.send(request)).body
-        except NotFound:
+        secret = await find_object(self._transport, SECRETS, SECRET, self._namespace)
+        if secret is None:
             return {}, ""
         data = {name: base64.b64decode(text) for name, text in (secret.get("data") or {}).items()}
         return data, str(secret["metadata"]["resourceVersion"])

@@ -8,11 +8,10 @@ from typing import Final
 
 from gitkruise.admission.kruise.deletion_protection import looked_at
 from gitkruise.admission.rules.request import CREATE, DELETE
-from gitkruise.errors import NotFound
 from gitkruise.kube.cache.informer import Informer, WatchOutages
 from gitkruise.kube.cache.list_watch import Feed
 from gitkruise.kube.cache.store import InformerCache
-from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.client.transport import Transport, find_object
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.workloads.feature_gates import Gates
@@ -151,14 +150,8 @@ class ClusterContext:
         return items
 
     async def _read(self, key: ObjectKey, slots: asyncio.Semaphore) -> Obj | None:
-        request = ApiRequest(
-            verb="get", resource=_LIVE[key.kind], namespace=key.namespace, name=key.name
-        )
         async with slots:
-            try:
-                return (await self._transport.send(request)).body
-            except NotFound:
-                return None
+            return await find_object(self._transport, _LIVE[key.kind], key.name, key.namespace)
 
 
 def _pods_named(review: Review) -> Sequence[str]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gitkruise.admission.kruise.deletion_protection import LABEL
-from gitkruise.errors import ClusterFailed, Conflict, Finding, NotFound
+from gitkruise.errors import ClusterFailed, Conflict, Finding
 from gitkruise.kube.client.discovery import CRDS
-from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.client.transport import Transport, find_object
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.patch.json_patch import same
 from gitkruise.wire.primitives.log_line import log_line
@@ -225,7 +225,7 @@ class Registrar:
 
     async def refuse_beside_openkruise(self) -> None:
         """Raises ClusterFailed GK5111: two injectors would inject everything twice."""
-        if await self._find(MUTATING, OPENKRUISE) is None:
+        if await find_object(self._transport, MUTATING, OPENKRUISE) is None:
             return
         raise ClusterFailed(
             Finding(
@@ -243,12 +243,12 @@ class Registrar:
         """Names of what had to be written. Raises ApiError."""
         written = []
         for ref, wanted in configurations(self._address, bundle, self._gates):
-            live = await self._find(ref, NAME)
+            live = await find_object(self._transport, ref, NAME)
             if live is None or not same(live.get("webhooks"), wanted["webhooks"]):
                 await self._apply(ref, wanted)
                 written.append(wanted["kind"])
         for name in CONVERTED:
-            crd = await self._find(CRDS, name)
+            crd = await find_object(self._transport, CRDS, name)
             patch = conversion_patch(crd, self._address, bundle) if crd else None
             if patch is not None and await self._convert(name, patch):
                 written.append(name)
@@ -259,7 +259,7 @@ class Registrar:
         found = [
             key_of(obj)
             for ref in (MUTATING, VALIDATING)
-            if (obj := await self._find(ref, NAME)) is not None
+            if (obj := await find_object(self._transport, ref, NAME)) is not None
         ]
         return found + [key_of(crd) for crd in await self._converted()]
 
@@ -267,7 +267,7 @@ class Registrar:
         """Take the configurations away, and serve CRDs as without us. Raises ApiError."""
         gone = []
         for ref in (MUTATING, VALIDATING):
-            if await self._find(ref, NAME) is not None:
+            if await find_object(self._transport, ref, NAME) is not None:
                 await self._transport.send(ApiRequest(verb="delete", resource=ref, name=NAME))
                 gone.append(ref.plural)
         for crd in await self._converted():
@@ -277,7 +277,7 @@ class Registrar:
         return gone
 
     async def _converted(self) -> list[Obj]:
-        found = [await self._find(CRDS, name) for name in CONVERTED]
+        found = [await find_object(self._transport, CRDS, name) for name in CONVERTED]
         return [crd for crd in found if crd is not None and _by_us(crd)]
 
     async def _convert(self, name: str, patch: Obj) -> bool:
@@ -306,14 +306,6 @@ class Registrar:
             params={"fieldManager": MANAGER, "force": "true"},
         )
         await self._transport.send(request)
-
-    async def _find(self, ref: ResourceRef, name: str) -> Obj | None:
-        try:
-            return (
-                await self._transport.send(ApiRequest(verb="get", resource=ref, name=name))
-            ).body
-        except NotFound:
-            return None
 
 
 def _by_us(crd: Obj) -> bool:

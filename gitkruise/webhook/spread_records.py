@@ -13,8 +13,8 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from gitkruise.admission.rules.request import CREATE
-from gitkruise.errors import ApiError, Conflict, NotFound
-from gitkruise.kube.client.transport import Transport
+from gitkruise.errors import ApiError, Conflict
+from gitkruise.kube.client.transport import Transport, find_object
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.planning.unavailable_budget import PodOperation
 from gitkruise.model.planning.view import ClusterView
@@ -133,10 +133,8 @@ class SpreadRecords:
         return WithRead(view, found, {(SPREAD, key.namespace): listed})
 
     async def _read(self, ref: ResourceRef, kind: GroupKind, key: ObjectKey) -> Obj | None:
-        request = ApiRequest(verb="get", resource=ref, namespace=key.namespace, name=key.name)
-        try:
-            raw = (await self.transport.send(request)).body
-        except NotFound:
+        raw = await find_object(self.transport, ref, key.name, key.namespace)
+        if raw is None:
             return None
         return {"apiVersion": f"{ref.group}/{ref.version}", "kind": kind.kind, **raw}
 

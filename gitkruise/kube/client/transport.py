@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
-from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
+from gitkruise.errors import NotFound
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, ResourceRef, WatchEvent
 
 
 class Transport(Protocol):
@@ -33,3 +35,14 @@ class Transport(Protocol):
     async def close(self) -> None:
         """Let go of connections; running requests fail."""
         ...
+
+
+async def find_object(
+    transport: Transport, resource: ResourceRef, name: str, namespace: str = ""
+) -> Obj | None:
+    """The object as it is now, None where there is none. Raises ApiError."""
+    request = ApiRequest(verb="get", resource=resource, namespace=namespace, name=name)
+    try:
+        return (await transport.send(request)).body
+    except NotFound:
+        return None
