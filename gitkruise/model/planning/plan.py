@@ -194,6 +194,12 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     action: Action
     error: GitkruiseError
 
+    @property
+    def text(self) -> str:
+        """The action's sentence for a failure, and the server's words."""
+        failed = self.action.failed
+        return f"{failed.message if failed else ''}{self.error}"
+
 
 class Stale(msgspec.Struct, frozen=True, kw_only=True):
     """The object moved since we looked, or is gone: plan again."""
@@ -234,9 +240,8 @@ def event_for(outcome: Outcome) -> Event | None:
     match outcome:
         case Applied(action=action):
             return action.done
-        case Refused(action=action, error=error) if action.failed is not None:
-            failed = action.failed
-            return Event(failed.type, failed.reason, f"{failed.message}{error}")
+        case Refused(action=action) if action.failed is not None:
+            return Event(action.failed.type, action.failed.reason, outcome.text)
         case Refused(action=action, error=error) if error.retry is Retry.NEVER:
             verb = type(action).__name__
             return Event(

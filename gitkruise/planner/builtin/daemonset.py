@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from gitkruise.planner.builtin.pod_owner import (
     template_data,
 )
 from gitkruise.planner.builtin.replicasets import template_hash
+from gitkruise.planner.pods.round_result import becoming_available, earliest
 from gitkruise.planner.revisions.registration import (
     RegisteredRevision,
     RevisionOwner,
@@ -48,7 +49,6 @@ TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 _GENERATION_LABEL: Final = "pod-template-generation"
 _BURST: Final = 250
 _HISTORY_LIMIT: Final = 10
-_TICK: Final = timedelta(milliseconds=1)
 _FIRST: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -121,11 +121,14 @@ def plan_daemon_set(s: DaemonFacts, gates: Gates) -> Plan:
     actions += _forgotten(s, history)
     status = _status(s, nodes, history)
     same = status == s.raw.get("status")
+    pods = chain.from_iterable(s.pods.values())
+    due = becoming_available(pods, s.raw["spec"].get("minReadySeconds") or 0)
+    later = [at for at in due if at > s.now]
     return Plan(
         actions=tuple(actions),
         events=moves.events,
         status=None if same else status,
-        wake_at=min(filter(None, (moves.wake_at, _wake_at(s))), default=None),
+        wake_at=earliest([*later, *([moves.wake_at] if moves.wake_at else [])]),
     )
 
 
@@ -206,17 +209,6 @@ def _status(s: DaemonFacts, nodes: DaemonNodes, history: RegisteredRevision) -> 
         "numberReady": sum(p.ready for p in first),
         **{name: number for name, number in numbers.items() if number},
     }
-
-
-def _wake_at(s: DaemonFacts) -> datetime | None:
-    """The instant at which a ready pod becomes available by minReadySeconds."""
-    least = s.raw["spec"].get("minReadySeconds") or 0
-    if not least:
-        return None
-    span = timedelta(seconds=least) + _TICK
-    pods = (p for listed in s.pods.values() for p in listed)
-    due = [p.ready_since + span for p in pods if p.ready and p.ready_since]
-    return min((at for at in due if at > s.now), default=None)
 
 
 def _every(view: ClusterView, _node: ObjectKey) -> Sequence[ObjectKey]:

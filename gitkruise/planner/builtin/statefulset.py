@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from gitkruise.model.planning.plan import Action, Create, Delete, Hold, Holds, Patch, Plan, Reason
@@ -24,6 +24,7 @@ from gitkruise.planner.builtin.pod_owner import (
     observe_controlled,
     template_data,
 )
+from gitkruise.planner.pods.round_result import becoming_available, earliest
 from gitkruise.planner.revisions.registration import (
     RegisteredRevision,
     RevisionOwner,
@@ -44,7 +45,6 @@ from gitkruise.wire.primitives.names import Obj, ObjectKey, controller_reference
 from gitkruise.wire.primitives.paths import get
 
 _HISTORY_LIMIT: Final = 10
-_TICK: Final = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +109,12 @@ def plan_stateful_set(s: StatefulFacts, gates: Gates) -> Plan:
     actions += _forgotten(s, current, history)
     status = _status(s, current, history)
     same = status == s.raw.get("status")
+    due = becoming_available(s.pods.values(), s.raw["spec"].get("minReadySeconds") or 0)
     return Plan(
         actions=tuple(actions),
         holds=_holds(s, history.latest, {a.key.name for a in actions if isinstance(a, Delete)}),
         status=None if same else status,
-        wake_at=_wake_at(s),
+        wake_at=earliest(at for at in due if at > s.now),
     )
 
 
@@ -246,16 +247,6 @@ def _status(s: StatefulFacts, current: Revision, history: RegisteredRevision) ->
         "updateRevision": history.latest.name,
         "collisionCount": history.collision_count,
     }
-
-
-def _wake_at(s: StatefulFacts) -> datetime | None:
-    """The instant at which a ready pod becomes available by minReadySeconds."""
-    least = s.raw["spec"].get("minReadySeconds") or 0
-    if not least:
-        return None
-    span = timedelta(seconds=least) + _TICK
-    due = [p.ready_since + span for p in s.pods.values() if p.ready and p.ready_since]
-    return min((at for at in due if at > s.now), default=None)
 
 
 STATEFULSET: Final[Workload[StatefulFacts]] = Workload(

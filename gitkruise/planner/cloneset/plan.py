@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from gitkruise.model.planning.amounts import resolve_amounts
@@ -30,12 +30,10 @@ from gitkruise.planner.cloneset.status_after import Conclusion
 from gitkruise.planner.cloneset.update import begun_updates, held_by_scaling, plan_update
 from gitkruise.planner.pod_updates.predownload import plan_predownload
 from gitkruise.planner.pod_updates.refresh import plan_refresh
-from gitkruise.planner.pods.round_result import RoundResult, earliest
+from gitkruise.planner.pods.round_result import RoundResult, becoming_available, earliest
 from gitkruise.planner.revisions.revisions import next_revisions, template_of, truncate
 from gitkruise.wire.kruise.revision_data import Malformed
 from gitkruise.wire.primitives.names import Obj
-
-_TICK = timedelta(milliseconds=1)  # minReadySeconds must have passed strictly
 
 
 def plan_cloneset(snapshot: CloneSetSnapshot, gates: Gates) -> Plan:
@@ -201,7 +199,9 @@ def _conclude(context: RoundContext, out: RoundResult) -> Plan:
     acted = {a.key.name for a in out.actions if not isinstance(a, Create) and a.key.kind == "Pod"}
     after = context.owner.status if context.history.creating else status
     news = differs(context.owner.status, after)
-    wakes = [*out.wake, *_min_ready(context), *([deadline] if deadline else [])]
+    down = (pod for group in context.fleet.groups if not group.available for pod in group.members)
+    wakes = [*out.wake, *becoming_available(down, context.owner.min_ready_s)]
+    wakes += [deadline] if deadline else []
     return Plan(
         actions=tuple(out.actions),
         holds=out.holds(acted),
@@ -215,15 +215,3 @@ def _conclude(context: RoundContext, out: RoundResult) -> Plan:
 def _status(context: RoundContext, problems: Sequence[str]) -> tuple[Obj, datetime | None]:
     counters = count_status(context.fleet, context.amounts)
     return next_status(context.owner, context.history, counters, problems=problems, now=context.now)
-
-
-def _min_ready(context: RoundContext) -> list[datetime]:
-    """Time at which ready pods become available by minReadySeconds."""
-    if not context.owner.min_ready_s:
-        return []
-    span = timedelta(seconds=context.owner.min_ready_s) + _TICK
-    return [
-        pod.ready_since + span
-        for pod in context.fleet.where(lambda group: not group.available)
-        if pod.ready and pod.ready_since
-    ]

@@ -11,6 +11,7 @@ from gitkruise.model.planning.amounts import Amounts
 from gitkruise.model.workloads import conditions as rule
 from gitkruise.model.workloads.cloneset import CloneSetFacts
 from gitkruise.planner.cloneset.diffs import PodSet
+from gitkruise.planner.pods.round_result import summed_up
 from gitkruise.planner.revisions.revisions import RevisionHistory
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.times import parse_time
@@ -108,8 +109,7 @@ def _failed_update(
 ) -> tuple[Obj, ...]:
     """True with what is wrong, and False again when it is not (OpenKruise never clears it)."""
     if problems:
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        made = rule.condition(rule.FAILED_UPDATE, "True", message=problems[0] + more)
+        made = rule.condition(rule.FAILED_UPDATE, "True", message=summed_up(problems))
         return rule.put(conditions, made, now)
     old = rule.find(conditions, rule.FAILED_UPDATE)
     if old is None or old.get("status") == "False":

@@ -52,18 +52,13 @@ class Conclusion:
         computed = rule.find(conditions, type_)
         known = rule.find(self.before.get("conditions") or (), type_)
         if refused:
-            made = rule.condition(type_, "True", message=_words(refused[0]))
+            made = rule.condition(type_, "True", message=refused[0].text)
             base = (*rule.drop(conditions, type_), *([known] if known else []))
             return rule.put(base, made, self.now)
         over = not outcomes or any(isinstance(o, Applied) for o in outcomes)
         if type_ == rule.FAILED_SCALE and over and computed and computed.get("status") == "True":
             return rule.put(conditions, rule.condition(type_, "False"), self.now)
         return conditions
-
-
-def _words(refused: Refused) -> str:
-    told = refused.action.failed
-    return f"{told.message if told else ''}{refused.error}"
 
 
 def _scales(action: Action) -> bool:

@@ -9,17 +9,13 @@ from typing import Final
 from gitkruise.model.planning.plan import Event, Hold, PatchStep
 from gitkruise.model.planning.unavailable_budget import PodOperation
 from gitkruise.model.workloads import labels as wire
-from gitkruise.model.workloads.cloneset import Policy
 from gitkruise.model.workloads.pod import LifecycleState, PodFacts
 from gitkruise.model.workloads.pod_groups import PodGroup
-from gitkruise.model.workloads.revision import Revision
 from gitkruise.planner.cloneset.budget import UpdateQuota, choose_updates, refusal
 from gitkruise.planner.cloneset.context import RoundContext
 from gitkruise.planner.cloneset.diffs import ExpectationDiffs, JudgedGroup
 from gitkruise.planner.cloneset.scale import count
-from gitkruise.planner.pod_updates.rules import UpdateRules
-from gitkruise.planner.pod_updates.start import RevisionFindings, spec_of, update_in_place
-from gitkruise.planner.pods.inplace import UpdateSpec
+from gitkruise.planner.pod_updates.start import RevisionFindings, update_pod
 from gitkruise.planner.pods.pod_patch import patch_with
 from gitkruise.planner.pods.round_result import RoundResult
 
@@ -64,11 +60,7 @@ def plan_update(context: RoundContext, skip: set[str]) -> RoundResult:
         out.hold_all(pods, why)
     known, rules = RevisionFindings(), context.rules
     for pod in chosen:
-        try:
-            _update(context, rules, pod, target, known, out)
-        except ValueError as error:  # of this pod alone: its conditions or annotations
-            out.problems.append(f"pod {pod.name}: {error}")
-            out.hold(pod, Hold.UPDATING, str(error))
+        update_pod(rules, pod, target, known, out, lambda pod: _recreate(context, pod, out))
     return out
 
 
@@ -108,28 +100,6 @@ def _candidates(groups: Sequence[JudgedGroup], skip: set[str], out: RoundResult)
         else:
             found.append(members)
     return found
-
-
-def _update(
-    context: RoundContext,
-    rules: UpdateRules,
-    pod: PodFacts,
-    target: Revision,
-    known: RevisionFindings,
-    out: RoundResult,
-) -> None:
-    policy = rules.update.policy
-    if policy is Policy.RECREATE:
-        _recreate(context, pod, out)
-        return
-    spec = spec_of(rules, pod, target, known)
-    if isinstance(spec, UpdateSpec):
-        update_in_place(rules, pod, target, known, out)
-    elif policy is Policy.IN_PLACE_ONLY:
-        out.problems.append(f"pod {pod.name} cannot be updated in place: {spec.why}")
-        out.hold(pod, Hold.CANNOT_UPDATE, spec.why)
-    else:
-        _recreate(context, pod, out)
 
 
 def _waits(context: RoundContext, pod: PodFacts, out: RoundResult) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from gitkruise.model.planning.plan import Event, Hold, PatchStep
 from gitkruise.model.workloads import labels as wire
+from gitkruise.model.workloads.cloneset import Policy
 from gitkruise.model.workloads.pod import Container, LifecycleState, PodFacts
 from gitkruise.model.workloads.revision import Revision
 from gitkruise.planner.pod_updates.rules import UpdateRules
@@ -70,6 +72,30 @@ def spec_of(
             grace_s=rules.update.grace_s,
         )
     return known.specs[pod.revision]
+
+
+def update_pod(
+    rules: UpdateRules,
+    pod: PodFacts,
+    target: Revision,
+    known: RevisionFindings,
+    out: RoundResult,
+    recreate: Callable[[PodFacts], object],
+) -> None:
+    """Bring a pod to another revision in the way of its policy, or say why it stays."""
+    policy = rules.update.policy
+    try:
+        spec = None if policy is Policy.RECREATE else spec_of(rules, pod, target, known)
+        if isinstance(spec, UpdateSpec):
+            update_in_place(rules, pod, target, known, out)
+        elif spec is not None and policy is Policy.IN_PLACE_ONLY:
+            out.problems.append(f"pod {pod.name} cannot be updated in place: {spec.why}")
+            out.hold(pod, Hold.CANNOT_UPDATE, spec.why)
+        else:
+            recreate(pod)
+    except ValueError as error:  # of this pod alone: its conditions or annotations
+        out.problems.append(f"pod {pod.name}: {error}")
+        out.hold(pod, Hold.UPDATING, str(error))
 
 
 def update_in_place(

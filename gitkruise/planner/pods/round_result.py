@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Final
 
@@ -77,3 +77,17 @@ class RoundResult:
 
 def earliest(instants: Iterable[datetime]) -> datetime | None:
     return min(instants, default=None)
+
+
+def becoming_available(pods: Iterable[PodFacts], min_ready_s: int) -> list[datetime]:
+    """The instants at which ready pods become available: strictly after `min_ready_s`."""
+    if not min_ready_s:
+        return []
+    span = timedelta(seconds=min_ready_s, milliseconds=1)
+    return [pod.ready_since + span for pod in pods if pod.ready and pod.ready_since]
+
+
+def summed_up(problems: Sequence[str]) -> str:
+    """The first of these sentences, and how many more there are."""
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return problems[0] + more

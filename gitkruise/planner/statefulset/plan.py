@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 from typing import Final
 
 from gitkruise.model.planning.budget_matching import workloads_of
@@ -18,7 +17,7 @@ from gitkruise.model.workloads.revision import REVISION, Revision
 from gitkruise.planner.budgets.ledger import ledger_of
 from gitkruise.planner.pod_updates.predownload import plan_predownload
 from gitkruise.planner.pod_updates.refresh import plan_refresh
-from gitkruise.planner.pods.round_result import RoundResult, earliest
+from gitkruise.planner.pods.round_result import RoundResult, becoming_available, earliest
 from gitkruise.planner.revisions.registration import RevisionOwner, forget, register
 from gitkruise.planner.revisions.revisions import RevisionHistory
 from gitkruise.planner.statefulset.context import StatefulRound
@@ -39,8 +38,6 @@ from gitkruise.planner.statefulset.update import plan_update
 from gitkruise.wire.kruise.hashes import revision_hash, revision_name
 from gitkruise.wire.kruise.revision_data import Malformed, revision_data
 from gitkruise.wire.primitives.paths import get
-
-_TICK: Final = timedelta(milliseconds=1)  # minReadySeconds must have passed strictly
 
 
 def plan_stateful_set(snapshot: StatefulSetSnapshot, gates: Gates) -> Plan:
@@ -142,23 +139,15 @@ def _conclude(context: StatefulRound, out: RoundResult) -> Plan:
     if failed is not None and failed != known:
         events.append(Event("Warning", FAILED_UPDATE, failed["message"]))
     acted = {a.key.name for a in out.actions if not isinstance(a, Create) and a.key.kind == "Pod"}
-    wakes = [*out.wake, *_min_ready(context)]
+    ready = becoming_available(context.pods.values(), context.owner.min_ready_s)
     return Plan(
         actions=tuple(out.actions),
         holds=out.holds(acted),
         events=tuple(events),
         status=after if differs(before, after) else None,
         conclude=StatusConclusion(before, after, context.now),
-        wake_at=earliest(wake for wake in wakes if wake > context.now),
+        wake_at=earliest(wake for wake in (*out.wake, *ready) if wake > context.now),
     )
-
-
-def _min_ready(context: StatefulRound) -> list[datetime]:
-    """The instants at which ready pods become available by minReadySeconds."""
-    if not context.owner.min_ready_s:
-        return []
-    span = timedelta(seconds=context.owner.min_ready_s) + _TICK
-    return [p.ready_since + span for p in context.pods.values() if p.ready and p.ready_since]
 
 
 ADVANCED: Final[Workload[StatefulSetSnapshot]] = Workload(

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from gitkruise.model.planning.plan import Create, Outcome, Refused
 from gitkruise.model.workloads import conditions as rule
+from gitkruise.planner.pods.round_result import summed_up
 from gitkruise.planner.statefulset.context import StatefulRound
 from gitkruise.planner.statefulset.resize import claim_counts
 from gitkruise.wire.primitives.names import Obj
@@ -49,9 +50,8 @@ def next_status(context: StatefulRound, problems: Sequence[str]) -> dict[str, An
     before = tuple(owner.status.get("conditions") or ())
     conditions = tuple(c for c in before if c.get("type") not in _OURS)
     if problems:
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        text = problems[0] + more
-        conditions = (*conditions, _condition(FAILED_UPDATE, text, before, context.now))
+        made = _condition(FAILED_UPDATE, summed_up(problems), before, context.now)
+        conditions = (*conditions, made)
     return _with(status, conditions)
 
 
@@ -85,10 +85,8 @@ class StatusConclusion:
         after = self.after
         refused = next((o for o in outcomes if isinstance(o, Refused) and _creates(o)), None)
         if refused is not None:
-            told = refused.action.failed
-            text = f"{told.message if told else ''}{refused.error}"
             known = tuple(self.before.get("conditions") or ())
-            made = _condition(FAILED_CREATE, text, known, self.now)
+            made = _condition(FAILED_CREATE, refused.text, known, self.now)
             after = _with(after, (*(after.get("conditions") or ()), made))
         return after if differs(self.before, after) else None
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gitkruise.model.planning.plan import Hold
-from gitkruise.model.workloads.cloneset import Policy
 from gitkruise.model.workloads.pod import LifecycleState, PodFacts
 from gitkruise.model.workloads.revision import Revision
-from gitkruise.planner.pod_updates.start import RevisionFindings, spec_of, update_in_place
-from gitkruise.planner.pods.inplace import UpdateSpec
+from gitkruise.planner.pod_updates.start import RevisionFindings, update_pod
 from gitkruise.planner.pods.order import by_priority
 from gitkruise.planner.pods.round_result import RoundResult
 from gitkruise.planner.statefulset.context import StatefulRound
@@ -49,7 +47,7 @@ def _move(
     out: RoundResult,
 ) -> None:
     """Update `targets` in their order while maxUnavailable lets them; `down` grows with them."""
-    known = RevisionFindings()
+    known, target = RevisionFindings(), context.history.update
     for at, pod in enumerate(targets):
         if context.updated(pod) and not _claims_differ(context, pod):
             continue
@@ -66,11 +64,7 @@ def _move(
             continue
         if context.updated(pod):
             continue
-        try:
-            _update(context, pod, known, out)
-        except ValueError as error:  # of this pod alone: its conditions or annotations
-            out.problems.append(f"pod {pod.name}: {error}")
-            out.hold(pod, Hold.UPDATING, str(error))
+        update_pod(context.rules, pod, target, known, out, lambda pod: context.delete(pod, out))
         if _leaves(context, pod, out):
             down.add(pod.name)
 
@@ -164,20 +158,3 @@ def _hold_rest(
 ) -> None:
     asked = {pod.name for pod in targets}
     out.hold_all([p for p in old if p.name not in asked], Hold.PARTITION)
-
-
-def _update(
-    context: StatefulRound, pod: PodFacts, known: RevisionFindings, out: RoundResult
-) -> None:
-    policy, target = context.owner.update.policy, context.history.update
-    if policy is Policy.RECREATE:
-        context.delete(pod, out)
-        return
-    spec = spec_of(context.rules, pod, target, known)
-    if isinstance(spec, UpdateSpec):
-        update_in_place(context.rules, pod, target, known, out)
-    elif policy is Policy.IN_PLACE_ONLY:
-        out.problems.append(f"pod {pod.name} cannot be updated in place: {spec.why}")
-        out.hold(pod, Hold.CANNOT_UPDATE, spec.why)
-    else:
-        context.delete(pod, out)
