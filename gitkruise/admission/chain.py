@@ -136,19 +136,28 @@ def _kinds(group: str, *kinds: str) -> frozenset[GroupKind]:
     return frozenset(GroupKind(group, kind) for kind in kinds)
 
 
+def _kruise(*kinds: str) -> frozenset[GroupKind]:
+    return _kinds("apps.kruise.io", *kinds)
+
+
+_POD, _BUDGET = _kinds("", "Pod"), _kinds("policy.kruise.io", "PodUnavailableBudget")
+_DEFINITION: Final = _kinds("apiextensions.k8s.io", "CustomResourceDefinition")
+_CREATES, _UPDATES = frozenset({CREATE}), frozenset({UPDATE})
+
+
 # What a kube-apiserver itself does to the kinds it serves.
 SERVER_STAGES: Final = (
-    Stage(kinds=_kinds("", "Pod"), mutate=default_pod, examine=pod_problems),
+    Stage(kinds=_POD, mutate=default_pod, examine=pod_problems),
     Stage(
-        kinds=_kinds("", "Pod"),
-        operations=frozenset({UPDATE}),
+        kinds=_POD,
+        operations=_UPDATES,
         subresources=frozenset({"ephemeralcontainers"}),
         mutate=default_pod,
         examine=debugging_problems,
     ),
     Stage(
-        kinds=_kinds("", "Pod"),
-        operations=frozenset({UPDATE}),
+        kinds=_POD,
+        operations=_UPDATES,
         subresources=frozenset({"resize"}),
         mutate=default_pod,
         examine=resize_problems,
@@ -173,89 +182,54 @@ SERVER_STAGES: Final = (
     Stage(kinds=POLICIES, examine=policy_problems),
     Stage(
         kinds=COUNTED,
-        operations=frozenset({UPDATE}),
+        operations=_UPDATES,
         subresources=frozenset({"status"}),
         examine=status_problems,
     ),
     Stage(kinds=CONFIGURATIONS, mutate=default_configuration, examine=configuration_problems),
     Stage(kinds=_kinds("", "Node"), mutate=default_node, examine=node_problems),
     Stage(kinds=EVENT_KINDS, examine=event_problems),
-    Stage(
-        kinds=_kinds("apiextensions.k8s.io", "CustomResourceDefinition"),
-        examine=definition_problems,
-    ),
+    Stage(kinds=_DEFINITION, examine=definition_problems),
 )
 # What OpenKruise's webhooks do, once the server is done; and our check of canaries.
 KRUISE_STAGES: Final = (
-    Stage(kinds=_kinds("", "Pod"), operations=frozenset({CREATE}), mutate=add_readiness_gate),
+    Stage(kinds=_POD, operations=_CREATES, mutate=add_readiness_gate),
+    Stage(kinds=_POD, operations=_CREATES, asks_cluster=True, mutate=inject_subset),
+    Stage(kinds=_POD, operations=_CREATES, asks_cluster=True, mutate=inject_sidecars),
+    Stage(kinds=_POD, operations=_CREATES, mutate=order_launch),
+    Stage(kinds=_kruise("CloneSet"), mutate=default_cloneset, examine=cloneset_problems),
+    Stage(kinds=_kruise("StatefulSet"), mutate=default_stateful_set, examine=stateful_set_problems),
+    Stage(kinds=_kruise("SidecarSet"), mutate=default_sidecarset, examine=sidecarset_problems),
+    Stage(kinds=_kruise("SidecarSet"), asks_cluster=True, examine=neighbour_problems),
+    Stage(kinds=_POD, operations=_CREATES, asks_cluster=True, mutate=name_budget),
+    Stage(kinds=_BUDGET, examine=budget_problems),
     Stage(
-        kinds=_kinds("", "Pod"),
-        operations=frozenset({CREATE}),
-        asks_cluster=True,
-        mutate=inject_subset,
-    ),
-    Stage(
-        kinds=_kinds("", "Pod"),
-        operations=frozenset({CREATE}),
-        asks_cluster=True,
-        mutate=inject_sidecars,
-    ),
-    Stage(kinds=_kinds("", "Pod"), operations=frozenset({CREATE}), mutate=order_launch),
-    Stage(
-        kinds=_kinds("apps.kruise.io", "CloneSet"),
-        mutate=default_cloneset,
-        examine=cloneset_problems,
-    ),
-    Stage(
-        kinds=_kinds("apps.kruise.io", "StatefulSet"),
-        mutate=default_stateful_set,
-        examine=stateful_set_problems,
-    ),
-    Stage(
-        kinds=_kinds("apps.kruise.io", "SidecarSet"),
-        mutate=default_sidecarset,
-        examine=sidecarset_problems,
-    ),
-    Stage(
-        kinds=_kinds("apps.kruise.io", "SidecarSet"), asks_cluster=True, examine=neighbour_problems
-    ),
-    Stage(
-        kinds=_kinds("", "Pod"),
-        operations=frozenset({CREATE}),
-        asks_cluster=True,
-        mutate=name_budget,
-    ),
-    Stage(kinds=_kinds("policy.kruise.io", "PodUnavailableBudget"), examine=budget_problems),
-    Stage(
-        kinds=_kinds("policy.kruise.io", "PodUnavailableBudget"),
+        kinds=_BUDGET,
         asks_cluster=True,  # whether the gates are on there, and other budgets
         examine=budget_conflicts,
     ),
-    Stage(kinds=_kinds("apps.kruise.io", "WorkloadSpread"), examine=spread_problems),
+    Stage(kinds=_kruise("WorkloadSpread"), examine=spread_problems),
     Stage(
-        kinds=_kinds("apps.kruise.io", "WorkloadSpread"),
+        kinds=_kruise("WorkloadSpread"),
         asks_cluster=True,  # whether the gate is on there, and others
         examine=spread_conflicts,
     ),
     Stage(kinds=WITH_CANARY, examine=canary_problems),
+    Stage(kinds=_kruise("DaemonSet"), examine=daemon_set_problems),
     Stage(
-        kinds=_kinds("apps.kruise.io", "DaemonSet"),
-        examine=daemon_set_problems,
-    ),
-    Stage(
-        kinds=_kinds("apps.kruise.io", "ContainerRecreateRequest"),
+        kinds=_kruise("ContainerRecreateRequest"),
         asks_cluster=True,
         mutate=fill_in_recreate_request,
         webhook="mcontainerrecreaterequest.kb.io",
     ),
     Stage(
-        kinds=_kinds("apps.kruise.io", "ImagePullJob", "ImageListPullJob"),
+        kinds=_kruise("ImagePullJob", "ImageListPullJob"),
         asks_cluster=True,  # whether the gates are on there
         mutate=fill_in_pull_job,
         webhook="mimagepulljob.kb.io",
     ),
     Stage(
-        kinds=_kinds("apps.kruise.io", "NodeImage"),
+        kinds=_kruise("NodeImage"),
         asks_cluster=True,  # as above
         mutate=fill_in_node_image,
         webhook="mnodeimage.kb.io",

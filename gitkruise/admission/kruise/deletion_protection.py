@@ -6,9 +6,8 @@ Source: the label policy.kruise.io/delete-protection of OpenKruise (PROT-1 to PR
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from gitkruise.admission.rules.request import AdmissionRequest
 from gitkruise.errors import Forbidden, Problem
@@ -27,9 +26,11 @@ _POD, _CLAIM = GroupKind("", "Pod"), GroupKind("", "PersistentVolumeClaim")
 Cascade: TypeAlias = Callable[[AdmissionRequest, Obj], str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Guard:
-    """The webhook that answers for a kind, and what Cascading means there (None: nothing)."""
+class _Guard(NamedTuple):
+    """The webhook that answers for a kind (`.kb.io` is left out), and what Cascading means there.
+
+    No cascade: it means nothing.
+    """
 
     webhook: str
     cascade: Cascade | None = None
@@ -71,24 +72,16 @@ _CRD: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 _KRUISE: Final = "apps.kruise.io"
 _GUARDS: Final[Mapping[GroupKind, _Guard]] = MappingProxyType(
     {
-        GroupKind("", "Namespace"): _Guard(webhook="vnamespace.kb.io", cascade=_namespaced),
-        _CRD: _Guard(webhook="vcustomresourcedefinition.kb.io", cascade=_instances),
-        GroupKind("apps", "Deployment"): _Guard(
-            webhook="vbuiltindeployment.kb.io", cascade=_replicas
-        ),
-        GroupKind("apps", "ReplicaSet"): _Guard(
-            webhook="vbuiltinreplicaset.kb.io", cascade=_replicas
-        ),
-        GroupKind("apps", "StatefulSet"): _Guard(
-            webhook="vbuiltinstatefulset.kb.io", cascade=_replicas
-        ),
-        GroupKind(_KRUISE, "CloneSet"): _Guard(webhook="vcloneset.kb.io", cascade=_replicas),
-        GroupKind(_KRUISE, "StatefulSet"): _Guard(webhook="vstatefulset.kb.io", cascade=_replicas),
-        GroupKind(_KRUISE, "UnitedDeployment"): _Guard(
-            webhook="vuniteddeployment.kb.io", cascade=_replicas
-        ),
-        GroupKind("", "Service"): _Guard(webhook="vservice.kb.io"),
-        GroupKind("networking.k8s.io", "Ingress"): _Guard(webhook="vingress.kb.io"),
+        GroupKind("", "Namespace"): _Guard("vnamespace", _namespaced),
+        _CRD: _Guard("vcustomresourcedefinition", _instances),
+        GroupKind("apps", "Deployment"): _Guard("vbuiltindeployment", _replicas),
+        GroupKind("apps", "ReplicaSet"): _Guard("vbuiltinreplicaset", _replicas),
+        GroupKind("apps", "StatefulSet"): _Guard("vbuiltinstatefulset", _replicas),
+        GroupKind(_KRUISE, "CloneSet"): _Guard("vcloneset", _replicas),
+        GroupKind(_KRUISE, "StatefulSet"): _Guard("vstatefulset", _replicas),
+        GroupKind(_KRUISE, "UnitedDeployment"): _Guard("vuniteddeployment", _replicas),
+        GroupKind("", "Service"): _Guard("vservice"),
+        GroupKind("networking.k8s.io", "Ingress"): _Guard("vingress"),
     }
 )
 KINDS: Final = frozenset(_GUARDS)
@@ -103,7 +96,7 @@ def protect(request: AdmissionRequest, gates: Gates) -> Iterable[Problem]:
     why = _refusal(request, gates)
     if why:
         webhook = _GUARDS[request.key.group_kind].webhook
-        raise Forbidden(f'admission webhook "{webhook}" denied the request: {why}')
+        raise Forbidden(f'admission webhook "{webhook}.kb.io" denied the request: {why}')
     return ()
 
 
