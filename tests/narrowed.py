@@ -50,11 +50,7 @@ NARROWED: Final[Mapping[str, tuple[str, ...]]] = {
         "new_object: made is not None",
         "reviewed_part: made is not None",
     ),
-    "world/controllers/scheduler.py": (
-        "_count: obj is not None",
-        "_place: bound is not None",
-        "add_nodes: made is not None",
-    ),
+    "world/controllers/scheduler.py": ("_count: obj is not None", "_place: bound is not None"),
     "world/kubelet/stages.py": (
         "_post_started: spec is not None",
         "_pulled: spec is not None",

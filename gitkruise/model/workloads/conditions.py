@@ -40,11 +40,15 @@ def put(
     )
     if same and not renew:
         return tuple(conditions)
-    stamp = format_time(now)
-    kept = old is not None and old.get("status") == new["status"]
-    moved = (old or {}).get("lastTransitionTime") if kept else None
-    made = {**new, "lastUpdateTime": stamp, "lastTransitionTime": moved or stamp}
+    made = dated({**new, "lastUpdateTime": format_time(now)}, old, now)
     return (*drop(conditions, new["type"]), made)
+
+
+def dated(new: Obj, old: Obj | None, now: datetime) -> Obj:
+    """`new` with its lastTransitionTime, which moves only with the status of `old`."""
+    kept = old is not None and old.get("status") == new["status"]
+    since = (old or {}).get("lastTransitionTime") if kept else None
+    return {**new, "lastTransitionTime": since or format_time(now)}
 
 
 def drop(conditions: Sequence[Obj], type_: str) -> tuple[Obj, ...]:

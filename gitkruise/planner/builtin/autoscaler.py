@@ -24,6 +24,7 @@ from gitkruise.model.planning.plan import (
 )
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
+from gitkruise.model.workloads import conditions
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.autoscale import AUTOSCALERS, target_of
@@ -280,20 +281,13 @@ class _NextStatus:
 
     def set(self, type_: str, status: str, reason: str, message: str) -> None:
         """A condition; its transition time follows its status."""
-        places = [at for at, c in enumerate(self._conditions) if c["type"] == type_]
-        was: Obj = self._conditions[places[0]] if places else {}
-        since = was.get("lastTransitionTime") if was.get("status") == status else None
-        fresh = {
-            "type": type_,
-            "status": status,
-            "lastTransitionTime": since or format_time(self._now),
-            "reason": reason,
-            "message": message,
-        }
-        if places:
-            self._conditions[places[0]] = fresh
-        else:
+        said = {"type": type_, "status": status, "reason": reason, "message": message}
+        fresh = conditions.dated(said, conditions.find(self._conditions, type_), self._now)
+        at = next((at for at, c in enumerate(self._conditions) if c["type"] == type_), None)
+        if at is None:
             self._conditions.append(fresh)
+        else:
+            self._conditions[at] = fresh
 
     def sized(
         self,

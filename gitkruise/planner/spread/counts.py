@@ -20,10 +20,11 @@ from gitkruise.model.planning.workload_spread import (
     subset_match,
     subset_status,
 )
+from gitkruise.model.workloads.conditions import dated
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.spread.grouping import PlacedPod
 from gitkruise.wire.primitives.names import Obj
-from gitkruise.wire.primitives.times import format_time, parse_time
+from gitkruise.wire.primitives.times import parse_time
 
 CREATED_WITHIN: Final = timedelta(seconds=30)
 DELETED_WITHIN: Final = timedelta(seconds=15)
@@ -155,15 +156,8 @@ class Counting:
         return False
 
     def _condition(self, old: Obj | None, status: str, reason: str, message: str) -> Obj:
-        same = old is not None and old.get("status") == status
-        at = (old or {}).get("lastTransitionTime") if same else None
-        return {
-            "type": SCHEDULABLE,
-            "status": status,
-            "reason": reason,
-            "message": message,
-            "lastTransitionTime": at or format_time(self.now),
-        }
+        said = {"type": SCHEDULABLE, "status": status, "reason": reason, "message": message}
+        return dated(said, old, self.now)
 
     def _is_overdue(self, pod: PodFacts) -> bool:
         """Return whether a pod could not be scheduled for too long; wakes when it will be."""

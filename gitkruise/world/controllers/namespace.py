@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from gitkruise.errors import ApiError
+from gitkruise.model.workloads.conditions import dated
 from gitkruise.wire.catalog.kinds import Kind
 from gitkruise.wire.primitives.names import Obj, key_of
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.times import format_time, parse_time
+from gitkruise.wire.primitives.times import parse_time
 from gitkruise.world.api.cluster import World
 from gitkruise.world.controllers.client import ObjectWriter
 from gitkruise.world.controllers.object_backoff import ObjectBackoff, Report, earliest
@@ -151,9 +152,10 @@ def _report(
     known = {c["type"]: c for c in get(namespace, "status", "conditions", default=())}
     if not known and not left and not failures:
         return
-    told = {name: ("False", *words) for name, words in _CALM.items()} | _troubles(left, failures)
+    told = {name: _words("False", *calm) for name, calm in _CALM.items()}
+    told |= _troubles(left, failures)
     conditions = [
-        _condition(known.get(name), name, words, format_time(now)) for name, words in told.items()
+        dated({"type": name, **words}, known.get(name), now) for name, words in told.items()
     ]
     if conditions == list(known.values()):
         return
@@ -161,43 +163,30 @@ def _report(
     _WRITER.patch(world, namespace, change, now, subresource="status")
 
 
-def _condition(
-    known: Obj | None, name: str, words: tuple[str, str, str], now: str
-) -> dict[str, Any]:
-    status, reason, message = words
-    kept = known.get("lastTransitionTime") if known and known.get("status") == status else None
-    since = kept or now
-    return {
-        "type": name,
-        "status": status,
-        "lastTransitionTime": since,
-        "reason": reason,
-        "message": message,
-    }
+def _words(status: str, reason: str, message: str) -> Obj:
+    return {"status": status, "reason": reason, "message": message}
 
 
-def _troubles(
-    left: Sequence[tuple[Kind, Obj]], failures: Sequence[str]
-) -> dict[str, tuple[str, str, str]]:
-    out: dict[str, tuple[str, str, str]] = {}
+def _troubles(left: Sequence[tuple[Kind, Obj]], failures: Sequence[str]) -> dict[str, Obj]:
+    out: dict[str, Obj] = {}
     if failures:
         text = "Failed to delete all resource types, " + str(len(failures)) + " remaining: "
-        out["NamespaceDeletionContentFailure"] = (
-            "True", "ContentDeletionFailed", text + ", ".join(sorted(failures)),
-        )  # fmt: skip
+        out["NamespaceDeletionContentFailure"] = _words(
+            "True", "ContentDeletionFailed", text + ", ".join(sorted(failures))
+        )
     kinds = Counter(f"{kind.plural}.{kind.group}" for kind, _ in left)
     if kinds:
         listed = ", ".join(
             f"{name} has {n} resource instances" for name, n in sorted(kinds.items())
         )
-        out["NamespaceContentRemaining"] = (
-            "True", "SomeResourcesRemain", f"Some resources are remaining: {listed}",
-        )  # fmt: skip
+        out["NamespaceContentRemaining"] = _words(
+            "True", "SomeResourcesRemain", f"Some resources are remaining: {listed}"
+        )
     held = Counter(name for _, obj in left for name in obj["metadata"].get("finalizers") or ())
     if held:
         listed = ", ".join(f"{name} in {n} resource instances" for name, n in sorted(held.items()))
         text = f"Some content in the namespace has finalizers remaining: {listed}"
-        out["NamespaceFinalizersRemaining"] = ("True", "SomeFinalizersRemain", text)
+        out["NamespaceFinalizersRemaining"] = _words("True", "SomeFinalizersRemain", text)
     return out
 
 

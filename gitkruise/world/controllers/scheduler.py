@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from gitkruise.errors import ApiError
 from gitkruise.model.node.node_fit import SIMULATED
 from gitkruise.model.planning.plan import Event
+from gitkruise.model.workloads.conditions import condition, dated, drop, find
 from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.times import format_time
@@ -239,17 +240,9 @@ class Scheduler:
             return
         self._stuck[uid] = message
         old = (pod.get("status") or {}).get("conditions") or ()
-        condition = {
-            "type": "PodScheduled",
-            "status": "False",
-            "lastTransitionTime": format_time(now),
-            "reason": "Unschedulable",
-            "message": message,
-        }
-        before: Obj = next((c for c in old if c["type"] == "PodScheduled"), {})
-        if before.get("status") == "False" and before.get("lastTransitionTime"):
-            condition["lastTransitionTime"] = before["lastTransitionTime"]
-        conditions = [*(c for c in old if c["type"] != "PodScheduled"), condition]
+        said = condition("PodScheduled", "False", reason="Unschedulable", message=message)
+        unplaced = dated(said, find(old, "PodScheduled"), now)
+        conditions = [*drop(old, "PodScheduled"), unplaced]
         status = {**(pod.get("status") or {}), "conditions": conditions}
         try:
             write_status(world, pod, status, now, user=USER)
