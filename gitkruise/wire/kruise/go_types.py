@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 Fields: TypeAlias = tuple[tuple[str, bool, str], ...]  # (JSON name, always written, kind)
@@ -14,6 +15,7 @@ _FIELD: Final = re.compile(r"(\w+)([!?])(\S+)")
 #
 #   name!kind   always written
 #   name?kind   left out when zero or empty (a pointer: only when nil)
+#   +Type       the fields of a type that comes before
 #   kinds       str bool i32 i64 Time Qty IntOrStr RawJSON, []X list, map<X> map, *X pointer,
 #               or the name of another type (a struct that is no pointer is always written)
 _TABLE: Final = """
@@ -52,13 +54,7 @@ EnvFromSource: prefix?str, configMapRef?*ConfigMapEnvSource, secretRef?*SecretEn
 EnvVar: name!str, value?str, valueFrom?*EnvVarSource
 EnvVarSource: fieldRef?*ObjectFieldSelector, resourceFieldRef?*ResourceFieldSelector,
   configMapKeyRef?*ConfigMapKeySelector, secretKeyRef?*SecretKeySelector
-EphemeralContainer: name!str, image?str, command?[]str, args?[]str, workingDir?str,
-  ports?[]ContainerPort, envFrom?[]EnvFromSource, env?[]EnvVar, resources!ResourceRequirements,
-  resizePolicy?[]ContainerResizePolicy, restartPolicy?*str, volumeMounts?[]VolumeMount,
-  volumeDevices?[]VolumeDevice, livenessProbe?*Probe, readinessProbe?*Probe, startupProbe?*Probe,
-  lifecycle?*Lifecycle, terminationMessagePath?str, terminationMessagePolicy?str,
-  imagePullPolicy?str, securityContext?*SecurityContext, stdin?bool, stdinOnce?bool, tty?bool,
-  targetContainerName?str
+EphemeralContainer: +Container, targetContainerName?str
 EphemeralVolumeSource: volumeClaimTemplate?*PersistentVolumeClaimTemplate
 ExecAction: command?[]str
 FCVolumeSource: targetWWNs?[]str, lun?*i32, fsType?str, readOnly?bool, wwids?[]str
@@ -120,8 +116,7 @@ PodAffinity: requiredDuringSchedulingIgnoredDuringExecution?[]PodAffinityTerm,
   preferredDuringSchedulingIgnoredDuringExecution?[]WeightedPodAffinityTerm
 PodAffinityTerm: labelSelector?*LabelSelector, namespaces?[]str, topologyKey!str,
   namespaceSelector?*LabelSelector, matchLabelKeys?[]str, mismatchLabelKeys?[]str
-PodAntiAffinity: requiredDuringSchedulingIgnoredDuringExecution?[]PodAffinityTerm,
-  preferredDuringSchedulingIgnoredDuringExecution?[]WeightedPodAffinityTerm
+PodAntiAffinity: +PodAffinity
 PodDNSConfig: nameservers?[]str, searches?[]str, options?[]PodDNSConfigOption
 PodDNSConfigOption: name?str, value?*str
 PodOS: name!str
@@ -261,13 +256,8 @@ SidecarSetSpecV1beta1: selector?*LabelSelector, namespaceSelector?*LabelSelector
   updateStrategy!SidecarSetUpdateStrategy, injectionStrategy!SidecarSetInjectionStrategy,
   imagePullSecrets?[]LocalObjectReference, revisionHistoryLimit?*i32,
   patchPodMetadata?[]SidecarSetPatchPodMetadata, customVersion?str
-SidecarContainer: name!str, image?str, command?[]str, args?[]str, workingDir?str,
-  ports?[]ContainerPort, envFrom?[]EnvFromSource, env?[]EnvVar, resources!ResourceRequirements,
-  resizePolicy?[]ContainerResizePolicy, restartPolicy?*str, volumeMounts?[]VolumeMount,
-  volumeDevices?[]VolumeDevice, livenessProbe?*Probe, readinessProbe?*Probe, startupProbe?*Probe,
-  lifecycle?*Lifecycle, terminationMessagePath?str, terminationMessagePolicy?str,
-  imagePullPolicy?str, securityContext?*SecurityContext, stdin?bool, stdinOnce?bool, tty?bool,
-  podInjectPolicy?str, upgradeStrategy!SidecarContainerUpgradeStrategy,
+SidecarContainer: +Container, podInjectPolicy?str,
+  upgradeStrategy!SidecarContainerUpgradeStrategy,
   shareVolumePolicy!ShareVolumePolicy, shareVolumeDevicePolicy?*ShareVolumePolicy,
   transferEnv?[]TransferEnvVar, resourcesPolicy?*ResourcesPolicy
 SidecarContainerUpgradeStrategy: upgradeType?str, hotUpgradeEmptyImage?str
@@ -300,8 +290,12 @@ def parse(table: str) -> dict[str, Fields]:
         name, _, fields = line.partition(": ")
         if name in types:
             raise ValueError(f"{name} appears twice")
-        types[name] = tuple(_field(text) for text in fields.split(", "))
+        types[name] = tuple(field for text in fields.split(", ") for field in _fields(text, types))
     return types
+
+
+def _fields(text: str, types: Mapping[str, Fields]) -> Fields:
+    return types[text[1:]] if text[:1] == "+" else (_field(text),)
 
 
 def _field(text: str) -> tuple[str, bool, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -46,6 +46,11 @@ class ObjectKey(NamedTuple):
 def _group_kind(group: str, kind: str) -> GroupKind:
     """There are few, and they are asked for with every change."""
     return GroupKind(group, kind)
+
+
+def kinds_of(by_group: Mapping[str, Iterable[str]]) -> frozenset[GroupKind]:
+    """Kinds by the names that they have in each group."""
+    return frozenset(GroupKind(group, kind) for group, kinds in by_group.items() for kind in kinds)
 
 
 # Short names of kinds whose own name means another kind without its group.

@@ -12,7 +12,7 @@ from gitkruise.errors import ApiError, BadRequest, NotFound
 from gitkruise.model.planning.unavailable_budget import PodOperation
 from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.wire.primitives.integers import parse_int
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of, kinds_of
 from gitkruise.wire.primitives.paths import put
 from gitkruise.wire.primitives.requests import ApiReply
 from gitkruise.wire.primitives.times import format_time, parse_time
@@ -39,22 +39,20 @@ _FIELDS: Final = (
 )  # fmt: skip
 POLICIES: Final = ("Foreground", "Background", "Orphan")
 # Kinds that answer a deletion with the object; others answer with a Status.
-RETURNED: Final = frozenset({POD, NAMESPACE}) | {
-    GroupKind(group, kind)
-    for group, kinds in {
+RETURNED: Final = kinds_of(
+    {
         "": (
-            *("PersistentVolumeClaim", "PersistentVolume", "PodTemplate", "ResourceQuota"),
-            *("Service", "ServiceAccount"),
+            *("Namespace", "PersistentVolume", "PersistentVolumeClaim", "Pod", "PodTemplate"),
+            *("ResourceQuota", "Service", "ServiceAccount"),
         ),
         "storage.k8s.io": (
             *("CSIDriver", "CSINode", "StorageClass", "VolumeAttachment"),
             "VolumeAttributesClass",
         ),
-    }.items()
-    for kind in kinds
-}
+    }
+)
 # Kinds whose dependents live on unless the request says otherwise.
-ORPHANING: Final = frozenset({GroupKind("", "ReplicationController"), GroupKind("batch", "Job")})
+ORPHANING: Final = kinds_of({"": ("ReplicationController",), "batch": ("Job",)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

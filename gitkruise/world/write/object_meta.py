@@ -12,7 +12,7 @@ from typing import Any, Final
 from gitkruise.errors import BadRequest, Problem, invalid_object
 from gitkruise.wire.catalog.kinds import Kind
 from gitkruise.wire.kruise.go_round_trip import go_name
-from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version
+from gitkruise.wire.primitives.names import GroupKind, Obj, kinds_of, split_api_version
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import format_time
 from gitkruise.world.store.api_errors import undecodable
@@ -32,9 +32,8 @@ ASKED_FOR: Final = {
     GroupKind("discovery.k8s.io", "EndpointSlice"): "labels",
 }
 # Built-in kinds whose generation the server counts (1.34); others have none.
-COUNTED: Final = frozenset(
-    GroupKind(group, kind)
-    for group, kinds in {
+COUNTED: Final = kinds_of(
+    {
         "": ("Pod", "PodTemplate", "ReplicationController"),
         "apps": ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
         "batch": ("CronJob", "Job"),
@@ -49,14 +48,12 @@ COUNTED: Final = frozenset(
             "ValidatingAdmissionPolicy",
             "ValidatingAdmissionPolicyBinding",
         ),
-    }.items()
-    for kind in kinds
+    }
 )
 # Built-in kinds of which an update must name the version it was made from (1.34), as every custom
 # resource. Source: AllowUnconditionalUpdate of the registry.
-CONDITIONAL: Final = frozenset(
-    GroupKind(group, kind)
-    for group, kinds in {
+CONDITIONAL: Final = kinds_of(
+    {
         "admissionregistration.k8s.io": (
             "MutatingWebhookConfiguration",
             "ValidatingAdmissionPolicy",
@@ -68,8 +65,7 @@ CONDITIONAL: Final = frozenset(
         "node.k8s.io": ("RuntimeClass",),
         "policy": ("PodDisruptionBudget",),
         "storage.k8s.io": ("CSIDriver", "CSINode", "CSIStorageCapacity", "VolumeAttachment"),
-    }.items()
-    for kind in kinds
+    }
 )
 # Set by the server alone: a client's value is replaced by what is stored.
 SYSTEM: Final = (
@@ -78,15 +74,16 @@ SYSTEM: Final = (
 )  # fmt: skip
 # Kinds whose own validation leaves metadata to the generic one; all others check it once more, so
 # that a problem has two causes.
-_CHECKED_ONCE: Final = frozenset(
-    GroupKind(group, kind)
-    for group, kind in (
-        ("", "LimitRange"),
-        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
-        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
-        ("discovery.k8s.io", "EndpointSlice"),
-        ("policy", "PodDisruptionBudget"),
-    )
+_CHECKED_ONCE: Final = kinds_of(
+    {
+        "": ("LimitRange",),
+        "admissionregistration.k8s.io": (
+            "MutatingWebhookConfiguration",
+            "ValidatingWebhookConfiguration",
+        ),
+        "discovery.k8s.io": ("EndpointSlice",),
+        "policy": ("PodDisruptionBudget",),
+    }
 )
 _IMMUTABLE: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gitkruise.wire.primitives.names import GroupKind, Obj
+from gitkruise.wire.primitives.names import GroupKind, Obj, kinds_of
 
 _MOVED: Final = ("lastTransitionTime",)
 _PROBED: Final = ("lastProbeTime", "lastTransitionTime")
@@ -19,15 +19,16 @@ _CONDITIONS: Final[Mapping[GroupKind, tuple[str, ...]]] = {
     GroupKind("batch", "Job"): _PROBED,
     GroupKind("", "Node"): ("lastHeartbeatTime", "lastTransitionTime"),
     GroupKind("apps", "Deployment"): ("lastUpdateTime", "lastTransitionTime"),
-    **{
-        GroupKind(group, kind): _MOVED
-        for group, kinds in {
-            "": ("Namespace", "ReplicationController"),
-            "apps": ("DaemonSet", "ReplicaSet", "StatefulSet"),
-            "autoscaling": ("HorizontalPodAutoscaler",),
-        }.items()
-        for kind in kinds
-    },
+    **dict.fromkeys(
+        kinds_of(
+            {
+                "": ("Namespace", "ReplicationController"),
+                "apps": ("DaemonSet", "ReplicaSet", "StatefulSet"),
+                "autoscaling": ("HorizontalPodAutoscaler",),
+            }
+        ),
+        _MOVED,
+    ),
 }
 EVENT_TIMES: Final[Mapping[GroupKind, tuple[str, ...]]] = {
     GroupKind("", "Event"): ("eventTime", "firstTimestamp", "lastTimestamp"),
