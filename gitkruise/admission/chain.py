@@ -26,11 +26,7 @@ from gitkruise.admission.builtin.events import EVENT_KINDS, event_problems
 from gitkruise.admission.builtin.networking import KINDS as NETWORKING
 from gitkruise.admission.builtin.networking import default_networking, networking_problems
 from gitkruise.admission.builtin.policies import KINDS as POLICIES
-from gitkruise.admission.builtin.policies import (
-    PRIORITIES,
-    default_priority,
-    policy_problems,
-)
+from gitkruise.admission.builtin.policies import PRIORITIES, default_priority, policy_problems
 from gitkruise.admission.builtin.quotas import KINDS as QUOTAS
 from gitkruise.admission.builtin.quotas import default_quota, quota_problems
 from gitkruise.admission.builtin.roles import KINDS as ROLES

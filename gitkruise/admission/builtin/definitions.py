@@ -11,13 +11,7 @@ from typing import Any, Final
 
 from gitkruise.admission.builtin.schemas import structural_problems
 from gitkruise.admission.rules import formats
-from gitkruise.admission.rules.field_errors import (
-    Path,
-    forbidden,
-    invalid,
-    required,
-    unsupported,
-)
+from gitkruise.admission.rules.field_errors import Path, forbidden, invalid, required, unsupported
 from gitkruise.admission.rules.request import AdmissionRequest
 from gitkruise.errors import MapKey, Problem
 from gitkruise.model.workloads.feature_gates import Gates

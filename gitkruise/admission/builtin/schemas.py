@@ -11,13 +11,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Any, Final
 
-from gitkruise.admission.rules.field_errors import (
-    Path,
-    forbidden,
-    invalid,
-    required,
-    unsupported,
-)
+from gitkruise.admission.rules.field_errors import Path, forbidden, invalid, required, unsupported
 from gitkruise.errors import MapKey, Problem
 from gitkruise.wire.primitives.names import Obj
 

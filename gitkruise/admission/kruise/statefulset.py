@@ -14,13 +14,7 @@ from gitkruise.admission.kruise.cloneset import (
 )
 from gitkruise.admission.kruise.update_strategy import priority_problems
 from gitkruise.admission.rules.engine import Table, count_or_percent, not_negative
-from gitkruise.admission.rules.field_errors import (
-    Path,
-    forbidden,
-    invalid,
-    required,
-    unsupported,
-)
+from gitkruise.admission.rules.field_errors import Path, forbidden, invalid, required, unsupported
 from gitkruise.admission.rules.request import AdmissionRequest
 from gitkruise.errors import Problem
 from gitkruise.model.workloads.feature_gates import Gates

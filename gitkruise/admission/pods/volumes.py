@@ -6,11 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from gitkruise.admission.pods.containers import descending_path
-from gitkruise.admission.pods.env import (
-    FILE_FIELDS,
-    field_problems,
-    resource_field_problems,
-)
+from gitkruise.admission.pods.env import FILE_FIELDS, field_problems, resource_field_problems
 from gitkruise.admission.rules import formats
 from gitkruise.admission.rules.engine import (
     EACH,

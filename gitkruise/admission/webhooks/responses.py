@@ -21,12 +21,7 @@ from gitkruise.errors import (
     Unreasoned,
     denial,
 )
-from gitkruise.wire.patch.json_patch import (
-    PatchDoesNotApply,
-    json_patch,
-    leads_to,
-    pointer_tokens,
-)
+from gitkruise.wire.patch.json_patch import PatchDoesNotApply, json_patch, leads_to, pointer_tokens
 from gitkruise.wire.primitives.names import Obj, split_api_version
 
 REVIEW: Final = "admission.k8s.io/v1"

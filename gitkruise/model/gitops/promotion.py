@@ -12,12 +12,7 @@ from typing import Final, Literal
 
 from gitkruise.model.gitops.analysis import AnalysisRun, Metric
 from gitkruise.model.gitops.strict_struct import Strict
-from gitkruise.model.workloads.labels import (
-    ADVANCED_STATEFULSET,
-    CLONESET,
-    DEPLOYMENT,
-    STATEFULSET,
-)
+from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET, DEPLOYMENT, STATEFULSET
 from gitkruise.wire.primitives.names import GroupKind, ObjectKey, split_api_version
 from gitkruise.wire.primitives.times import parse_duration
 from gitkruise.wire.values.intstr import Partition

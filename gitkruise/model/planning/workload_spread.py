@@ -12,23 +12,11 @@ from typing import Any, Final
 
 from gitkruise.errors import BadRequest
 from gitkruise.model.planning.view import ClusterView
-from gitkruise.model.workloads.labels import (
-    CLONESET,
-    DEPLOYMENT,
-    REPLICASET,
-    SPREAD,
-    TEMPLATE_HASH,
-)
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, REPLICASET, SPREAD, TEMPLATE_HASH
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.wire.primitives.gojson import ordered
 from gitkruise.wire.primitives.json_text import read_json
-from gitkruise.wire.primitives.names import (
-    Obj,
-    ObjectKey,
-    controller_of,
-    key_of,
-    split_api_version,
-)
+from gitkruise.wire.primitives.names import Obj, ObjectKey, controller_of, key_of, split_api_version
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import format_time, parse_times
 from gitkruise.wire.values.intstr import IntOrString, UnreadableAmount, resolve

@@ -12,12 +12,7 @@ from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.model.workloads.priority import Weight, order_terms, scatter_terms, weight_terms
 from gitkruise.wire.primitives.integers import int_or_none
-from gitkruise.wire.primitives.names import (
-    Obj,
-    ObjectKey,
-    controlled_by,
-    split_api_version,
-)
+from gitkruise.wire.primitives.names import Obj, ObjectKey, controlled_by, split_api_version
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_time
 from gitkruise.wire.values.intstr import Partition

@@ -11,12 +11,7 @@ from gitkruise.errors import BadRequest
 from gitkruise.model.workloads.labels import SIDECARSET
 from gitkruise.model.workloads.priority import Weight, order_terms, scatter_terms, weight_terms
 from gitkruise.model.workloads.sidecarset_hash import HASH, HASH_WITHOUT_IMAGE, is_native
-from gitkruise.wire.primitives.names import (
-    Obj,
-    ObjectKey,
-    controlled_by,
-    split_api_version,
-)
+from gitkruise.wire.primitives.names import Obj, ObjectKey, controlled_by, split_api_version
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_time
 from gitkruise.wire.values.intstr import Partition

@@ -13,15 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from gitkruise.model.planning.plan import (
-    Applied,
-    Event,
-    Outcome,
-    Patch,
-    PatchStep,
-    Plan,
-    Refused,
-)
+from gitkruise.model.planning.plan import Applied, Event, Outcome, Patch, PatchStep, Plan, Refused
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads import conditions

@@ -11,15 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from gitkruise.model.planning.plan import (
-    Action,
-    Applied,
-    Create,
-    Delete,
-    Event,
-    Outcome,
-    Plan,
-)
+from gitkruise.model.planning.plan import Action, Applied, Create, Delete, Event, Outcome, Plan
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates

@@ -23,20 +23,10 @@ from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.planner.builtin import replicasets as rs
-from gitkruise.planner.builtin.canary import (
-    approval,
-    canary_state,
-    capped_rescale,
-    paused_sizes,
-)
+from gitkruise.planner.builtin.canary import approval, canary_state, capped_rescale, paused_sizes
 from gitkruise.planner.builtin.deployment_status import RolloutCounts, deployment_status
 from gitkruise.planner.builtin.pod_owner import claimants, claims_on
-from gitkruise.planner.builtin.proportional_scaling import (
-    Size,
-    grow_new,
-    rescale,
-    shrink_old,
-)
+from gitkruise.planner.builtin.proportional_scaling import Size, grow_new, rescale, shrink_old
 from gitkruise.planner.builtin.replicasets import SetFacts, set_facts
 from gitkruise.wire.primitives.names import Obj, ObjectKey, controller_of
 

@@ -21,11 +21,7 @@ from gitkruise.planner.cloneset.deletes import instance_id
 from gitkruise.planner.cloneset.diffs import judge
 from gitkruise.planner.cloneset.pvc_ownership import claim_pods, clean_claims
 from gitkruise.planner.cloneset.scale import TakenIds, plan_scale
-from gitkruise.planner.cloneset.status import (
-    count_status,
-    differs,
-    next_status,
-)
+from gitkruise.planner.cloneset.status import count_status, differs, next_status
 from gitkruise.planner.cloneset.status_after import Conclusion
 from gitkruise.planner.cloneset.update import begun_updates, held_by_scaling, plan_update
 from gitkruise.planner.pod_updates.predownload import plan_predownload

@@ -12,12 +12,7 @@ from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.pod_updates.rules import UpdateRules
 from gitkruise.planner.pods.inplace import UpdateSpec
 from gitkruise.planner.pods.inplace_batches import batch_done, next_batch
-from gitkruise.planner.pods.inplace_state import (
-    InPlaceState,
-    read_grace,
-    read_state,
-    state_text,
-)
+from gitkruise.planner.pods.inplace_state import InPlaceState, read_grace, read_state, state_text
 from gitkruise.planner.pods.lifecycle import awaited, enter, next_state
 from gitkruise.planner.pods.pod_patch import PodChange, patch_of
 from gitkruise.planner.pods.readiness import in_place_condition, kruise_condition

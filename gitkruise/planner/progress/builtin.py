@@ -17,12 +17,7 @@ from gitkruise.model.workloads.conditions import STALLED
 from gitkruise.model.workloads.labels import DAEMONSET
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.progress.cloneset import commits
-from gitkruise.planner.progress.failing_pods import (
-    broken,
-    cannot_start,
-    failures,
-    template_images,
-)
+from gitkruise.planner.progress.failing_pods import broken, cannot_start, failures, template_images
 from gitkruise.wire.primitives.names import Obj, key_of
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.intstr import UnreadableAmount, resolve

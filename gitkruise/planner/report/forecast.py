@@ -14,11 +14,7 @@ from gitkruise.model.workloads.cloneset import cloneset_facts, lifecycle_of
 from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT
 from gitkruise.model.workloads.rollout_kinds import STATEFUL
 from gitkruise.planner.report.blast_radius import moved, pods_named
-from gitkruise.planner.report.forecast_deployment import (
-    budget_notes,
-    division_note,
-    waves_view,
-)
+from gitkruise.planner.report.forecast_deployment import budget_notes, division_note, waves_view
 from gitkruise.planner.report.forecast_sidecarset import sidecars_view
 from gitkruise.planner.report.stops import is_template, stop_of
 from gitkruise.planner.report.summary import keeps

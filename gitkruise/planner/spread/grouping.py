@@ -10,12 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gitkruise.model.node.node_fit import meets_term, untolerated
-from gitkruise.model.planning.workload_spread import (
-    UNLIMITED,
-    SpreadFacts,
-    Subset,
-    subset_match,
-)
+from gitkruise.model.planning.workload_spread import UNLIMITED, SpreadFacts, Subset, subset_match
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get

@@ -9,13 +9,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from gitkruise.errors import (
-    ApiError,
-    BadRequest,
-    Forbidden,
-    Unauthorized,
-    UnsupportedMediaType,
-)
+from gitkruise.errors import ApiError, BadRequest, Forbidden, Unauthorized, UnsupportedMediaType
 from gitkruise.git.parsing.documents import parse_file
 from gitkruise.kube.client.codec import decode
 from gitkruise.kube.serve.request_body import read_body

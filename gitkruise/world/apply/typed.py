@@ -13,14 +13,7 @@ from typing import Any
 
 from gitkruise.wire.schema.nodes import MISSING, Node
 from gitkruise.wire.schema.structural import LEAVES
-from gitkruise.world.apply.fieldset import (
-    MEMBER,
-    SELF,
-    FieldSet,
-    keyed,
-    printed,
-    union,
-)
+from gitkruise.world.apply.fieldset import MEMBER, SELF, FieldSet, keyed, printed, union
 from gitkruise.world.apply.fieldset import field as field_element
 from gitkruise.world.apply.fieldset import value as value_element
 

@@ -20,12 +20,7 @@ from gitkruise.world.api.cluster import CommittedChange, World
 from gitkruise.world.controllers import endpoint_slices, endpoint_subsets
 from gitkruise.world.controllers.client import ObjectWriter
 from gitkruise.world.controllers.object_backoff import ObjectBackoff, Report, earliest
-from gitkruise.world.controllers.service_backends import (
-    Backend,
-    backends,
-    ready_condition,
-    traits,
-)
+from gitkruise.world.controllers.service_backends import Backend, backends, ready_condition, traits
 from gitkruise.world.controllers.service_selectors import Selections
 
 SERVICE, POD, NODE = GroupKind("", "Service"), GroupKind("", "Pod"), GroupKind("", "Node")

@@ -12,12 +12,7 @@ from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.planning.amounts import bounds
 from gitkruise.model.planning.budget_matching import budgets_in, means
-from gitkruise.model.planning.forecast import (
-    STUCK,
-    ForecastStep,
-    RolloutForecast,
-    WaveCounts,
-)
+from gitkruise.model.planning.forecast import STUCK, ForecastStep, RolloutForecast, WaveCounts
 from gitkruise.model.planning.trace import Line, Trace
 from gitkruise.model.planning.unavailable_budget import BudgetTarget
 from gitkruise.model.workloads.labels import DEPLOYMENT
