@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from gitkruise.errors import Finding, Forbidden, MethodNotAllowed, NotFound
+from gitkruise.errors import ApiError, Finding, MethodNotAllowed, NotFound, Retry
 from gitkruise.gitops.cluster.inventory import NOT_OURS
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
@@ -25,7 +25,6 @@ async def held_by_others(transport: Transport, catalog: Catalog, key: ObjectKey,
     objects without the mark of its unit, which would go too. "" when nothing forbids it.
 
     A kind that cannot be listed counts as containing objects: what is not seen is not deleted.
-    Raises ApiError.
     """
     if key.group_kind == _NAMESPACE:
         kinds = [k for k in _stored(catalog) if k.namespaced]
@@ -51,8 +50,10 @@ async def _first_stranger(
             objects = await listed(transport, kind.ref, namespace=space)
         except (NotFound, MethodNotAllowed):
             continue  # known to us, and not to this cluster
-        except Forbidden:
-            return f"whether it holds any {kind.ref.plural} may not be seen"
+        except ApiError as error:
+            if error.retry is Retry.NEVER:
+                return f"whether it holds any {kind.ref.plural} may not be seen"
+            return f"whether it holds any {kind.ref.plural} cannot be seen: {error.message}"
         others = [obj for obj in objects if _is_strange(kind, obj, label)]
         if others:
             name = others[0]["metadata"]["name"]

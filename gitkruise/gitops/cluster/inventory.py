@@ -8,7 +8,7 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from gitkruise.errors import Forbidden, MethodNotAllowed, NotFound, leaves
+from gitkruise.errors import ApiError, Forbidden, MethodNotAllowed, NotFound, leaves
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.discovery import each
 from gitkruise.kube.client.transport import Transport
@@ -38,12 +38,14 @@ class Inventory:
         self._transport, self._store, self._clock = transport, store, clock
         self._found: dict[str, list[ObjectKey]] = {}
         self._found_at = float("-inf")
+        self.unlisted: Mapping[GroupKind, ApiError] = {}  # kinds whose last list failed
         self._looking = asyncio.Lock()
 
     async def of(
         self, label: str, catalog: Catalog, followed: Collection[GroupKind]
     ) -> list[ObjectKey]:
-        """Return every object with the unit label `label`, at most FRESH_S old. Raises ApiError."""
+        """Return every object with the unit label `label`, at most FRESH_S old, without those of
+        the `unlisted` kinds. Raises ApiError when no kind can be listed."""
         async with self._looking:
             if self._clock.monotonic() - self._found_at > FRESH_S:
                 await self._look(catalog, followed)
@@ -56,22 +58,28 @@ class Inventory:
         ApiError."""
         async with self._looking:
             await self._look(catalog, followed)
+            for error in self.unlisted.values():
+                raise error
             return self._found
 
     async def _look(self, catalog: Catalog, followed: Collection[GroupKind]) -> None:
         """The store holds all labelled objects of the kinds in `followed`; other kinds are listed,
-        side by side. Kinds we may not list are skipped: what cannot be seen is not pruned.
+        side by side. Kinds that cannot be listed are skipped: what cannot be seen is not pruned.
+        An API server that lists nothing does not answer at all.
 
         The store is read last: it then has what units wrote until the lists began.
         """
         found: dict[str, list[ObjectKey]] = {}
         kinds = listable_kinds(catalog)
         others = [k for gk, k in kinds.items() if gk not in followed]
+        failed: dict[GroupKind, ApiError] = {}
         try:
             async with asyncio.TaskGroup() as tasks:
-                lists = [tasks.create_task(self._labelled(kind)) for kind in others]
-        except ExceptionGroup as failed:  # callers know what a list raises
-            raise next(leaves(failed)) from failed
+                lists = [tasks.create_task(self._labelled(kind, failed)) for kind in others]
+        except ExceptionGroup as endless:  # callers know what a list raises
+            raise next(leaves(endless)) from endless
+        if others and len(failed) == len(others):
+            raise next(iter(failed.values()))
         for listing in lists:
             for label, key in listing.result():
                 found.setdefault(label, []).append(key)
@@ -79,15 +87,22 @@ class Inventory:
             for seen in self._store.all_seen(group_kind):
                 found.setdefault(mark_of(seen.obj), []).append(seen.key)
         self._found, self._found_at = found, self._clock.monotonic()
+        self.unlisted = failed
 
-    async def _labelled(self, kind: Kind) -> list[tuple[str, ObjectKey]]:
-        """Return the label and the key of each labelled object of a kind."""
+    async def _labelled(
+        self, kind: Kind, failed: dict[GroupKind, ApiError]
+    ) -> list[tuple[str, ObjectKey]]:
+        """Return the label and the key of each labelled object of a kind. One that cannot
+        be listed has none, and is added to `failed`. A kind that we may not list is skipped for good."""
         try:
             objects = await labelled_objects(self._transport, kind)
             return [(mark_of(obj), key) for key, obj in objects.items()]
         except Forbidden as error:
             log.info(log_line("inventory-incomplete", kind=kind.ref.plural, error=error))
-            return []
+        except ApiError as error:
+            log.warning(log_line("inventory-incomplete", kind=kind.ref.plural, error=error))
+            failed[kind.group_kind] = error
+        return []
 
 
 def listable_kinds(catalog: Catalog) -> Mapping[GroupKind, Kind]:

@@ -40,7 +40,7 @@ from gitkruise.planner.sync.annotations import COMMIT, MANAGER, UNIT, annotation
 from gitkruise.planner.sync.prune import lingering
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.log_line import log_line
-from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
 
@@ -64,7 +64,8 @@ class UnitPruner:
         self._heard = self._taken = False  # a commit was read, and the newest one was taken
         self._wanted: frozenset[ObjectKey] = frozenset()
         self.inventory: set[ObjectKey] = set()
-        self.complete = False  # the cluster was searched for all of it
+        self.complete = False  # the cluster was searched for it
+        self._unscanned: Mapping[GroupKind, ApiError] = {}  # kinds that this search left out
         self.approved = frozenset(filter(None, [unit.approved]))
         self.agreed: frozenset[str] = frozenset()  # uids of what was to go since the last change
         self._from, self._at = "", ""  # the commits taken last, and before that
@@ -80,22 +81,33 @@ class UnitPruner:
     # The inventory --------------------------------------------------------------------------
 
     async def find(self, live: LiveView, label: str) -> None:
-        """Complete the inventory with everything that carries `label`; once per start.
+        """Complete the inventory with everything that carries `label`; once per start, and again
+        while kinds cannot be listed.
 
         That includes kinds git no longer names. Raises ApiError or ClusterFailed.
         """
-        if self.complete:
+        if self.complete and not self._unscanned:
             return
-        found = await live.scan(label)
+        found = set(await live.scan(label))
+        self._unscanned = live.unscanned
         await live.ready(live.want({key.group_kind: "" for key in found}))
-        self.inventory |= set(found)
+        is_news = not (self.complete and found <= self.inventory)
+        self.inventory |= found
         self.complete = True
-        self._wake()
+        if is_news:
+            self._wake()
+
+    def unseen(self, had: Iterable[ObjectKey]) -> Finding | None:
+        """Return the finding for objects of `had` that left git, and that may still be live: their
+        kind cannot be listed."""
+        left = sorted(key for key in had if key not in self._wanted)
+        unseen = [key for key in left if key.group_kind in self._unscanned]
+        return _unseen(unseen, self._unscanned[unseen[0].group_kind]) if unseen else None
 
     def inherit(self, before: UnitPruner) -> None:
         """Take over the inventory of the same unit with other settings."""
         self.inventory |= before.inventory
-        self.complete = before.complete
+        self.complete, self._unscanned = before.complete, before._unscanned
         self._alone, self._traced = {**before._alone}, {*before._traced}
 
     def gone(self, wanted: Collection[ObjectKey], store: InformerCache) -> list[ObjectKey]:
@@ -418,6 +430,20 @@ async def release_all(
             if error.retry is not Retry.NEVER:
                 raise
             log.warning(log_line("object-not-released", object=key, error=error.message))
+
+
+def _unseen(keys: Sequence[ObjectKey], error: ApiError) -> Finding:
+    more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
+    return Finding(
+        code="GK4103",
+        message=f"{keys[0]}{more} left git and may still be live: cannot list"
+        f" {keys[0].kind}: {error.message}",
+        notes=(
+            ("unchanged", "all live objects of that kind; the list is retried"),
+            ("next", "gitkruise doctor cluster"),
+        ),
+        object=str(keys[0]),
+    )
 
 
 def _refused(key: ObjectKey, error: ApiError) -> Finding:

@@ -245,7 +245,8 @@ class UnitReconciler:
         }
         self._remember(seen)
         silent = self._around.live.problem(self._kinds)
-        troubles = (*bad, *self.cluster.rejected.findings, *filter(None, [silent, lingers]))
+        unseen = self.pruning.unseen(self._had or ())
+        troubles = (*bad, *self.cluster.rejected.findings, *filter(None, [silent, lingers, unseen]))
         if not until and plan.quiet and not self._commits.failed:
             self._reporter.well()
         unpruned = plan.prune or not (plan.waiting or self.pruning.complete)
