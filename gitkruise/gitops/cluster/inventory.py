@@ -92,8 +92,8 @@ class Inventory:
     async def _labelled(
         self, kind: Kind, failed: dict[GroupKind, ApiError]
     ) -> list[tuple[str, ObjectKey]]:
-        """Return the label and the key of each labelled object of a kind. One that cannot
-        be listed has none, and is added to `failed`. A kind that we may not list is skipped for good."""
+        """Return the label and the key of each labelled object of a kind. One that cannot be listed
+        has none, and is added to `failed`. A kind that we may not list is skipped for good."""
         try:
             objects = await labelled_objects(self._transport, kind)
             return [(mark_of(obj), key) for key, obj in objects.items()]

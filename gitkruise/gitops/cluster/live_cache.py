@@ -35,6 +35,7 @@ from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.requests import ApiRequest
+from gitkruise.wire.primitives.times import format_time
 
 log = logging.getLogger(__name__)
 AT_ONCE: Final = 64  # requests of all units together
@@ -71,6 +72,7 @@ class LiveView:
         self._asking = asyncio.Lock()
         self._doubted = False
         self._informers: dict[tuple[GroupKind, str], Informer] = {}
+        self._listed: set[GroupKind] = set()  # by informers that were replaced
         self._new: asyncio.Queue[Informer] = asyncio.Queue()
         self._watches: dict[Informer, asyncio.Task[None]] = {}
         self.others: tuple[FollowedCache, ...] = ()  # that controllers of this process follow
@@ -236,12 +238,52 @@ class LiveView:
 
     async def ready(self, informers: Iterable[Informer]) -> None:
         """Wait until each informer has a complete list. Raises ClusterFailed GK4103."""
+        for silent in await self._unready(informers):
+            raise ClusterFailed(_not_followed(silent))
+
+    async def mostly_ready(self, informers: Iterable[Informer]) -> None:
+        """Do what `ready` does, and leave out the kinds whose lists the API server has rejected
+        for a while, as long as it lists others. Raises ClusterFailed GK4103."""
+        waited = tuple(informers)
+        silent = await self._unready(waited)
+        known = len(waited) - len(silent)
+        for informer in silent:
+            if not known or informer.error is None:
+                raise ClusterFailed(_not_followed(informer))
+
+    async def _unready(self, informers: Iterable[Informer]) -> list[Informer]:
+        """Return the informers that have no complete list after PATIENCE_S, or after having failed
+        for so long."""
+        found = []
         for informer in informers:
             try:
-                async with self._clock.timeout(PATIENCE_S):
+                async with self._clock.timeout(PATIENCE_S - self._failing_s(informer)):
                     await self._synced(informer)
             except TimeoutError:
-                raise ClusterFailed(_not_followed(self._current(informer))) from None
+                found.append(self._current(informer))
+        return found
+
+    def _failing_s(self, informer: Informer) -> float:
+        since = self._current(informer).failing_since
+        return (self._clock.now() - since).total_seconds() if since is not None else 0.0
+
+    def unlisted(self, keys: Iterable[ObjectKey]) -> dict[ObjectKey, str]:
+        """Return those of `keys` that may be live unseen, each with the kind that was never listed:
+        its own, or that of the pods or revisions by which it is judged."""
+        never = {
+            (kind, space)
+            for (kind, space), informer in self._informers.items()
+            if not informer.synced.is_set()
+            and (kind not in self._listed or informer.error is not None)
+        }
+        if not never:
+            return {}
+        found: dict[ObjectKey, str] = {}
+        for key in keys:
+            for kind in sorted(followed_for([key.group_kind])):
+                if not never.isdisjoint({(kind, ""), (kind, key.namespace)}):
+                    found[key] = kind.kind
+        return found
 
     async def _synced(self, informer: Informer) -> None:
         """Wait until `informer`, or the one that replaces it meanwhile, has a complete list."""
@@ -300,6 +342,8 @@ class LiveView:
             if (watch := self._watches.pop(informer, None)) is not None:
                 watch.cancel()
             self.store.unfollow(informer.feed)
+            if informer.synced.is_set():
+                self._listed.add(kind)
             informer.synced.set()  # who waits for it waits for its successor, if any
 
     def _give_up(self, feed: Feed) -> None:
@@ -323,7 +367,7 @@ def _definitions(catalog: Catalog) -> frozenset[tuple[str, int]]:
 
 
 def _not_followed(informer: Informer) -> Finding:
-    feed = informer.feed
+    feed, since = informer.feed, informer.failing_since
     what = f"{feed.ref.plural}.{feed.ref.group}".rstrip(".")
     where = f"-n {feed.namespace}" if feed.namespace else "-A"
     next_ = f"kubectl get {what} {where}   shows when the API server lists them again"
@@ -333,7 +377,8 @@ def _not_followed(informer: Informer) -> Finding:
         code="GK4103",
         message=f"cannot watch {feed}" + (f": {informer.error}" if informer.error else ""),
         notes=(
-            ("unchanged", "all live objects; the watch is retried"),
+            *((("since", format_time(since)),) if since is not None else ()),
+            ("unchanged", "the live objects of that kind; the watch is retried"),
             ("next", next_),
         ),
     )

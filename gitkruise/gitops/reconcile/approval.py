@@ -65,7 +65,7 @@ class Effect:
     seen: Observation
 
     def __bool__(self) -> bool:
-        return bool(self.changed or self.taken_over or self.leaving)
+        return bool(self.changed or self.taken_over or self.leaving or self.seen.unknown)
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,7 +184,8 @@ class CommitValidator:
             kinds = {**await live.autoscalers(), **kinds}
         informers = live.want(kinds)
         informers += live.want_workloads(_pod_places(d.key for d in desired.objects))
-        await live.ready(informers)
+        # An approval is of a whole commit: no object may be added to it that was not seen.
+        await (live.ready if self._approval.needed else live.mostly_ready)(informers)
 
     async def _ensure_target(self, new: AbstractSet[str]) -> None:
         """Create the target namespace if the unit asks for it, unless git brings it as `new`."""

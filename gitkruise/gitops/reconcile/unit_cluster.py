@@ -94,8 +94,11 @@ class UnitCluster:
         live = self._around.live
         versions = {d.key: d.version for d in desired.objects}
         versions |= dict.fromkeys(self._pruning.gone(versions, live.store), "")
-        seen = self._observer.look(versions, self._around.clock.now())
+        unlisted = live.unlisted(versions)
+        visible = {key: v for key, v in versions.items() if key not in unlisted}
+        seen = self._observer.look(visible, self._around.clock.now())
         seen = replace(seen, live=dict(self._as_marked(seen.live, desired)))
+        seen = Observation.beyond(unlisted, seen) if unlisted else seen
         self._watched = frozenset(versions)
         owners = frozenset(found.obj["metadata"]["uid"] for found in seen.live.values())
         live.changes.watch(self._unit.id, self._watched | owners | seen.owners | {WATCHES})
@@ -176,6 +179,7 @@ class UnitCluster:
             approved=pruning.approved,
             agreed=pruning.agreed,
             spared=pruning.spared,
+            unknown=seen.unknown,
         )
 
     def effect(self, desired: DesiredSet) -> Effect:

@@ -268,7 +268,7 @@ class UnitReconciler:
 
     def _lost(self, seen: Observation) -> set[ObjectKey]:
         """Return the objects that were live and are not, unless this unit deleted them."""
-        return (self._had or set()) - seen.live.keys()
+        return (self._had or set()) - seen.live.keys() - seen.unknown.keys()
 
     def _forget(self, keys: Iterable[ObjectKey]) -> None:
         """Expect no more that these objects are live: this unit deletes them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -64,6 +64,14 @@ class Observation:
     states: Mapping[ObjectKey, tuple[State, str]]
     rollouts: tuple[Rollout, ...]
     owners: frozenset[str] = frozenset()
+    unknown: Mapping[ObjectKey, str] = field(default_factory=dict)  # perhaps live; why not seen
+
+    @classmethod
+    def beyond(cls, unlisted: Mapping[ObjectKey, str], seen: Observation) -> Observation:
+        """Return `seen` with objects that it leaves out, each with a kind that is not listed."""
+        unknown = {key: f"the API server does not list {kind}" for key, kind in unlisted.items()}
+        states = {key: (State.UNKNOWN, why) for key, why in unknown.items()}
+        return replace(seen, states={**seen.states, **states}, unknown=unknown)
 
 
 def observed_since(since: datetime, looked: datetime, now: datetime) -> datetime:

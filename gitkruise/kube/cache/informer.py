@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
+from datetime import datetime
 
 import msgspec
 
@@ -85,6 +86,7 @@ class Informer:
         self._outages = outages or WatchOutages()
         self._recovered = recovered
         self.error: ApiError | None = None  # the error that holds up the feed, or None
+        self.failing_since: datetime | None = None  # while there is an error
         self.synced = asyncio.Event()  # a complete list has been taken in
         self._transport, self._store, self._clock = transport, store, clock
         self._asked = feed  # `feed` in the version that is asked for
@@ -190,7 +192,9 @@ class Informer:
     def _say(self, error: ApiError | None) -> None:
         before, self.error = self.error, error
         if error is not None:
+            self.failing_since = self.failing_since or self._clock.now()
             self._outages.failed(self, error)
         elif before is not None:
+            self.failing_since = None
             self._outages.recovered(self)
             self._recovered()

@@ -104,6 +104,8 @@ class SyncSnapshot:
     owners: Mapping[ObjectKey, Owner] = field(default_factory=dict)  # with others' marks, if known
     newer: bool = False  # a newer commit is not live: it waits, was rejected or cannot be read
     held: frozenset[ObjectKey] = frozenset()  # a person asked that they be left alone for a time
+    # Perhaps live, each with the reason why that cannot be seen: left alone, and never ready.
+    unknown: Mapping[ObjectKey, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

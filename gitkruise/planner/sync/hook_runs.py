@@ -21,6 +21,7 @@ class HookRun(StrEnum):
     """State of a hook for one plan."""
 
     DUE = "due"  # it is not there
+    UNKNOWN = "unknown"  # whether it is there
     OLD = "old"  # it ran for another plan
     LEAVING = "leaving"
     RUNNING = "running"
@@ -76,7 +77,12 @@ def hooks_step(when: str, s: SyncSnapshot, mark: str) -> HookStep:
         if d.hook == when and not withheld(d.key, s)
         if not untouched(d.obj) and d.key not in s.held
     ]
-    runs = {d.key: run_of(s.live.get(d.key), mark, s.unit_label) for d in mine}
+    runs = {
+        d.key: HookRun.UNKNOWN
+        if d.key in s.unknown
+        else run_of(s.live.get(d.key), mark, s.unit_label)
+        for d in mine
+    }
     refused = {d.key for d in mine if s.refused.get(d.key) == d.digest}
     due = [d for d in mine if runs[d.key] is HookRun.DUE and d.key not in refused]
     return HookStep(
@@ -102,6 +108,7 @@ def failing(objects: Iterable[Desired], s: SyncSnapshot, mark: str) -> bool:
 
 
 _WHY: Final[Mapping[HookRun, str]] = {
+    HookRun.UNKNOWN: "its run cannot be seen",
     HookRun.LEAVING: "until the old one is gone",
     HookRun.RUNNING: "the hook runs",
     HookRun.FAILED: "the hook failed",

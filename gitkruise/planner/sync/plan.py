@@ -177,7 +177,7 @@ def overtaken(d: Desired, s: SyncSnapshot) -> bool:
     """Return what `outdated` does, for objects of other units as if these let them go."""
     if _left_alone(d, s.live.get(d.key), s) or s.refused.get(d.key) == d.digest:
         return False
-    return _unsent(d, s)
+    return d.key not in s.unknown and _unsent(d, s)
 
 
 def _unsent(d: Desired, s: SyncSnapshot) -> bool:
@@ -232,7 +232,7 @@ def _hindrance(d: Desired, s: SyncSnapshot, wanted: Mapping[ObjectKey, Desired])
         if _left_alone(other, live, s):
             continue
         if live is None or outdated(other, s) or not live.ready:
-            why = live.why if live is not None and live.why else "not there yet"
+            why = live.why if live is not None and live.why else s.unknown.get(key, "not there yet")
             return f"waits for {key}: {why}"
     return ""
 
@@ -241,7 +241,7 @@ def _unready(objects: Iterable[Desired], s: SyncSnapshot) -> Iterator[WaitingObj
     for d in objects:
         live = s.live.get(d.key)
         if not _left_alone(d, live, s) and (live is None or not live.ready):
-            why = live.why if live else "not seen yet"
+            why = live.why if live else s.unknown.get(d.key, "not seen yet")
             yield WaitingObject(key=d.key, why=why, sent=live is not None)
 
 
