@@ -17,7 +17,9 @@ from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import RetryPause
 
 SOON: Final = timedelta(seconds=5)  # API servers read policies and quotas from caches
-AGAIN: Final = timedelta(minutes=2)  # rights, quotas and webhooks change without a commit
+# Rights, quotas, webhooks and namespaces change without a commit, and without an event for us.
+AGAIN: Final = timedelta(seconds=30)
+_BASES: Final = timedelta(minutes=2)  # before remote repositories are asked again
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +90,11 @@ class RejectedObjects:
 def look_again(unit: Unit, built: BuiltCommit, now: datetime) -> tuple[str, RetryPause] | None:
     """Return a commit to read again, and the pause before: the cluster may decide differently then,
     or the tag of a remote base may be there."""
-    if built.by_cluster or (built.desired is None and listed_bases([unit])):
+    if built.by_cluster:
         return built.commit.id, RetryPause(now, now + AGAIN)
+    if built.desired is None and listed_bases([unit]):
+        return built.commit.id, RetryPause(now, now + _BASES)
     if not wants(unit):
         return None
     every = duration(unit.spec.interval)
-    return built.commit.id, RetryPause(now, now + (every if built.desired else min(every, AGAIN)))
+    return built.commit.id, RetryPause(now, now + (every if built.desired else min(every, _BASES)))

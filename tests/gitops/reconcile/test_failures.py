@@ -222,12 +222,12 @@ def test_a_refusal_is_not_repeated_until_time_has_passed(staged: MakeStage) -> N
         async with stage.running():
             stage.wire.refuse = no_rights
             await stage.push(web(), SETTINGS)
-            await stage.rest(100)
+            await stage.rest(25)
             assert (stage.state, stage.record.findings[0].code) == ("Rejected", "GK4301")
             assert stage.wire.writes(dry=True) == ["patch web", "patch settings"]
             assert stage.wire.writes() == []
             stage.wire.refuse = lambda _: None  # somebody gave us the right, without a commit
-            await stage.rest(100)
+            await stage.rest(30)
             assert stage.state == "Done"
 
     stage.play(script)

@@ -105,3 +105,22 @@ def test_objects_that_went_with_their_namespace_name_it_while_it_is_being_delete
             assert (stage.state, stage.record.findings) == ("Done", ())
 
     stage.play(script)
+
+
+def test_a_namespace_that_is_created_later_is_not_waited_for_long(staged: MakeStage) -> None:
+    stage = staged(target={"namespace": "extra"})
+    space: Obj = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "extra"}}
+    spaces = ResourceRef("", "v1", "namespaces")
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(config_map("settings", mode="fast"))
+            await stage.rest(300)
+            assert (stage.state, stage.record.findings[0].code) == ("Rejected", "GK4202")
+            made = ApiRequest(verb="create", resource=spaces, body=space)
+            stage.world.handle(made, stage.clock.now())
+            stage.cluster.publish()
+            await stage.rest(31)
+            assert stage.state == "Done"
+
+    stage.play(script)
