@@ -62,6 +62,7 @@ async def drive(
 
     They drive the workloads of `shard`; then `transport` is fenced by the lease of that shard.
     """
+    stopped = ""  # the logged reason
     while True:
         able = {HEEDS_CANARIES: STEERED} if live.catalog.stored(CLONESET.kind) else {}
         try:
@@ -71,13 +72,15 @@ async def drive(
                     live.catalog, clock, ControllerOptions(gates=gates, drives=shard.drives),
                     live.share_workloads(), outages=live.outages,
                 )  # fmt: skip
-                live.others = (workloads,)
+                live.others, stopped = (workloads,), ""
                 try:
                     await workloads.run()
                 finally:
                     live.others = ()
         except* (ClusterFailed, ApiError) as lost:
-            log.warning(log_line("controllers-stopped", error=lost.exceptions[0]))
+            if str(lost.exceptions[0]) != stopped:
+                stopped = str(lost.exceptions[0])
+                log.warning(log_line("controllers-stopped", error=stopped))
         await clock.sleep(1.0)
 
 

@@ -39,6 +39,7 @@ class WriteAuthority:
         self.term = 0 if lease is not None else 1
         self._begun = asyncio.Event()
         self._refusal: LeaseRefused | None = None
+        self._paused = ""  # the logged reason
         self._read: dict[str, tuple[int, str]] = {}  # by source: (term, commit) of the last look
         self._listeners: Subscriptions[str, []] = Subscriptions()  # by source
 
@@ -55,22 +56,28 @@ class WriteAuthority:
         while self._refusal is None:
             try:
                 async with self._lease.held(self._notes):
-                    self.term += 1
+                    self.term, self._paused = self.term + 1, ""
                     self._begun.set()
                     self._listeners.tell_all()
                     await asyncio.get_running_loop().create_future()  # until it is lost
             except* LeaseRefused as refused:
                 self._refuse(next(iter(leaves(refused))))
             except* (ClusterFailed, ApiError) as lost:
-                log.warning(log_line("writes-paused", error=lost.exceptions[0]))
+                self._pause(lost.exceptions[0])
             await clock.sleep(_PAUSE_S)
 
     def _refuse(self, error: BaseException) -> None:
         if self._begun.is_set():
-            log.warning(log_line("writes-paused", error=error))
+            self._pause(error)
         elif isinstance(error, LeaseRefused):
             self._refusal = error
             self._begun.set()
+
+    def _pause(self, error: BaseException) -> None:
+        """Log why writes pause, once for each reason in a row."""
+        if str(error) != self._paused:
+            self._paused = str(error)
+            log.warning(log_line("writes-paused", error=error))
 
     async def leading(self) -> None:
         """Wait for the first term. Raises LeaseRefused where there will be none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any, Final, Protocol
 
 from gitkruise.errors import ClusterFailed, Finding
 from gitkruise.kube.system.private_files import read_regular
+from gitkruise.wire.primitives.log_line import log_line
 
+log = logging.getLogger(__name__)
 _REREAD_S: Final = 60.0
 
 
@@ -61,7 +64,10 @@ class KubeconfigHeader:
 
 
 class TokenFile:
-    """A token in a file that another process rotates: re-read each minute and after a 401."""
+    """A token in a file that another process rotates: re-read each minute and after a 401.
+
+    While the file has none, the token that was read before is used until the server rejects it.
+    """
 
     @property
     def renewable(self) -> bool:
@@ -71,8 +77,15 @@ class TokenFile:
         self._path, self._token, self._read_at = path, "", float("-inf")
 
     async def headers(self) -> dict[str, str]:
-        if asyncio.get_running_loop().time() - self._read_at > _REREAD_S:
-            await self.renew()
+        now = asyncio.get_running_loop().time()
+        if now - self._read_at > _REREAD_S:
+            try:
+                await self.renew()
+            except ClusterFailed as error:
+                if not self._token:
+                    raise
+                self._read_at = now
+                log.warning(log_line("token-not-read", error=error))
         return {"Authorization": f"Bearer {self._token}"}
 
     async def renew(self) -> None:
@@ -119,7 +132,10 @@ def _no_token(path: Path, why: str) -> ClusterFailed:
     return ClusterFailed(
         Finding(
             code="GK4104",
-            message=f"no token in {path}",
-            notes=(("", why), ("unchanged", "nothing was read or written")),
+            message=f"no token in {path}: {why}",
+            notes=(
+                ("unchanged", "nothing was read or written"),
+                ("next", f"write a token to {path}; it is read again by itself"),
+            ),
         )
     )

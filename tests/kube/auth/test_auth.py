@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import yaml
 from gitkruise.errors import ClusterFailed
 from gitkruise.kube.auth import connection as auth
 from gitkruise.kube.auth.connection import Connection
+from gitkruise.kube.system.clock import ManualClock
 
 
 def config(**users: Any) -> dict[str, Any]:
@@ -192,6 +194,31 @@ def test_inside_a_pod(tmp_path: Path) -> None:
 
     asyncio.run(main())
     assert auth.in_cluster({}, tmp_path) is None
+
+
+def test_a_token_is_used_while_its_file_is_empty(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "token").write_text("t1")
+    (tmp_path / "ca.crt").write_text("CA")
+    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    found = auth.in_cluster(environ, tmp_path)
+    assert found is not None
+    clock = ManualClock(datetime(2026, 11, 21, tzinfo=UTC))
+
+    async def main() -> None:
+        assert await found.credentials.headers() == {"Authorization": "Bearer t1"}
+        (tmp_path / "token").write_text("")
+        for _ in range(70):
+            await clock.sleep(1)
+            assert await found.credentials.headers() == {"Authorization": "Bearer t1"}
+        (tmp_path / "token").write_text("t2")
+        await clock.sleep(61)
+        assert await found.credentials.headers() == {"Authorization": "Bearer t2"}
+
+    clock.run(main())
+    assert caplog.text.count("token-not-read") == 1
+    assert f"GK4104: no token in {tmp_path}/token: it is empty" in caplog.text
 
 
 OTHER_SERVER = "is of another server now"
