@@ -28,6 +28,7 @@ K = TypeVar("K", bound=Hashable)
 CAP_S: Final = 300.0
 # By what the error says about trying again: seconds before the first retry.
 FIRST_S: Final = {Retry.REPLAN: 0.01, Retry.RELIST: 0.1, Retry.BACKOFF: 0.2, Retry.NEVER: 5.0}
+_CAPS_S: Final = {Retry.NEVER: 30.0}  # users wait for what they have just mended
 S = TypeVar("S")
 WORKERS: Final = 8
 # Changes of owned objects are planned together: a node agent that reports one pod after the other
@@ -237,7 +238,8 @@ class Runner(Generic[S]):
         if errors:
             lasting = [e for e in errors if e.retry is Retry.NEVER]  # such as a missing right
             level = logging.WARNING if lasting else logging.INFO
-            log.log(level, log_line("round-failed", object=key, error=(lasting or errors)[0]))
+            if self._backoff.is_rare(key):
+                log.log(level, log_line("round-failed", object=key, error=(lasting or errors)[0]))
             urgent = min((e.retry for e in errors), key=list(Retry).index, default=Retry.BACKOFF)
             times.append(self._backoff.next(key, now, urgent))
         elif any(isinstance(outcome, Stale) for outcome in outcomes):
@@ -291,8 +293,8 @@ class FailureBackoff(Generic[K]):
     """Failures in a row by key; `next` counts one more, `forget` ends the row.
 
     Even permanent errors (Retry.NEVER: a refused pod, a full quota) are tried again, slowly: no
-    event reports that a quota has room. Pauses double up to five minutes, with jitter derived from
-    seed, key and count.
+    event reports that a quota has room or that a right was granted, and both are tried again within
+    half a minute. Pauses double, with jitter derived from seed, key and count.
     """
 
     def __init__(self, *, seed: int) -> None:
@@ -303,8 +305,14 @@ class FailureBackoff(Generic[K]):
         """Return when to try `key` again after one more failure of this sort."""
         count = self._failures[key] = self._failures.get(key, 0) + 1
         seed = f"{self._seed}/{key}"
-        pause = pause_s(count, first_s=FIRST_S[retry], cap_s=CAP_S, seed=seed)
+        pause = pause_s(count, first_s=FIRST_S[retry], cap_s=_CAPS_S.get(retry, CAP_S), seed=seed)
         return now + timedelta(seconds=pause)
+
+    def is_rare(self, key: K) -> bool:
+        """Return whether the next failure in a row is one to log: the first, the second, then the
+        fourth, …"""
+        count = self._failures.get(key, 0) + 1
+        return count & (count - 1) == 0
 
     def forget(self, key: K) -> None:
         self._failures.pop(key, None)
