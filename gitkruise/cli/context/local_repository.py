@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -179,17 +179,35 @@ def _age_of_records(path: str, cluster: str) -> str:
 def units_at_hand(cluster: str, path: str) -> list[UnitNews]:
     """Fetch and return the units recorded for this cluster in the repository at `path`."""
     fetch_records(path, cluster)
-    return recorded_units(cluster, path)
+    return [*recorded_units(cluster, path).units]
 
 
-def recorded_units(cluster: str, path: str) -> list[UnitNews]:
-    """Return the units recorded for this cluster in the repository at `path`, as last fetched."""
+@dataclass(frozen=True, slots=True)
+class RecordedUnits:
+    """The units on a status branch, and its commit; "" for no branch."""
+
+    commit: str = ""
+    units: Sequence[UnitNews] = ()
+
+
+def recorded_units(
+    cluster: str, path: str, before: RecordedUnits = RecordedUnits()
+) -> RecordedUnits:
+    """Return the units recorded for this cluster in the repository at `path`, as last fetched.
+
+    A commit that was read `before` is not read again: a fleet has thousands of records.
+    """
     from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
     from gitkruise.gitops.status.reader import read_units, status_branches  # noqa: PLC0415
 
     with Repository.open(path) as repository:
         ref = status_branches(repository).get(cluster)
-        return read_units(repository, ref) if ref else []
+        if not ref:
+            return RecordedUnits()
+        commit = repository.resolve(ref)
+        if commit == before.commit:
+            return before
+        return RecordedUnits(commit, read_units(repository, ref))
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gitkruise.cli.context.local_repository import RecordedUnits, recorded_units
 from gitkruise.git.push.user_push import Publisher
 from gitkruise.model.gitops.unit_state import State
 from tests.cli.calls import Caller, Terminal, environment
@@ -148,3 +149,15 @@ def test_a_remote_without_records_may_be_gone(gk: Caller, copy: Path, cluster: P
     run_git(copy, "remote", "add", "backup", str(gk.folder / "gone"))
     ended = gk("status", cwd=copy, KUBECONFIG=str(cluster))
     assert (ended.code, ended.err, "GK1203" in ended.out) == (0, "", True)
+
+
+def test_records_are_read_again_when_their_branch_moved(checkout: Checkout) -> None:
+    path = str(checkout.folder)
+    assert recorded_units("sandbox", path) == RecordedUnits()
+    checkout.commit("first", {"c.yaml": cloneset()})
+    checkout.record("sandbox", unit_record())
+    first = recorded_units("sandbox", path)
+    assert recorded_units("sandbox", path, first) is first
+    checkout.record("sandbox", unit_record(state=State.REJECTED, findings=(REJECTED,)))
+    (unit,) = recorded_units("sandbox", path, first).units
+    assert unit.state is State.REJECTED

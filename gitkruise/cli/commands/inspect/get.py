@@ -19,6 +19,7 @@ from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected, look, narrower
 from gitkruise.cli.context.filters import Filters, parse_filters
 from gitkruise.cli.context.local_repository import (
+    RecordedUnits,
     record_options,
     recorded_units,
     repository_at_hand,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from gitkruise.cli.views.resources import Item
     from gitkruise.cli.views.watch_screen import Drawing
     from gitkruise.gitops.inspect.cluster_view import Managed, Survey
-    from gitkruise.gitops.status.reader import UnitNews
 
 _RECORDS_S: Final = 2.0  # between two looks at the records of units
 OUTPUTS = ("text", "wide", "name", "json", "jsonl", "yaml")
@@ -202,7 +202,7 @@ class _ItemReader:
         from gitkruise.gitops.inspect.unit_objects import UnitObjects  # noqa: PLC0415
 
         self.survey, self.options, self._scope = survey, options, scope
-        self._units: list[UnitNews] = []
+        self._recorded = RecordedUnits()
         self._shards, self._declared = WITHOUT_SHARDS, UnitObjects()
         self.stale: list[str] = []  # lines that give the reason why the records are not fresh
 
@@ -215,13 +215,13 @@ class _ItemReader:
         path = self.options.repository
         if not path:
             return
-        before = (self._units, self.stale)
+        before = (self._recorded, self.stale)
         self.stale = await asyncio.to_thread(why_stale, path, cluster)
-        self._units = await asyncio.to_thread(recorded_units, cluster, path)
+        self._recorded = await asyncio.to_thread(recorded_units, cluster, path, before[0])
         if self.stale[:1] != before[1][:1] and not _on_screen(self.options, read_environment()):
             for line in self.stale:
                 tell(line)
-        if (self._units, self.stale) != before:
+        if (self._recorded, self.stale) != before:
             self.survey.changed.set()
 
     async def read_units(self, chosen: ChosenCluster) -> None:
@@ -259,7 +259,7 @@ class _ItemReader:
         noun, name = self.options.wanted.noun, self.options.wanted.name
         if noun == "units":
             managed = self.survey.managed(now)
-            news = self._declared.beside(self._units)
+            news = self._declared.beside(self._recorded.units)
             partial = bool(self.survey.left_out)
             units = resources.units(managed, news, self._scope, self._shards, partial=partial)
             chosen = [u for u in units if name in {"", u["name"]}]
