@@ -10,12 +10,12 @@ from typing import Final
 
 from gitkruise.admission.conversion.registry import convertible
 from gitkruise.errors import (
+    ApiError,
     ClusterFailed,
     Finding,
     Forbidden,
     InvalidObject,
     NotFound,
-    Unavailable,
 )
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.workloads.conditions import find
@@ -68,7 +68,7 @@ async def definitions(
     may write and that `catalog` does not have: of an API server behind an APIService, or built
     into Kubernetes. These have no schema.
 
-    What was known `before` of a group stays while its API server does not answer. Raises ApiError.
+    What was known `before` of a group stays while its API server does not show it. Raises ApiError.
     """
     crds = await listed(transport, CRDS)
     known = {kind.group for kind in catalog.kinds()} | {crd["spec"]["group"] for crd in crds}
@@ -78,7 +78,7 @@ async def definitions(
             continue
         try:
             found += await _defined(transport, group)
-        except Unavailable as error:
+        except ApiError as error:
             log.info(log_line("api-group-unavailable", group=group["name"], error=error))
             found += [d for d in before if _FOUND in d and d["spec"]["group"] == group["name"]]
     return [*crds, *found]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.errors import Unavailable
+from gitkruise.errors import ApiError, Forbidden, InternalError, NotFound, Unavailable
 from gitkruise.kube.client.discovery import served_by, served_catalog
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.sandbox.backend.cluster import Cluster
@@ -64,16 +64,16 @@ GROUP: Final = {
 
 
 class Aggregating(WorldTransport):
-    """A cluster with an API server of somebody behind an APIService, which may be `away`."""
+    """A cluster with an API server of somebody behind an APIService, which may answer an error."""
 
-    away = False
+    away: ApiError | None = None
 
     async def send(self, request: ApiRequest) -> ApiReply:
         page = request.path
         if page == "/apis":
             return ApiReply(200, {"groups": [GROUP, {**GROUP, "name": "apps"}]})
-        if page.startswith("/apis/example.org/") and self.away:
-            raise Unavailable("service unavailable")
+        if page.startswith("/apis/example.org/") and self.away is not None:
+            raise self.away
         if page.startswith("/apis/example.org/"):
             return ApiReply(200, {"resources": self.resources(page.rpartition("/")[2])})
         return await super().send(request)
@@ -84,7 +84,8 @@ class Aggregating(WorldTransport):
         return [gate, {**gate, "name": "gates/status"}, read] if version == "v1" else [gate]
 
 
-def test_kinds_of_other_api_servers_are_known_without_a_schema() -> None:
+@pytest.mark.parametrize("error", [Unavailable, InternalError, Forbidden, NotFound])
+def test_kinds_of_other_api_servers_are_known_without_a_schema(error: type[ApiError]) -> None:
     """Those that users cannot write are left out, such as measurements of pods."""
 
     async def play() -> None:
@@ -94,7 +95,7 @@ def test_kinds_of_other_api_servers_are_known_without_a_schema() -> None:
         assert gate is not None
         assert (gate.plural, gate.namespaced, gate.storage_version) == ("gates", False, "v1")
         assert catalog.preferred("example.org", "Reading") is None
-        transport.away = True
+        transport.away = error("no answer")
         again = await served_catalog(transport, load_catalog(), catalog.definitions or ())
         assert again.definitions == catalog.definitions
         start = await served_catalog(transport, load_catalog())
