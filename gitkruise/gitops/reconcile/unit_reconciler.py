@@ -236,6 +236,10 @@ class UnitReconciler:
         seen, bad = await self.cluster.weigh(built.desired)
         until = self.unit.spec.suspended(now)
         plan = self._plan(built.desired, seen)
+        if plan.quiet and not (plan.waiting or self.pruning.complete):
+            await self.pruning.find(self._around.live, self.label)  # before anything is Done
+            seen, bad = await self.cluster.weigh(built.desired)
+            plan = self._plan(built.desired, seen)
         if await self._approved(plan):
             plan = self._plan(built.desired, seen)
         lingers, again = self.pruning.overdue(seen.live, now)

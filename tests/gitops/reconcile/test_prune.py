@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from itertools import groupby
 from pathlib import Path
 
 import msgspec
@@ -10,9 +11,10 @@ import pytest
 
 from gitkruise.errors import Forbidden
 from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.git.repos import make_origin, run_git
-from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
+from tests.gitops.stage import STATUS, MakeStage, Stage, config_map, documents, web
 
 pytestmark = pytest.mark.slow
 
@@ -448,5 +450,25 @@ def test_an_approval_that_git_has_is_known_before_anything_is_reported(staged: M
             await stage.rest()
         assert (stage.state, extras(stage)) == ("Done", 0)
         assert "Waiting" not in {str(record.state) for record in stage.offered}
+
+    stage.play(script)
+
+
+def test_a_start_says_nothing_of_done_before_it_knows_what_left_git(staged: MakeStage) -> None:
+    stage = staged()
+    held = config_map("held", a="b")
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(KEEP, held)
+            await stage.rest()
+        run_git(stage.origin.bare, "update-ref", "-d", STATUS)  # a unit without a record
+        stage.start_over()
+        stage.offered.clear()
+        async with stage.running():
+            commit = await stage.push(KEEP)
+            await stage.rest()
+        told = [r.state for r in stage.offered if r.causal is not None and r.causal.id == commit]
+        assert [state for state, _ in groupby(told)] == [State.ROLLING, State.DONE]
 
     stage.play(script)
