@@ -22,6 +22,7 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.model.workloads.labels import DEPLOYMENT, SIDECARSET
 from gitkruise.model.workloads.rollout_kinds import BEARERS
 from gitkruise.planner.sync.annotations import UNIT_REF, annotation, kept
+from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.printable import listing
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -38,7 +39,8 @@ class ClusterFacts:
     OpenKruise drives, `sized` those whose size an autoscaler sets. `heeds_canaries`: its Deployment
     controller pauses at them. `cluster` is its name in the report. `left` are the objects that
     carry the mark of a unit and that neither side names: a sync deletes them, or asks whether it
-    may. `held` says of objects that go why they stay: they contain objects of others.
+    may. `inventory` has the unit of each object that carries a mark. `held` says of objects that
+    go why they stay: they contain objects of others.
     """
 
     cluster: str
@@ -51,6 +53,7 @@ class ClusterFacts:
     heeds_canaries: bool = True
     sized: frozenset[ObjectKey] = frozenset()
     left: Mapping[ObjectKey, Obj] = field(default_factory=dict)
+    inventory: Mapping[ObjectKey, str] = field(default_factory=dict)
     held: Mapping[ObjectKey, str] = field(default_factory=dict)
 
 
@@ -94,7 +97,9 @@ async def _read(
     kinds = {d.key.group_kind for d in target.objects}
     spaces = {d.key.namespace for d in target.objects if d.key.group_kind in BEARERS}
     spaces |= {""} if SIDECARSET in kinds else set()  # their pods may be anywhere
-    left, unread = await _left(target, keys, served, transport)
+    marked, unread = await _marked(target, served, transport)
+    marked = {**{key: obj for key, obj in seen.objects.items() if mark_of(obj)}, **marked}
+    left = {key: thaw(obj) for key, obj in marked.items() if _is_left(key, obj, keys, target)}
     going = seen.objects.keys() - {d.key for d in target.objects}
     gone = {**left, **{key: seen.objects[key] for key in going}}
     there = [d for d in target.objects if d.key in seen.objects]
@@ -118,6 +123,7 @@ async def _read(
         delegated=await delegated_by(transport, target.units, now),
         sized=sized.keys,
         left=left,
+        inventory={key: annotation(obj, UNIT_REF) for key, obj in marked.items()},
         held={
             key: why
             for key, obj in sorted(gone.items())
@@ -126,13 +132,10 @@ async def _read(
     )
 
 
-async def _left(
-    target: PlanSide, named: Collection[ObjectKey], catalog: Catalog, transport: Transport
+async def _marked(
+    target: PlanSide, catalog: Catalog, transport: Transport
 ) -> tuple[Mapping[ObjectKey, Obj], Sequence[Finding]]:
-    """Return (objects that units have and no side names, what could not be listed).
-
-    Left out are those that an annotation keeps for good, and those that are being deleted.
-    """
+    """Return (objects that units have, what could not be listed)."""
     if not target.followed_by:
         return {}, ()
     kinds = listable_kinds(catalog).values()
@@ -140,12 +143,7 @@ async def _left(
         lists = [tasks.create_task(_listed(transport, kind)) for kind in kinds]
     told = {kind.ref.plural: task.result() for kind, task in zip(kinds, lists, strict=True)}
     closed = sorted(plural for plural, objects in told.items() if objects is None)
-    found = {
-        key: thaw(obj)
-        for objects in told.values()
-        for key, obj in (objects or {}).items()
-        if _is_left(key, obj, named, target)
-    }
+    found = {key: obj for objects in told.values() for key, obj in (objects or {}).items()}
     return found, (_unlisted(closed),) if closed else ()
 
 
@@ -158,6 +156,8 @@ async def _listed(transport: Transport, kind: Kind) -> Mapping[ObjectKey, Obj] |
 
 
 def _is_left(key: ObjectKey, obj: Obj, named: Collection[ObjectKey], target: PlanSide) -> bool:
+    """Return whether a unit has an object that no side names. Not those that an annotation keeps
+    for good, and those that are being deleted."""
     of_unit = annotation(obj, UNIT_REF) in target.followed_by
     going = get(obj, "metadata", "deletionTimestamp") is not None
     return of_unit and key not in named and not going and not kept(obj)

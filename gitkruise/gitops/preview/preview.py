@@ -26,6 +26,7 @@ from gitkruise.planner.sync.annotations import (
     create_only,
     lasting_hold,
     unit_label,
+    untouched,
 )
 from gitkruise.planner.sync.autoscale import AUTOSCALERS, sized_as, target_of
 from gitkruise.planner.sync.ownership import mark_of
@@ -52,7 +53,8 @@ class Preview:
 
     `live`: pods have their real names. `staged`: offline, and what was before the base was played.
     `left` names the units of objects that an earlier commit took out of git and that are live.
-    A sync sends nothing of `withheld` objects. `approvals` has (hash, why) of what each unit asks
+    `inventory` has the unit of each object before, without those that units leave alone. A sync
+    sends nothing of `withheld` objects. `approvals` has (hash, why) of what each unit asks
     approval for, where it is known.
     """
 
@@ -63,6 +65,7 @@ class Preview:
     staged: bool = False
     unknown: Mapping[ObjectKey, str] = field(default_factory=dict)  # objects, and why
     left: Mapping[ObjectKey, str] = field(default_factory=dict)
+    inventory: Mapping[ObjectKey, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # what git changes without an effect
     withheld: frozenset[ObjectKey] = frozenset()
     approvals: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -94,11 +97,13 @@ def offline_preview(
         there = {d.key: d for d in before}
         owned = with_fixed_fields(owned, target, there, catalog, gates, wall_time())
     changes, told, notes = owned.changes, owned.findings, (*sizes, *owned.notes)
+    applied = [d.key for d in before if not untouched(d.obj)]
+    inventory = {key: base.units[key].id for key in applied if key in base.units} if base else {}
     moved = rollouts_started(changes)
     if not moved:
         return Preview(
             changes=changes, forecast=None, live=False, unplayed=told, notes=notes,
-            withheld=owned.withheld,
+            inventory=inventory, withheld=owned.withheld,
         )  # fmt: skip
     from gitkruise.gitops.preview.simulate import offline_world, play  # noqa: PLC0415  the model cluster
 
@@ -107,7 +112,7 @@ def offline_preview(
     return Preview(
         changes=changes, forecast=played.forecast, live=False,
         unplayed=(*told, *played.findings), staged=bool(earlier), unknown=played.unknown,
-        notes=notes, withheld=owned.withheld,
+        notes=notes, inventory=inventory, withheld=owned.withheld,
     )  # fmt: skip
 
 
@@ -281,6 +286,7 @@ def live_outcome(
     return Preview(
         changes=owned.changes, forecast=forecast, live=True, unplayed=told, unknown=played.unknown,
         left={key: annotation(obj, UNIT_REF) for key, obj in facts.left.items()},
+        inventory=facts.inventory,
         notes=owned.notes, withheld=owned.withheld,
         approvals=dict(_approvals(target, owned.changes, gates, facts)),
     )  # fmt: skip

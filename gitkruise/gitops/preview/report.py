@@ -148,8 +148,8 @@ def _guarded(
             gone.setdefault(units[c.key].id, {})[c.key] = c.before
     said, staying, agreed = list[str](), set[ObjectKey](), set[ObjectKey]()
     for name, objects in sorted(gone.items()):
-        sides = (target.units, units)
-        known = {key for side in sides for key, unit in side.items() if unit.id == name}
+        known = {key for key, unit in preview.inventory.items() if unit == name}
+        known |= {key for key, unit in target.units.items() if unit.id == name} - preview.withheld
         rules = prune_rules(units[next(iter(objects))])
         verdict = guard(objects, rules, total=len(known), spared=spared)
         if verdict.never:

@@ -1,0 +1,59 @@
+"""A plan counts the deletions of a unit as the controller counts them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitkruise.app import controller
+from gitkruise.gitops.preview.inputs import read_side
+from gitkruise.gitops.preview.preview import live_preview, offline_preview
+from gitkruise.gitops.preview.report import report_of
+from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.wire.primitives.names import Obj
+from tests.gitops.programs import SOURCE, options, unit
+from tests.gitops.stage import MakeStage, config_map, documents
+
+
+def alone(name: str) -> Obj:
+    obj = config_map(name, a="b")
+    obj["metadata"]["annotations"] = {"gitkruise.io/reconcile": "Disabled"}
+    return obj
+
+
+GOING = [config_map(f"going-{n}", a="b") for n in range(5)]
+STAYING = [config_map(f"staying-{n}", a="b") for n in range(2)]
+ALONE = [alone(f"alone-{n}") for n in range(3)]
+
+
+@pytest.mark.slow
+def test_objects_that_are_left_alone_do_not_count(staged: MakeStage, tmp_path: Path) -> None:
+    stage, heard = staged(), dict[str, UnitRecord]()
+
+    def program() -> Any:
+        heed = (lambda r: heard.update({r.unit: r}),)
+        return options(stage, tmp_path, SOURCE + unit("one"), listeners=heed)
+
+    async def script() -> None:
+        old = stage.origin.commit({"one/a.yaml": documents(*GOING, *STAYING, *ALONE)})
+        async with controller(program(), stage.wire, stage.clock):
+            await stage.rest(60)
+        new = stage.origin.commit({"one/a.yaml": documents(*STAYING, *ALONE)})
+        after, gates, catalog = program(), Gates(), stage.world.catalog
+        base, target = (
+            read_side(stage.repository, c, after.config, catalog, gates) for c in (old, new)
+        )
+        live = await live_preview(
+            base, target, catalog, gates, transport=stage.wire, now=stage.clock.now()
+        )
+        for preview in (live, offline_preview(base, target, catalog, gates)):
+            blast = [span.text for span in report_of(preview, base, target).blast]
+            assert blast[0] == "5 of 7 objects of unit shop/one WAIT FOR APPROVAL, limit 3"
+        async with controller(after, stage.wire, stage.clock):
+            await stage.rest(60)
+        assert "deletion of 5 of 7 objects, limit 3" in str(heard["shop/one"])
+
+    stage.play(script)
