@@ -14,6 +14,7 @@ from gitkruise.model.gitops.analysis import AnalysisRun
 from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.record import UNSEEN, Rollout, RolloutStep
 from gitkruise.model.gitops.unit_state import SETTLED, State
+from gitkruise.model.planning.canary import GIT_PAUSE
 from gitkruise.model.planning.plan import HeldPod, Hold, Plan
 from gitkruise.model.planning.workload_spread import Division
 from gitkruise.model.workloads.labels import DAEMONSET, DEPLOYMENT, SIDECARSET, STATEFULSET
@@ -23,7 +24,7 @@ from gitkruise.planner.progress.builtin import unreplaced
 from gitkruise.planner.progress.failing_pods import unready, unscheduled
 from gitkruise.planner.report.stops import is_template, next_move
 from gitkruise.planner.report.summary import keeps
-from gitkruise.planner.sync.annotations import left_alone
+from gitkruise.planner.sync.annotations import annotation, left_alone
 from gitkruise.planner.sync.prune import may_be_of
 from gitkruise.printable import listing, many, shown
 from gitkruise.wire.primitives.names import ObjectKey, named, noun
@@ -367,8 +368,9 @@ def _moves(
     elif state is State.STUCK or (m.failing and state in MOVING):
         yield from _repairs(m)
     elif state is State.HELD and m.rollout is not None:
+        verb = "resume" if annotation(m.obj, GIT_PAUSE) else "promote"
         kept = m.rollout.kept
-        yield next_move("promote", m.key, m.path) if kept else past_hold(m, m.rollout)
+        yield next_move(verb, m.key, m.path) if kept else past_hold(m, m.rollout)
     elif state in {State.HELD, State.PAUSED}:
         yield _release(m, state)
     elif state is State.DRIFTED:

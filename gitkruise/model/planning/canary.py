@@ -18,6 +18,7 @@ STABLE: Final = "gitkruise.io/canary-stable"  # of a ReplicaSet: hash of the one
 PAUSED: Final = "gitkruise.io/canary-paused"  # of a Deployment, while its canary paused it
 LOCK: Final = "gitkruise.io/canary-lock"  # of a Deployment of a foreign controller
 GIT_PAUSE: Final = "gitkruise.io/git-pause"  # "true" while `paused` is git's, not the canary's
+BOTH_PAUSE: Final = "canary"  # its value while git pauses as well what a canary paused
 MARKS: Final = frozenset({GATE, STABLE, PAUSED, LOCK, GIT_PAUSE})  # of controllers, never git's
 BOOKKEEPING: Final = frozenset({ANNOTATION, PLAIN}) | MARKS
 CANARIES: Final = frozenset({("metadata", "annotations", key) for key in (ANNOTATION, PLAIN)})

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gitkruise.model.gitops.document import Desired, FieldPath
 from gitkruise.model.planning.canary import (
+    BOTH_PAUSE,
     GIT_PAUSE,
     LOCK,
     CanaryPause,
@@ -109,9 +110,10 @@ def held_back(d: Desired, live: Obj) -> Desired:
         return _kept_locked(d, live, lock)
     if _by_git(live):
         return _paused_by_git(d) if get(d.obj, *PAUSED) else with_pause(d, paused=False)
-    if canary_pause(live) is not None and get(d.obj, *PAUSED) is False:
-        return with_pause(d, paused=True)
-    return d
+    if canary_pause(live) is None or get(d.obj, *PAUSED) is None:
+        return d
+    both = get(d.obj, *PAUSED)
+    return with_fields(d, {_GIT_PAUSE: BOTH_PAUSE}) if both else with_pause(d, paused=True)
 
 
 def as_sent(d: Desired, live: Obj, applied: Obj) -> Desired:
@@ -165,10 +167,10 @@ def _kept_locked(d: Desired, live: Obj, lock: CanaryLock, applied: Obj | None = 
     )
     pauses, paused = bool(get(d.obj, *PAUSED)), bool(get(live, *PAUSED))
     wanted = get(applied or live, "spec", "replicas", default=1)
-    if pauses and (canary_pause(live) is None or _other_template(live, applied)):
-        fields[_GIT_PAUSE] = "true"  # the lock stays where it is until git ends the pause
-        paused = True
-    elif not pauses and _by_git(live):
+    if pauses:  # the lock stays where it is until git ends the pause
+        by_git = canary_pause(live) is None or _other_template(live, applied)
+        fields[_GIT_PAUSE], paused = "true" if by_git else BOTH_PAUSE, True
+    elif _by_git(live):
         lock = replace(lock, begun=False)
         fields.update(waiting_amounts(lock, live, wanted).items())
     elif applied is not None and get(applied, *_TEMPLATE) != get(live, *_TEMPLATE):

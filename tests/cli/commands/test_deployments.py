@@ -91,6 +91,15 @@ def test_why_and_trace_lead_to_git(gk: Caller, cluster: Path) -> None:
     assert f"no {kinds} of namespace shop owns a pod" in nobody.err
 
 
+@pytest.mark.parametrize("held", [{**MARKS, "git-pause": "canary"}], indirect=True)
+@pytest.mark.usefixtures("held")
+def test_why_resumes_what_git_pauses_at_its_canary(gk: Caller, cluster: Path) -> None:
+    """A promotion of what git pauses moves no pod."""
+    why = gk("why", "deployment/web", "-n", "shop", KUBECONFIG=str(cluster)).out
+    assert "gitkruise resume deployment/web -n shop" in why
+    assert "gitkruise promote" not in why
+
+
 @pytest.mark.slow
 @unowned
 @pytest.mark.usefixtures("held")

@@ -8,7 +8,9 @@ import pytest
 
 from gitkruise.gitops.preview.cluster_facts import cluster_facts
 from gitkruise.gitops.preview.inputs import read_side, whole_repository
+from gitkruise.model.planning.canary import GIT_PAUSE
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.sync.annotations import annotation
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.gitops.stage import MakeStage, Stage
 from tests.worlds import SPACE, deployment
@@ -208,6 +210,9 @@ def test_can_38_a_pause_by_git_ends_by_git(embedded: MakeStage, name: str, spec:
                 await stage.push(web(image, canary, **({"paused": True} if paused else spec)))
                 await stage.rest()
             assert (stage.state, images(stage)) == (state, pods)
+            pauses_both = state == "Held" and commits[-1][2]
+            mark = annotation(live(stage), GIT_PAUSE)
+            assert (mark == "canary") is pauses_both
 
     stage.play(script)
 

@@ -100,4 +100,4 @@ def test_can_38_a_pause_by_git_stops_the_lock_where_it_is(row: Any) -> None:
     sent = as_sent(desired(wish), live, applied).obj
     notes = sent["metadata"]["annotations"]
     begun = json.loads(notes[LOCK])["begun"]
-    assert (GIT_PAUSE in notes, get(sent, "spec", "paused"), begun) == wanted
+    assert (notes.get(GIT_PAUSE) == "true", get(sent, "spec", "paused"), begun) == wanted
