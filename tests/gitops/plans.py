@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 from gitkruise.errors import Finding
 from gitkruise.gitops.preview.changes import changes_between
+from gitkruise.gitops.preview.inputs import PlanSide
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.document import Desired, GitCommit
 from gitkruise.model.gitops.report import PlanReport
 from gitkruise.model.planning.forecast import ForecastStep, PodMove, RolloutForecast
 from gitkruise.planner.report.report import Heading, plan_report
@@ -18,6 +20,11 @@ from tests.planner.sync.build import desired
 KEY = b"a key that stays in here"
 CATALOG = load_catalog()
 OLD, NEW = GitCommit(id="a" * 40, subject="before"), GitCommit(id="b" * 40, subject="after")
+
+
+def side(objects: Iterable[Desired], **more: Any) -> PlanSide:
+    """One side of a plan, without units."""
+    return PlanSide(commit=NEW, objects=tuple(objects), **more)
 
 
 def report(

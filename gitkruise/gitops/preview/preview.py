@@ -108,7 +108,8 @@ def offline_preview(
     from gitkruise.gitops.preview.simulate import offline_world, play  # noqa: PLC0415  the model cluster
 
     world, rested = offline_world((*earlier, before), catalog, gates, wall_time(), moved=moved)
-    played = play(world, changes, target.objects, catalog, rested, gates, live=False)
+    certain = replace(target, uncertain=frozenset())  # both sides lack the same values
+    played = play(world, changes, certain, catalog, rested, gates, live=False, known=told)
     return Preview(
         changes=changes, forecast=played.forecast, live=False,
         unplayed=(*told, *played.findings), staged=bool(earlier), unknown=played.unknown,
@@ -278,8 +279,8 @@ def live_outcome(
         objects = tuple(replace(d, obj=without_canary(d.obj)) for d in objects)
     world = live_world(rollouts, catalog, gates)
     played = play(
-        world, owned.changes, objects, catalog, facts.now, gates,
-        live=True, uncertain=target.uncertain,
+        world, owned.changes, replace(target, objects=objects), catalog, facts.now, gates,
+        live=True, known=(*facts.findings, *owned.findings),
     )  # fmt: skip
     forecast = loosened_by(played.forecast, world, target.objects, facts.delegated)
     told = (*facts.findings, *owned.findings, *played.findings)

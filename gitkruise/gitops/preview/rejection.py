@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gitkruise.errors import Finding, InvalidManifests
 from gitkruise.planner.sync.prune import leaves_nothing
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from gitkruise.gitops.preview.inputs import PlanSide
     from gitkruise.model.gitops.config import Unit
     from gitkruise.wire.primitives.names import ObjectKey
+
+_NAMED: Final = 3  # objects that have a finding each, where it is the same
 
 
 def rejected_after(filled: Set[str], after: PlanSide) -> Mapping[str, tuple[Finding, ...]]:
@@ -91,6 +93,24 @@ def refusing(errors: Iterable[Finding], units: Mapping[ObjectKey, Unit]) -> Mapp
     it applies nothing of the commit. `units` are by object."""
     codes = {f.object: f.code for f in errors if f.is_error}
     return {unit.id: code for key, unit in units.items() if (code := codes.get(str(key)))}
+
+
+def folded(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings that say the same of many objects as one, in the place of their first."""
+    alike: dict[object, list[Finding]] = {}
+    for f in findings:
+        said = f.message.removeprefix(f"{f.object}: ")
+        alike.setdefault((f.code, said, f.notes, f.severity), []).append(f)
+    return tuple(f for group in alike.values() for f in _as_one(group))
+
+
+def _as_one(group: Sequence[Finding]) -> Iterable[Finding]:
+    first = group[0]
+    if len(group) <= _NAMED or not first.object:
+        return group
+    said = first.message.removeprefix(f"{first.object}: ")
+    words = f"{first.object} and {len(group) - 1} more objects: {said}"
+    return (replace(first, message=words),)
 
 
 def _kept(finding: Finding, unchanged: str) -> Finding:

@@ -11,7 +11,7 @@ from gitkruise.gitops.charts.cache import kept_chart
 from gitkruise.gitops.config.dependencies import suspension_details
 from gitkruise.gitops.config.fingerprints import source_of
 from gitkruise.gitops.preview.ownership import moves
-from gitkruise.gitops.preview.rejection import refusing, rejected_as_whole
+from gitkruise.gitops.preview.rejection import folded, refusing, rejected_as_whole
 from gitkruise.gitops.reconcile.pruner import prune_rules
 from gitkruise.kube.system.wall_clock import wall_time
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
@@ -77,7 +77,7 @@ def report_of(
     )
     rejected = _rejected(preview, base, target)
     unplayed = (rejected_as_whole(f) if f.is_error else f for f in preview.unplayed)
-    findings = (*(base.warnings if base else ()), *target.findings, *unplayed)
+    findings = folded((*(base.warnings if base else ()), *target.findings, *unplayed))
     if shown is not None:
         changes, findings = [change for change in changes if change.key in shown], ()
         heading = replace(heading, asks=(_ASKS,) if heading.asks else (), notes=())

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gitkruise.admission.chain import admit
 from gitkruise.admission.conversion.registry import convert
@@ -20,6 +20,7 @@ from gitkruise.gitops.build.kruise_defaulting import dialect_of
 from gitkruise.gitops.build.redacted_findings import unquoted
 from gitkruise.gitops.build.validate import check_object
 from gitkruise.gitops.preview.changes import rollouts_started
+from gitkruise.gitops.preview.rejection import refusing
 from gitkruise.gitops.reconcile.rejections import JUDGED_HERE, cannot_change, immutable
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
@@ -55,6 +56,9 @@ from gitkruise.world.api.cluster import World
 from gitkruise.world.controllers.scheduler import add_nodes
 from gitkruise.world.kubelet.profiles import GENERAL
 from gitkruise.world.simulation.forecast import Forecast, predict, settle
+
+if TYPE_CHECKING:
+    from gitkruise.gitops.preview.inputs import PlanSide
 
 __all__ = [
     "Forecast", "Played", "after_takeover", "live_world", "loosened_by", "offline_world", "play",
@@ -281,18 +285,19 @@ class Played:
 def play(
     world: World,
     changes: Sequence[ObjectChange],
-    target: Sequence[Desired],
+    target: PlanSide,
     catalog: Catalog,
     now: datetime,
     gates: Gates,
     *,
     live: bool,
-    uncertain: Collection[ObjectKey] = (),
+    known: Sequence[Finding] = (),
 ) -> Played:
     """Play the rollouts that `changes` start; report each change that the model rejects.
 
     `live`: the nodes of `world` are those of a cluster, if it shows any. What git says of
-    `uncertain` objects is not all that the cluster gets: their rollouts are not played.
+    uncertain objects is not all that the cluster gets: their rollouts are not played. Neither are
+    those of a unit that rejects the target, by an error that is `known` or found here.
     """
     if live and _hides_nodes(world):
         world, live = world.fork(), False
@@ -301,11 +306,11 @@ def play(
     if moved:
         moved |= _heeded(changes)
     before = {c.key: c.before for c in changes if c.key in moved}
-    writes: list[ApiRequest] = []
+    writes: dict[ObjectKey, ApiRequest] = {}
     unplayed: list[Finding] = []
     unknown: dict[ObjectKey, str] = {}
-    for d in sorted((d for d in target if d.key in moved), key=lambda d: d.key):
-        if d.key in uncertain:
+    for d in sorted((d for d in target.objects if d.key in moved), key=lambda d: d.key):
+        if d.key in target.uncertain:
             unknown[d.key] = "not all values of its chart are known"
             continue
         version = _unknown_version(d, before[d.key], world, catalog)
@@ -320,11 +325,14 @@ def play(
         except ApiError as error:
             unplayed += _refused(d, error, world.get(d.key), catalog, gates)
             continue
-        writes.append(write)
-    if not writes:
+        writes[d.key] = write
+    refused = refusing((*known, *unplayed), target.units)
+    rejecting = {key for key, unit in target.units.items() if unit.id in refused}
+    taken = [write for key, write in writes.items() if key not in rejecting]
+    if not taken:
         return Played(findings=tuple(unplayed), unknown=unknown)
     profile = GENERAL if live and any(map(is_simulated, world.objects(_NODE))) else _REAL
-    forecast = predict(world, writes, now, gates=gates, profile=profile, any_node=not live)
+    forecast = predict(world, taken, now, gates=gates, profile=profile, any_node=not live)
     return Played(forecast=forecast, findings=tuple(unplayed), unknown=unknown)
 
 

@@ -16,7 +16,7 @@ from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 from tests.cli.calls import Caller
 from tests.cli.live import send
-from tests.cli.shop import Checkout
+from tests.cli.shop import Checkout, cloneset
 
 LABEL = unit_label("sandbox", "default/repository")
 SPACE = "apiVersion: v1\nkind: Namespace\nmetadata: {name: live}\n"
@@ -193,6 +193,21 @@ def test_a_namespace_that_neither_git_nor_the_cluster_has_is_named(
     assert "a.yaml:3:" in ended.err
     checkout.commit("with it", {"n.yaml": SPACE.replace("live", "lost")})
     assert gk(*words, cwd=checkout.folder).code == 0
+
+
+@pytest.mark.parametrize("more", [(), ("--server",)], ids=["plain", "server"])
+def test_a_rejected_commit_has_no_rollout_and_one_error_for_all_of_its_objects(
+    gk: Caller, checkout: Checkout, cluster: Path, more: tuple[str, ...]
+) -> None:
+    names = [f"c{n}" for n in range(5)]
+    lost = (cloneset(name=name).replace("namespace: shop", "namespace: lost") for name in names)
+    checkout.commit("five", {f"{name}.yaml": text for name, text in zip(names, lost, strict=True)})
+    ended = gk("plan", "-o", "json", "--kubeconfig", str(cluster), *more, cwd=checkout.folder)
+    (error,) = ended.obj["findings"]
+    told = 'CloneSet lost/c0 and 4 more objects: namespaces "lost" not found'
+    assert (ended.code, error["code"], error["message"]) == (3, "GK4202", told)
+    assert {change["rejected"] for change in ended.obj["changes"]} == {"GK4202"}
+    assert ended.obj["rollouts"] == []
 
 
 def test_a_change_that_is_live_already_is_not_taken_for_a_comment(

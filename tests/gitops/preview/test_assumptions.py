@@ -15,6 +15,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.names import Obj
+from tests.gitops.plans import side
 from tests.planner.sync.build import desired
 from tests.worlds import SPACE, START, Lab, cloneset
 
@@ -56,7 +57,7 @@ def web(fields: Obj, image: str) -> Obj:
 def planned(world: Any, fields: Obj, now: Any, *, live: bool) -> RolloutForecast:
     target = [desired(web(fields, "app:v2"))]
     changes = changes_between([desired(web(fields, "app:v1"))], target, CATALOG)
-    played = play(world, changes, target, CATALOG, now, Gates(), live=live)
+    played = play(world, changes, side(target), CATALOG, now, Gates(), live=live)
     assert not played.findings
     assert played.forecast is not None
     return played.forecast.rollouts[0]

@@ -20,6 +20,7 @@ from gitkruise.planner.report.forecast import rollout_view
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.names import Obj
+from tests.gitops.plans import side
 from tests.planner.statefulset.build import advanced
 from tests.planner.sync.build import desired
 from tests.worlds import SPACE, START, Lab, budget, cloneset, deployment
@@ -37,7 +38,7 @@ def web(image: str = "app:v1", **more: Any) -> Desired:
 
 def foreseen(world: Any, base: Sequence[Desired], target: Sequence[Desired], now: Any) -> Any:
     changes = changes_between(base, target, CATALOG)
-    played = play(world, changes, target, CATALOG, now, Gates(), live=False)
+    played = play(world, changes, side(target), CATALOG, now, Gates(), live=False)
     assert not played.findings
     assert played.forecast is not None
     (told,) = played.forecast.rollouts

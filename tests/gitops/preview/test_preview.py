@@ -22,7 +22,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.names import Obj
-from tests.gitops.plans import NEW
+from tests.gitops.plans import NEW, side
 from tests.gitops.reconcile.test_hooks import job
 from tests.planner.sync.build import applied, desired, key
 from tests.worlds import SPACE, START, Lab, cloneset
@@ -55,7 +55,7 @@ def pairs(draw: st.DrawFn) -> tuple[Obj, Obj]:
 def preview_of(world: Any, before: Obj, after: Obj, now: Any, *, live: bool) -> Any:
     target = [desired(after)]
     changes = changes_between([desired(before)], target, CATALOG)
-    played = play(world, changes, target, CATALOG, now, Gates(), live=live)
+    played = play(world, changes, side(target), CATALOG, now, Gates(), live=live)
     assert not played.findings
     return played.forecast
 
@@ -150,9 +150,8 @@ def test_what_is_rendered_without_all_values_is_not_held_against_the_cluster() -
     assert made.kind is ChangeKind.UNCHANGED
     lab = Lab()
     lab.apply(web)
-    played = play(
-        lab.world, [*seen.values()], target, CATALOG, lab.now, Gates(), live=True, uncertain=there
-    )
+    unsure = side(target, uncertain=frozenset(there))
+    played = play(lab.world, [*seen.values()], unsure, CATALOG, lab.now, Gates(), live=True)
     assert (played.forecast, [*played.unknown]) == (None, [key(new)])
 
 

@@ -21,6 +21,7 @@ from gitkruise.planner.report.forecast import rollout_view
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.names import Obj
+from tests.gitops.plans import side
 from tests.planner.sync.build import desired
 from tests.worlds import SPACE, START, Lab, cloneset, deployment, spread, subset
 
@@ -40,7 +41,7 @@ def foreseen(
     world: Any, base: Sequence[Desired], target: Sequence[Desired], now: Any, gates: Gates
 ) -> tuple[RolloutForecast, str]:
     changes = changes_between(base, target, CATALOG)
-    played = play(world, changes, target, CATALOG, now, gates, live=False)
+    played = play(world, changes, side(target), CATALOG, now, gates, live=False)
     assert not played.findings
     assert played.forecast is not None
     (told,) = played.forecast.rollouts
