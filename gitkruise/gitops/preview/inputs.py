@@ -279,10 +279,10 @@ def read_side(
 def changed_outside(repository: Repository, old: str, new: str, config: Config) -> tuple[str, ...]:
     """Return the manifests that differ between two commits and are in no folder of a unit.
 
-    Empty where no file of the newer commit has the units: then each of them is known.
+    Where the newer commit has no file with the units each of them is known: only that file counts.
     """
     if repository.find(new, CONFIG_FILE) is None:
-        return ()
+        return (CONFIG_FILE,) if repository.find(old, CONFIG_FILE) is not None else ()
     folders = {unit.spec.path.strip("/") for unit in config.units.values()}
     if folders & {"", "."}:
         return ()

@@ -22,7 +22,7 @@ from gitkruise.planner.sync.hooks import POST, PRE
 from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.planner.sync.prune import TRAILER, Guarded, guard, prune_hash
 from gitkruise.printable import listing, many
-from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.names import CONFIG_FILE, Obj, ObjectKey
 
 if TYPE_CHECKING:
     from gitkruise.gitops.preview.inputs import PlanSide
@@ -37,6 +37,7 @@ _APPROVED: Final = {
     "always": "waits for approval of each commit",
     "risky": "waits for approval if the commit is risky",
 }
+_UNITS_KEPT: Final = f"{CONFIG_FILE} is deleted, and a controller that runs keeps its units"
 _ASKS: Final = (
     "MAY WAIT FOR APPROVAL, OR CHANGE ITS UNIT: more is said to those who see every object"
 )
@@ -65,6 +66,7 @@ def report_of(
         live=preview.live,
         asks=(*asks, *_moved(base, target, live=preview.live)),
         notes=(
+            *([_UNITS_KEPT] if CONFIG_FILE in target.outside else ()),
             *preview.notes,
             *_gates(preview, changes, target),
             *_charts(base, target),

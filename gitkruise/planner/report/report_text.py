@@ -46,7 +46,8 @@ def _the_planned(report: PlanReport) -> str:
 
 def nothing(report: PlanReport) -> str:
     """Return the reason of a plan without changes: what git changed may be live already."""
-    if any(f.is_error for f in report.findings) or (report.cluster and report.findings):
+    found = any(f.is_error for f in report.findings) or (report.cluster and report.findings)
+    if found or CONFIG_FILE in report.outside:  # the head of the plan says why
         return "no effect on the cluster"
     if report.outside:
         return (

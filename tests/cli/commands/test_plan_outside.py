@@ -57,3 +57,6 @@ def test_units_come_and_go_with_their_file_and_no_object_does(
     assert "no pod restarts and nothing is deleted" in ended.out
     assert ended.out.endswith("Summary  nothing\n")
     assert "default/repository" not in ended.out
+    kept = "gitkruise.yaml is deleted, and a controller that runs keeps its units"
+    assert (kept in " ".join(ended.out.split())) is (texts[1] is None)
+    assert ("nothing but comments" in ended.out) is (texts[1] is not None)
