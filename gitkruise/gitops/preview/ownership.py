@@ -63,6 +63,7 @@ def owned_changes(
     """
     units = {**(base.everyone if base else {}), **target.everyone}
     found: dict[ObjectKey, Finding] = {}
+    before = {c.key: c.before for c in changes}
     for d in target.objects:
         unit, obj = target.units.get(d.key), live.get(d.key)
         if unit is None or d.key in found or unit.id in target.rejected:
@@ -75,6 +76,8 @@ def owned_changes(
         verdict = standing(obj, label, claimed=d.key in target.shared, owner=owner)
         if verdict is not Standing.FREE:
             said = conflict(d, obj, verdict, label, owner, planned=True)
+            missing = verdict is Standing.SHARED and obj is None and before[d.key] is None
+            said = _first_come(said) if missing else said
             found[d.key] = replace(said, severity=Severity.WARNING)
     kept = {key for key, unit in target.units.items() if unit.id in target.rejected}
     aside = _set_aside(changes, target, live, now)
@@ -90,6 +93,14 @@ def owned_changes(
         withheld=frozenset(found) | aside.keys(),
         notes=tuple(_left_alone(aside, base, target)),
     )
+
+
+def _first_come(shared: Finding) -> Finding:
+    """Return the finding on a new object of several units, of which none waits for the others."""
+    created = "not created, unless one of the units applies it before another one has read it"
+    notes = tuple((n, created if n == "unchanged" else text) for n, text in shared.notes)
+    message = f"{shared.message}: the first one that applies it may own it"
+    return replace(shared, message=message, notes=notes)
 
 
 def _set_aside(

@@ -175,6 +175,11 @@ def test_offline_it_names_what_is_shared_and_what_moves(staged: MakeStage, tmp_p
         "ConfigMap shop/thing is in more than one unit"
     ]
     assert all(c.kind is ChangeKind.UNCHANGED for c in preview.changes)
+    (first,) = offline_preview(None, share, catalog, GATES).unplayed
+    assert first.message == (
+        "ConfigMap shop/thing is in more than one unit: the first one that applies it may own it"
+    )
+    assert dict(first.notes)["unchanged"].startswith("not created, unless one of the units")
 
 
 def test_what_a_rejecting_unit_keeps_is_its_own_where_another_one_gave_it_up(
