@@ -126,7 +126,9 @@ class Claims:
         """Return those of `keys` that another unit wants; `unit` is woken when that changes.
 
         A claim of a unit whose git may say something else later states no handover: it keeps no
-        unit from its `own` objects, and from `unmarked` ones only a unit that is no surer.
+        unit from its `own` objects, and from `unmarked` ones only a unit that is no surer. Those
+        that its git no longer contains are not among its `own`: a claim keeps it from deleting
+        them.
         """
         self._asked.watch(unit, keys)
         shared = [key for key in keys if any(u != unit for u in self._wanted.of(key))]

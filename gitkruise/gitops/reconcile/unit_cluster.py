@@ -172,7 +172,7 @@ class UnitCluster:
             claimed=claims.others(
                 self._unit.id,
                 self._watched,
-                own={key for key, mark in marks.items() if mark == self.label},
+                own={k for k in desired.by_key() if marks.get(k) == self.label},
                 unmarked={key for key in self._watched if not marks.get(key)},
             ),
             owners=claims.owners(self._unit.id, self.label, seen.live),

@@ -1,0 +1,61 @@
+"""An object that moves to a unit which does not take the commit stays as it is until it does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from gitkruise.app import controller
+from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.wire.primitives.names import Obj
+from tests.gitops.programs import SOURCE, options, unit
+from tests.gitops.stage import MakeStage, config_map, documents
+
+ONE, TWO = config_map("one", a="b"), config_map("two", a="b")
+OLD, NEW = config_map("thing", a="old"), config_map("thing", a="new")
+LOST: Final[Obj] = {**TWO, "metadata": {"name": "lost", "namespace": "nowhere"}}
+CLOSED: Final = ', windows: [{{kind: deny, schedule: "* * * * *", duration: 1h}}]'
+# why the new unit does not take the commit: more of its spec, one more object of it
+ROWS: dict[str, tuple[str, list[Obj]]] = {
+    "it takes it": ("", []),
+    "the cluster rejects an object": ("", [LOST]),
+    "its window is closed": (CLOSED, []),
+    "it waits for approval": (", approval: always", []),
+    "it is suspended": (", suspend: true", []),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROWS)
+def test_the_unit_that_gave_it_up_does_not_delete_it(
+    staged: MakeStage, tmp_path: Path, name: str
+) -> None:
+    more, objects = ROWS[name]
+    stage, heard = staged(), dict[str, UnitRecord]()
+
+    def program(text: str) -> Any:
+        heed = (lambda r: heard.update({r.unit: r}),)
+        return options(stage, tmp_path, text, listeners=heed)
+
+    async def script() -> None:
+        stage.origin.commit({"one/a.yaml": documents(ONE, OLD), "two/a.yaml": documents(TWO)})
+        both = SOURCE + unit("one") + unit("two")
+        async with controller(program(both), stage.wire, stage.clock):
+            await stage.rest(60)
+        uid = stage.get("ConfigMap", "thing")["metadata"]["uid"]
+        async with controller(
+            program(SOURCE + unit("one") + unit("two", more)), stage.wire, stage.clock
+        ):
+            await stage.rest(60)
+            moved = documents(TWO, NEW, *objects)
+            stage.origin.commit({"one/a.yaml": documents(ONE), "two/a.yaml": moved})
+            await stage.rest(120)
+        found = stage.get("ConfigMap", "thing")
+        taken = name == "it takes it"
+        assert found is not None
+        assert (found["metadata"]["uid"], found["data"]["a"]) == (uid, "new" if taken else "old")
+        assert str(heard["shop/one"].state) == "Done"
+
+    stage.play(script)
