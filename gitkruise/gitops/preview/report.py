@@ -18,9 +18,10 @@ from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.model.gitops.config import Reference, resolve_reference
 from gitkruise.model.planning.forecast import STUCK
 from gitkruise.planner.report.report import Heading, plan_report
+from gitkruise.planner.sync.apply_order import FIRST, place_of
 from gitkruise.planner.sync.hooks import POST, PRE
 from gitkruise.planner.sync.ownership import mark_of
-from gitkruise.planner.sync.prune import TRAILER, Guarded, guard, prune_hash
+from gitkruise.planner.sync.prune import TRAILER, Guarded, guard, prune_hash, stays
 from gitkruise.printable import listing, many
 from gitkruise.wire.primitives.names import CONFIG_FILE, Obj, ObjectKey
 
@@ -64,7 +65,11 @@ def report_of(
         cluster=cluster,
         dirty=dirty,
         live=preview.live,
-        asks=(*asks, *_moved(base, target, live=preview.live)),
+        asks=(
+            *asks,
+            *_behind_stuck(preview, changes, base, target),
+            *_moved(base, target, live=preview.live),
+        ),
         notes=(
             *([_UNITS_KEPT] if CONFIG_FILE in target.outside else ()),
             *preview.notes,
@@ -104,8 +109,7 @@ def _rejected(preview: Preview, base: PlanSide | None, target: PlanSide) -> Mapp
 
 def _gates(preview: Preview, changes: Iterable[ObjectChange], target: PlanSide) -> Iterator[str]:
     """Say for each unit that changes what lets it take a commit, or keeps it from that."""
-    forecasts = preview.forecast.rollouts if preview.forecast else ()
-    stuck = {target.units[p.key].id for p in forecasts if p.hold == STUCK and p.key in target.units}
+    stuck = _stuck(preview, target)
     moved = {c.key for c in changes if c.kind is not ChangeKind.UNCHANGED}
     units = {unit.id: unit for key, unit in target.units.items() if key in moved}
     for name, unit in sorted(units.items()):
@@ -123,6 +127,33 @@ def _gates(preview: Preview, changes: Iterable[ObjectChange], target: PlanSide) 
             before = resolve_reference(Reference(other.name, other.namespace), unit.namespace)
             why = ": the plan sees it get stuck" if before in stuck else ""
             yield f"unit {name} takes commits when unit {before} is ready{why}"
+
+
+def _stuck(preview: Preview, target: PlanSide) -> Mapping[str, ObjectKey]:
+    """Return the first object of each unit whose rollout, played ahead, gets stuck."""
+    forecasts = preview.forecast.rollouts if preview.forecast else ()
+    stuck = sorted((p.key for p in forecasts if p.hold == STUCK), reverse=True)
+    return {target.units[key].id: key for key in stuck if key in target.units}
+
+
+def _behind_stuck(
+    preview: Preview, changes: Iterable[ObjectChange], base: PlanSide | None, target: PlanSide
+) -> Iterator[str]:
+    """Say what a sync does only after a rollout that, played ahead, gets stuck: later waves of its
+    unit, and deletions."""
+    units = {**(base.units if base else {}), **target.units}
+    moving = [c for c in changes if c.kind is not ChangeKind.UNCHANGED and not c.drift]
+    places = {d.key: place_of(d) for d in target.objects if not d.hook}
+    for name, key in sorted(_stuck(preview, target).items()):
+        mine = [c for c in moving if c.key in units and units[c.key].id == name]
+        here = places.get(key, FIRST)
+        late = sum(
+            not stays(c) if c.kind is ChangeKind.PRUNE else places.get(c.key, here) > here
+            for c in mine
+        )
+        if late:
+            wait = "WAITS" if late == 1 else "WAIT"
+            yield f"{many(late, 'change')} of unit {name} {wait}: {key} gets stuck before"
 
 
 def _approval(preview: Preview, unit: Unit, target: PlanSide) -> str:

@@ -1,4 +1,4 @@
-"""A plan counts the deletions of a unit as the controller counts them."""
+"""A plan says of deletions what the controller does: how many there are, and what they await."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from gitkruise.gitops.preview.report import report_of
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.primitives.names import Obj
+from tests.gitops.plans import CATALOG
 from tests.gitops.programs import SOURCE, options, unit
 from tests.gitops.stage import MakeStage, config_map, documents
+from tests.worlds import deployment
 
 
 def alone(name: str) -> Obj:
@@ -27,6 +29,45 @@ def alone(name: str) -> Obj:
 GOING = [config_map(f"going-{n}", a="b") for n in range(5)]
 STAYING = [config_map(f"staying-{n}", a="b") for n in range(2)]
 ALONE = [alone(f"alone-{n}") for n in range(3)]
+
+
+def deployed(image: str) -> Obj:
+    return {**deployment(image=image, replicas=2), "metadata": {"name": "web"}}
+
+
+def late(value: str) -> Obj:
+    obj = config_map("late", a=value)
+    obj["metadata"]["annotations"] = {"gitkruise.io/wave": "5"}
+    return obj
+
+
+@pytest.mark.slow
+def test_what_comes_after_a_stuck_rollout_waits(staged: MakeStage, tmp_path: Path) -> None:
+    """Later waves and deletions, as in the controller."""
+    stage = staged()
+
+    async def script() -> None:
+        files = [documents(deployed("app:v1"), late("old"), GOING[0])]
+        files += [documents(deployed("app:v2-broken"), late("new"))]
+        old = stage.origin.commit({"one/a.yaml": files[0]})
+        program = options(stage, tmp_path, SOURCE + unit("one"))
+        async with controller(program, stage.wire, stage.clock):
+            await stage.rest(60)
+            new, gates, catalog = stage.origin.commit({"one/a.yaml": files[1]}), Gates(), CATALOG
+            base, target = (
+                read_side(stage.repository, c, program.config, catalog, gates) for c in (old, new)
+            )
+            preview = await live_preview(
+                base, target, catalog, gates, transport=stage.wire, now=stage.clock.now()
+            )
+            blast = [span.text for span in report_of(preview, base, target).blast]
+            told = "2 changes of unit shop/one WAIT: Deployment shop/web gets stuck before"
+            assert blast[0] == told
+            await stage.rest(120)
+        assert stage.get("ConfigMap", "going-0") is not None
+        assert stage.get("ConfigMap", "late")["data"] == {"a": "old"}
+
+    stage.play(script)
 
 
 @pytest.mark.slow
