@@ -44,8 +44,11 @@ from gitkruise.wire.primitives.paths import get
 # Kubernetes has several sentences for one rule; all of them speak of a change, never of a value.
 _IMMUTABLE: Final = re.compile(
     r"\bimmutable\b|may not change once set|updates to \w+ spec for fields other than"
-    r"|updates may not change fields other than"
+    r"|updates may not change fields other than|cannot change roleRef|updates to \w+ are forbidden"
+    r"|may not be changed in an update"
 )
+# The API server names the first of the addresses, which it takes from this field.
+_FROM: Final = {"spec.clusterIPs[0]": "spec.clusterIP"}
 # Kinds whose update rules we know as well as the server does, which may have no webhook for them:
 # a commit is rejected for these before anything is sent. Others are left to the dry run.
 JUDGED_HERE: Final = frozenset({CLONESET, ADVANCED_STATEFULSET})
@@ -123,7 +126,9 @@ def _fixed(d: Desired, error: ApiError, live: Obj | None) -> dict[str, FieldPath
         if free and fixed:
             found |= {".".join(map(str, path)): path for path in fixed}
         else:
-            found[cause.field] = parse_field(cause.field)
+            field = _FROM.get(cause.field, cause.field)
+            field = field if get(d.obj, *parse_field(field)) is not None else cause.field
+            found[field] = parse_field(field)
     return found
 
 

@@ -48,6 +48,26 @@ def frozen(value: str) -> Obj:
     return {**config_map("frozen", x=value), "immutable": True}
 
 
+def binding(role: str) -> Obj:
+    group = "rbac.authorization.k8s.io"
+    return {
+        "apiVersion": f"{group}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "binding"},
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": role},
+        "subjects": [],
+    }
+
+
+def service(**spec: Any) -> Obj:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web"},
+        "spec": {"ports": [{"port": 80}], **spec},
+    }
+
+
 def let_go(stage: Stage, name: str) -> None:
     """Whoever kept the ConfigMap by a finalizer has done its work."""
     kind = stage.world.catalog.by_kind("", "v1", "ConfigMap")
@@ -68,6 +88,7 @@ ROWS: list[tuple[str, dict[str, Any], Obj, Obj]] = [
     # row, the unit, the object before, the object after
     ("a Job", IMMUTABLE, job("a:1"), job("a:2")),
     ("a frozen ConfigMap", IMMUTABLE, frozen("1"), frozen("2")),
+    ("a RoleBinding", IMMUTABLE, binding("a"), binding("b")),
     ("our word", {}, job("a:1"), job("a:2", {"gitkruise.io/replace": "Enabled"})),
     ("Flux's", {}, job("a:1"), job("a:2", {"kustomize.toolkit.fluxcd.io/force": "Enabled"})),
     ("Argo's", {}, job("a:1"), job("a:2", {
@@ -84,7 +105,7 @@ def test_it_is_made_again(
     _, spec, before, after = row
     stage = staged(**spec)
     kind, name = before["kind"], before["metadata"]["name"]
-    group = "batch" if kind == "Job" else ""
+    group = before["apiVersion"].rpartition("/")[0]
 
     async def script() -> None:
         async with stage.running():
@@ -131,6 +152,7 @@ def test_a_cloneset_is_not_made_again(staged: MakeStage) -> None:
 REFUSED: list[tuple[str, dict[str, Any], Obj, Obj, str]] = [
     # row, the unit, the object before, the object after, what to do next
     ("not asked for", {}, job("a:1"), job("a:2"), "apply.replace: onImmutable"),
+    ("of a RoleBinding", {}, binding("a"), binding("b"), "apply.replace: onImmutable"),
     (
         "it holds data",
         IMMUTABLE,
@@ -158,6 +180,24 @@ def test_it_stays_and_that_is_told(
             assert (stage.state, finding.code) == ("Rejected", "GK2203")
             assert words in dict(finding.notes)["next"]
             assert not [w for w in stage.wire.writes() if w.startswith("delete")]
+
+    stage.play(script)
+
+
+def test_a_field_is_named_as_git_has_it(staged: MakeStage) -> None:
+    """The API server names spec.clusterIPs[0]."""
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(service())
+            await stage.rest(30)
+            await stage.push(service(clusterIP="None"))
+            await stage.rest(30)
+            told = "spec.clusterIP of Service shop/web cannot change after creation"
+            assert stage.record.findings[0].message == told
+            place = stage.record.findings[0].places[0]
+            assert dict(place.snippet)[place.line].strip().startswith("clusterIP:")
 
     stage.play(script)
 
