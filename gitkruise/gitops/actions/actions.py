@@ -39,7 +39,7 @@ from gitkruise.model.gitops.gate import (
     open_gate,
     strategy_path,
 )
-from gitkruise.model.workloads.labels import DEPLOYMENT, SIDECARSET
+from gitkruise.model.workloads.labels import DEPLOYMENT, SIDECARSET, STATEFULSET
 from gitkruise.planner.sync.diff import all_differences
 from gitkruise.printable import shown
 from gitkruise.wire.primitives.names import ObjectKey, named
@@ -178,7 +178,7 @@ def compute(
     if wish.pods is not None and target.key.group_kind == DEPLOYMENT:
         target = replace(target, pods=wish.pods)
     if why := lacking(target.key.group_kind, verb):
-        raise _refuse(target, "GK7042", why, next_=f"gitkruise why {named(target.key)}")
+        raise _refuse(target, "GK7042", why, next_=_other_way(target.key, verb))
     recreate = get(target.desired.obj, "spec", "strategy", "type") == "Recreate"
     if recreate and verb in {ActionVerb.PROMOTE, ActionVerb.HOLD}:
         raise _refuse(
@@ -248,6 +248,13 @@ def _check_holdable(target: ActionTarget, keep: int) -> None:
         "its rollout began without a canary, and one set now applies to the next rollout",
         next_=f"gitkruise pause {named(target.key)}",
     )
+
+
+def _other_way(key: ObjectKey, verb: ActionVerb) -> str:
+    """Return what does the work of a verb that a kind has no field for."""
+    if key.group_kind == STATEFULSET:
+        return f"gitkruise {'hold' if verb is ActionVerb.PAUSE else 'promote'} {named(key)}"
+    return "a commit with updateStrategy.type: OnDelete, or RollingUpdate to let it go on"
 
 
 def _pause(repository: Repository, target: ActionTarget, _: ActionArgs) -> FileEdit:

@@ -142,7 +142,9 @@ def test_actions_are_proved_on_the_live_pods(gk: Caller, cluster: Path, origin: 
     assert "2 of 5 pods RECREATED" in shown.out
     assert "step 1" in shown.out
     assert act("hold", "sts/queue").err.count("partition 3 holds it there already") == 1
-    assert "has no field that pauses it" in act("pause", "sts/queue").err
+    refused = act("pause", "sts/queue").err
+    assert "has no field that pauses it" in refused
+    assert "next: gitkruise hold statefulset/queue" in refused
     back = act("rollback", "sts/queue", "--print", "-o", "json")
     assert back.code == 0
     assert back.obj["plan"]["rollouts"][0]["updatedAfter"] == 5
