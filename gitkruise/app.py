@@ -39,7 +39,7 @@ from gitkruise.gitops.cluster.engine import (
 )
 from gitkruise.gitops.cluster.hook_runs import HOOKS, HookRuns
 from gitkruise.gitops.cluster.lease_annotation import LeaseAnnotation
-from gitkruise.gitops.cluster.live_cache import LiveView
+from gitkruise.gitops.cluster.live_cache import WATCHES, LiveView
 from gitkruise.gitops.cluster.shard_leases import refuse_pass, refuse_shards
 from gitkruise.gitops.cluster.shard_states import ShardStates
 from gitkruise.gitops.cluster.write_authority import WriteAuthority
@@ -368,12 +368,12 @@ class _Program:
         await fleet.reconcile(config, required=options.config)
         if self._states is not None:
             self._run(("units of other shards", fleet.foreign.run))
-        if engine == OWN:
-            driving = partial(
-                drive, options.gates, workloads, live, self._driving(transport), clock,
-                shard=options.shard,
-            )  # fmt: skip
-            self._run(("the workload controllers", driving))
+        driving = partial(
+            drive, options.gates, workloads, live, self._driving(transport), clock,
+            shard=options.shard, engine=engine,
+        )  # fmt: skip
+        following = partial(engine.follow, partial(_changed, live, resources))
+        self._run(("the engine", following), ("the workload controllers", driving))
         finalizer = self._ending(fleet, context)
         if resource_controller is not None:
             follow = partial(resource_controller.run, fleet, finalizer, engine)
@@ -381,7 +381,7 @@ class _Program:
         else:
             self._run(("the configuration", partial(_mend, fleet, config, clock)))
         return RunningController(
-            live=live, fleet=fleet, engine=engine, standings=context.standings,
+            live=live, fleet=fleet, engine=engine.name, standings=context.standings,
             custom=resources.units(),
         )  # fmt: skip
 
@@ -481,6 +481,12 @@ _NOTHING_TO_FOLLOW: Final = Finding(
         ("or", "gitkruise install --crds, and kubectl apply your GitSource and Unit"),
     ),
 )
+
+
+def _changed(live: LiveView, resources: CustomResources) -> None:
+    """Have everything look again: another engine drives the pods."""
+    live.changes.tell((WATCHES,))
+    resources.changed.set()
 
 
 async def _mend(fleet: Supervisor, config: Config, clock: Clock) -> None:

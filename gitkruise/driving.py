@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +13,9 @@ from gitkruise.errors import ApiError, ClusterFailed
 from gitkruise.gitops.cluster.engine import (
     BY_CONTROLLER,
     HEEDS_CANARIES,
+    OWN,
     STEERED,
+    Engine,
     hold_workloads,
 )
 from gitkruise.gitops.cluster.live_cache import LiveView
@@ -56,14 +59,16 @@ def driven(catalog: Catalog, gates: Gates) -> tuple[Workload[Any], ...]:
 
 
 async def drive(
-    gates: Gates, lease: Lease, live: LiveView, transport: Transport, clock: Clock, *, shard: Shard
-) -> None:
-    """Run our workload controllers while we hold `lease`, which fences all that they write.
+    gates: Gates, lease: Lease, live: LiveView, transport: Transport, clock: Clock,
+    *, shard: Shard, engine: Engine,
+) -> None:  # fmt: skip
+    """Run our workload controllers while we hold `lease`, which fences all that they write, and
+    until OpenKruise's manager gets the pods.
 
     They drive the workloads of `shard`; then `transport` is fenced by the lease of that shard.
     """
     stopped = ""  # the logged reason
-    while True:
+    while engine.name == OWN:
         able = {HEEDS_CANARIES: STEERED} if live.catalog.stored(CLONESET.kind) else {}
         try:
             async with lease.held(able):
@@ -74,7 +79,10 @@ async def drive(
                 )  # fmt: skip
                 live.others, stopped = (workloads,), ""
                 try:
-                    await workloads.run()
+                    async with asyncio.TaskGroup() as tasks:
+                        driving = tasks.create_task(workloads.run())
+                        await engine.given_up.wait()
+                        driving.cancel()
                 finally:
                     live.others = ()
         except* (ClusterFailed, ApiError) as lost:

@@ -33,6 +33,7 @@ from gitkruise.gitops.analysis.memory import ANALYSIS, AnalysisMemory
 from gitkruise.gitops.build.builder import Builder
 from gitkruise.gitops.charts.cache import ChartCache
 from gitkruise.gitops.charts.fetcher import ChartFetcher
+from gitkruise.gitops.cluster.engine import OWN, Engine
 from gitkruise.gitops.cluster.hook_runs import HOOKS, HookRuns
 from gitkruise.gitops.cluster.lease_annotation import LeaseAnnotation
 from gitkruise.gitops.cluster.live_cache import LiveView
@@ -203,7 +204,7 @@ class Stage:
             clock=self.clock,
             cluster="test",
             gates=Gates(),
-            engine="own",
+            engine=Engine(OWN, self.wire, self.clock),
             workers=InProcess(),
             hooks=HookRuns(self.remembered, WriteAuthority()),
             analysis=AnalysisMemory(

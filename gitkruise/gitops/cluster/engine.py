@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from gitkruise.errors import ClusterFailed, Finding, Forbidden, NotFound
+from gitkruise.errors import ApiError, ClusterFailed, Finding, Forbidden, NotFound
 from gitkruise.gitops.cluster.lease_renewals import renewed_meanwhile
 from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.lease_terms import EMBEDDED_HOLDER, is_held_for_good
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET, SIDECARSET
 from gitkruise.printable import listing
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest
 from gitkruise.wire.primitives.times import format_micro_time, parse_time
@@ -33,8 +36,53 @@ BY_CONTROLLER, STEERED = "true", "steered"  # the Deployment controller itself; 
 OWN, KRUISE, AUTO = "own", "kruise", "auto"
 DRIVEN_VERSION: Final = "v1beta1"  # of OpenKruise's workloads
 _DRIVEN: Final = frozenset({CLONESET, SIDECARSET, ADVANCED_STATEFULSET})
+_HOLDER: Final = "holderIdentity"
 _NAMED: Final = 10  # objects in one message
 UPGRADE_KINDS: Final = "gitkruise install --crds; it defines them in both versions"
+_LOOK_S: Final = 2.0  # OpenKruise's manager lists all objects before it writes; that takes longer
+log = logging.getLogger(__name__)
+
+
+class Engine:
+    """The engine that drives the pods of this process: once chosen, it changes in one direction.
+
+    OpenKruise's manager looks at no Lease of ours. When it starts later it gets the pods, for a
+    second engine would undo its work.
+    """
+
+    def __init__(self, name: str, transport: Transport, clock: Clock) -> None:
+        self.name = name
+        self.given_up = asyncio.Event()  # set when our own engine has to stop
+        self._transport, self._clock = transport, clock
+        self._spec: Obj | None = None  # of the manager's Lease, when it was last seen
+
+    async def follow(self, changed: Callable[[], None]) -> None:
+        """Look at the Lease of OpenKruise's manager; once that is at work, give up the pods and
+        call `changed`."""
+        while self.name == OWN:
+            try:
+                at_work = await self._is_at_work()
+            except ApiError as error:
+                log.info(log_line("lease-not-read", error=error))
+            else:
+                if at_work:
+                    self._give_up()
+                    changed()
+            await self._clock.sleep(_LOOK_S)
+
+    async def _is_at_work(self) -> bool:
+        """Return whether the Lease was renewed since the last look, or a moment ago."""
+        lease, before = await _lease(self._transport, KRUISE_NAMESPACE, KRUISE_LEASE), self._spec
+        spec = self._spec = get(lease, "spec", default={})
+        renewed = (before is not None and before != spec) or is_renewed(
+            lease or {}, self._clock.now()
+        )
+        return bool(spec.get(_HOLDER)) and renewed
+
+    def _give_up(self) -> None:
+        self.name = KRUISE
+        self.given_up.set()
+        log.warning(log_line("pods-given-up", engine=KRUISE, lease=KRUISE_LEASE))
 
 
 async def kruise_is_alive(transport: Transport, now: datetime) -> bool:
@@ -84,7 +132,7 @@ async def _canaries(transport: Transport) -> str:
     return str(get(lease, "metadata", "annotations", HEEDS_CANARIES, default=""))
 
 
-async def choose_engine(transport: Transport, wishes: set[str], clock: Clock) -> str:
+async def choose_engine(transport: Transport, wishes: set[str], clock: Clock) -> Engine:
     """Return the one engine of this process. Raises ClusterFailed GK4401, GK4402 on a conflict.
 
     Two engines on one object corrupt it. Units must therefore not name different engines, and our
@@ -115,7 +163,7 @@ async def choose_engine(transport: Transport, wishes: set[str], clock: Clock) ->
                 ),
             )
         )
-    return KRUISE if KRUISE in firm or alive else OWN
+    return Engine(KRUISE if KRUISE in firm or alive else OWN, transport, clock)
 
 
 def undriven(keys: Iterable[ObjectKey], catalog: Catalog) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from gitkruise.errors import Finding
 from gitkruise.gitops.analysis.memory import AnalysisMemory
 from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.charts.fetcher import Charts
-from gitkruise.gitops.cluster.engine import OWN, steers_canaries, undriven
+from gitkruise.gitops.cluster.engine import OWN, Engine, steers_canaries, undriven
 from gitkruise.gitops.cluster.hook_runs import HookRuns
 from gitkruise.gitops.cluster.live_cache import WATCHES, LiveView
 from gitkruise.gitops.cluster.ownership import Claims
@@ -53,7 +53,7 @@ class UnitContext:
     clock: Clock
     cluster: str
     gates: Gates
-    engine: str
+    engine: Engine
     workers: Workers
     hooks: HookRuns
     analysis: AnalysisMemory
@@ -136,7 +136,7 @@ class UnitCluster:
         seen, bad = self._health.weigh(found, desired, now, self.rejected.present)
         pulls = (pulls_nowhere(key, found.obj) for key, found in seen.live.items())
         bad = (*bad, *filter(None, pulls))
-        if self._around.engine != OWN:
+        if self._around.engine.name != OWN:
             return seen, bad
         live = self._around.live
         if old := tuple(undriven(seen.live, live.catalog)):

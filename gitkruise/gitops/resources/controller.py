@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from gitkruise.errors import ApiError, Concern, Crashed, SourceFailed
+from gitkruise.gitops.cluster.engine import Engine
 from gitkruise.gitops.config.fingerprints import sink_of, source_of
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
@@ -68,7 +69,7 @@ class ResourceController:
             return self._base
         return (await self._reading.read(self._resources.objects(), "")).config
 
-    async def run(self, fleet: Supervisor, farewell: UnitFinalizer, engine: str) -> None:
+    async def run(self, fleet: Supervisor, farewell: UnitFinalizer, engine: Engine) -> None:
         """Follow the objects until cancelled."""
         self._resources.changed.set()
         while True:
@@ -81,7 +82,9 @@ class ResourceController:
             took = self._clock.monotonic() - began
             await self._clock.sleep(min(took, SETTLE_MAX_S))
 
-    async def _guarded_take(self, fleet: Supervisor, farewell: UnitFinalizer, engine: str) -> None:
+    async def _guarded_take(
+        self, fleet: Supervisor, farewell: UnitFinalizer, engine: Engine
+    ) -> None:
         """One that crashes is tried again after a growing pause; what runs goes on meanwhile."""
         try:
             with self._containment.of("custom resources"):
@@ -93,7 +96,7 @@ class ResourceController:
             await self._clock.sleep(pause)
             self._resources.changed.set()
 
-    async def _take(self, fleet: Supervisor, farewell: UnitFinalizer, engine: str) -> None:
+    async def _take(self, fleet: Supervisor, farewell: UnitFinalizer, engine: Engine) -> None:
         if not self._resources.complete:  # what runs is of the file
             if fleet.errors:
                 await fleet.reconcile(self._base)
@@ -101,7 +104,7 @@ class ResourceController:
             return
         await self._hold(self._resources.objects())
         objects = self._resources.objects()
-        declared = await self._reading.read(objects, engine)
+        declared = await self._reading.read(objects, engine.name)
         records = {name: reporter.record for name, reporter in fleet.reporters.items()}
         suspended = [name for kind, name in declared.broken if kind == "Unit"]
         self._crashed = any(

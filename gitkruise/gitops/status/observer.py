@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from gitkruise.admission.conversion.registry import CONVERSIONS, convert
 from gitkruise.errors import Concern, Finding
+from gitkruise.gitops.cluster.engine import Engine
 from gitkruise.gitops.status.rollout_annotation import annotated_stuck
 from gitkruise.kube.cache.store import CachedObject, InformerCache
 from gitkruise.model.gitops.change import ObjectChange, Redacted
@@ -132,7 +133,7 @@ class Patience:
 class Observer:
     """Derives the state of a unit's live objects; for an unchanged object only once."""
 
-    def __init__(self, store: InformerCache, engine: str, limit: timedelta) -> None:
+    def __init__(self, store: InformerCache, engine: Engine, limit: timedelta) -> None:
         self._store, self._engine = store, engine
         self._patience = Patience(limit)
         self._judged: dict[tuple[ObjectKey, str], tuple[CachedObject, _ObservedState]] = {}
@@ -210,7 +211,7 @@ class Observer:
             tuple(kind.pods(self._store, obj)),
             tuple(kind.revisions(self._store, obj)),
         )
-        evidence = _Evidence(seen, pods, revisions)
+        evidence = _Evidence(seen, pods, revisions, self._engine.name)
         known = self._rollouts.get(seen.key)
         timed = min_ready_s(obj)
         if known is not None and known.evidence == evidence and not timed:
@@ -219,7 +220,7 @@ class Observer:
             obj = _with_news(obj, known.evidence.owner)
         told = kind.judge(obj, pods, revisions, now)
         named = _pod_records(pods) if seen.key.group_kind != SIDECARSET else ()
-        rollout = replace(told, engine=self._engine, pods=named)
+        rollout = replace(told, engine=evidence.engine, pods=named)
         owners = frozenset(uid for pod in pods for uid in pod.owner_uids)
         found = self._rollouts[seen.key] = _ObservedRollout(evidence, rollout, owners)
         return found
@@ -277,6 +278,7 @@ class _Evidence(NamedTuple):
     owner: CachedObject
     pods: tuple[PodFacts, ...]
     revisions: tuple[Obj, ...]
+    engine: str
 
 
 class _ObservedRollout(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from typing import Any, Final
 
 import pytest
@@ -13,25 +12,10 @@ from gitkruise.gitops.cluster.engine import choose_engine
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.controllers import alongside
-from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
-from gitkruise.wire.primitives.times import format_micro_time
+from gitkruise.wire.primitives.requests import ApiRequest
+from tests.gitops.cluster.leases import LASTS, lease, renewal
 from tests.gitops.stage import Wire
 from tests.worlds import START, create, empty_world
-
-LASTS: Final = 15
-
-
-def lease(holder: str, renewed_s_ago: float | None) -> dict[str, Any]:
-    spec: dict[str, Any] = {"holderIdentity": holder, "leaseDurationSeconds": LASTS}
-    if renewed_s_ago is not None:
-        spec["renewTime"] = format_micro_time(START - timedelta(seconds=renewed_s_ago))
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"namespace": "kruise-system", "name": "kruise-manager"},
-        "spec": spec,
-    }
-
 
 ALIVE: Final = lease("manager-1", 2)
 LATE: Final = lease("manager-1", 2 * LASTS - 1)  # a slow renewal is no death
@@ -51,7 +35,7 @@ def wire_to(found: dict[str, Any] | None) -> Wire:
 
 def chosen(wishes: set[str], found: dict[str, Any] | None) -> str:
     clock = ManualClock(START)
-    return clock.run(choose_engine(wire_to(found), wishes, clock))
+    return clock.run(choose_engine(wire_to(found), wishes, clock)).name
 
 
 @pytest.mark.parametrize(
@@ -95,11 +79,7 @@ def test_two_engines_on_one_object_are_refused(
 def test_openkruise_with_a_clock_behind_ours_is_alive() -> None:
     """Two engines would undo each other's work on one CloneSet."""
     clock, wire = ManualClock(START), wire_to(DEAD)
-    resource = ResourceRef("coordination.k8s.io", "v1", "leases")
-    later = ApiRequest(
-        verb="patch", resource=resource, namespace="kruise-system", name="kruise-manager",
-        body={"spec": lease("manager-1", 2 * LASTS - 2)["spec"]}, content_type=MERGE_PATCH,
-    )  # fmt: skip
+    later = renewal(lease("manager-1", 2 * LASTS - 2)["spec"])
 
     async def renewed() -> None:
         await clock.sleep(2)
@@ -107,7 +87,7 @@ def test_openkruise_with_a_clock_behind_ours_is_alive() -> None:
 
     async def script() -> str:
         async with alongside(renewed()):
-            return await choose_engine(wire, {"auto"}, clock)
+            return (await choose_engine(wire, {"auto"}, clock)).name
 
     assert clock.run(script()) == "kruise"
 

@@ -1,0 +1,48 @@
+"""OpenKruise's manager that starts while gitkruise drives the pods."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from gitkruise.app import controller
+from gitkruise.sandbox.controllers import alongside
+from tests.gitops.cluster.leases import install_lease, renew_lease
+from tests.gitops.programs import SOURCE, options, unit
+from tests.gitops.stage import MakeStage, Stage, documents, web
+
+LONG_AGO_S: Final = 3600.0
+
+
+def push(stage: Stage, image: str) -> None:
+    stage.origin.commit({"web/app.yaml": documents(web(image))}, image)
+
+
+@pytest.mark.parametrize("installed", [True, False], ids=["after-an-outage", "newly-installed"])
+def test_openkruise_gets_the_pods_when_its_manager_starts(
+    staged: MakeStage, tmp_path: Path, installed: bool
+) -> None:
+    """A reboot of the cluster may start gitkruise first: two engines would act on the same pods."""
+    stage = staged()
+    program = options(stage, tmp_path, SOURCE + unit("web"))
+
+    async def script() -> None:
+        if installed:
+            install_lease(stage, LONG_AGO_S)
+        push(stage, "app:v1")
+        async with controller(program, stage.wire, stage.clock) as running:
+            await stage.rest(60)
+            assert (running.engine, stage.images()) == ("own", ["app:v1"] * 4)
+            if not installed:
+                install_lease(stage, 0)
+            async with alongside(renew_lease(stage)):
+                await stage.rest(5)
+                push(stage, "app:v2")
+                await stage.rest(60)
+                (rollout,) = running.reporters["shop/web"].record.rollouts
+                assert stage.images() == ["app:v1"] * 4, "OpenKruise drives the pods"
+                assert rollout.engine == "kruise"
+
+    stage.play(script, stage.driver(()).run)
