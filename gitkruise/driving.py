@@ -28,7 +28,7 @@ from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import BUDGET, SPREAD
 from gitkruise.planner.builtin.canary_steering import CANARY_STEERING
-from gitkruise.planner.workloads import CLONESET, EMBEDDED, WORKLOADS, node_workloads
+from gitkruise.planner.workloads import CLONESET, EMBEDDED, NODE, WORKLOADS, node_workloads
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind
@@ -37,14 +37,22 @@ log = logging.getLogger(__name__)
 
 
 def driven(catalog: Catalog, gates: Gates) -> tuple[Workload[Any], ...]:
-    """The workloads we drive in a cluster: CloneSets, and of the others those it serves.
+    """The workloads we drive in a cluster: those it serves in the version that we write.
+
+    OpenKruise's definitions have some kinds in older versions only. A cluster that does not know
+    CloneSets at all lacks the definitions.
 
     Deployments are driven by the cluster's own controller, which we lead to their canaries.
     Requests to node agents are among them: the cluster has no OpenKruise where we drive.
     """
 
+    written = {w.kind: w.version for w in (*WORKLOADS, *NODE)}
+
     def served(kind: GroupKind) -> bool:
-        return catalog.stored(kind) is not None
+        if kind not in written:
+            return catalog.stored(kind) is not None
+        found = catalog.by_kind(kind.group, written[kind], kind.kind)
+        return found is not None and bool(found.verbs)
 
     def watching(workload: Workload[Any]) -> Workload[Any]:
         kept = {kind: find for kind, find in workload.watches.items() if served(kind)}
@@ -52,7 +60,8 @@ def driven(catalog: Catalog, gates: Gates) -> tuple[Workload[Any], ...]:
 
     gated = {BUDGET: gates.budgets_pods, SPREAD: gates.workload_spread}
     wanted = (w for w in WORKLOADS if gated.get(w.kind, True))
-    pods = tuple(watching(w) for w in wanted if w is CLONESET or served(w.kind))
+    unknown = catalog.stored(CLONESET.kind) is None
+    pods = tuple(watching(w) for w in wanted if served(w.kind) or (w is CLONESET and unknown))
     canaries = (CANARY_STEERING,) if served(CANARY_STEERING.kind) else ()
     nodes = (w for w in node_workloads(gates) if all(map(served, (w.kind, *w.owns, *w.watches))))
     return (*pods, *canaries, *nodes)

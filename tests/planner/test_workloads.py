@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gitkruise.driving import driven
-from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.kube.client.discovery import served_by
+from gitkruise.kube.system.package_data import embedded_crds, load_catalog
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import BUDGET
 from gitkruise.wire.catalog.catalog import Catalog
@@ -46,6 +49,31 @@ def test_requests_to_node_agents_are_driven_as_far_as_gates_and_cluster_allow() 
     assert kinds(without(*everything), PULLS) == [
         "CloneSet", "Pod", "PodUnavailableBudget", "WorkloadSpread", "Deployment",
     ]  # fmt: skip
+
+
+def old_only(plural: str) -> Catalog:
+    """The catalog of a cluster that serves one kind in v1alpha1 alone."""
+    crds = list(embedded_crds())
+    for crd in crds:
+        if crd["spec"]["names"]["plural"] == plural:
+            old = [v for v in crd["spec"]["versions"] if v["name"] == "v1alpha1"]
+            crd["spec"] = {**crd["spec"], "versions": [{**v, "storage": True} for v in old]}
+    return served_by(load_catalog(), crds)
+
+
+@pytest.mark.parametrize(
+    ("plural", "kind"),
+    [
+        ("clonesets", "CloneSet"),
+        ("containerrecreaterequests", "ContainerRecreateRequest"),
+    ],
+)
+def test_a_kind_in_an_older_version_alone_keeps_no_other_from_being_driven(
+    plural: str, kind: str
+) -> None:
+    """OpenKruise 1.9 defines these so."""
+    left = kinds(old_only(plural), Gates())
+    assert left == [name for name in kinds(load_catalog(), Gates()) if name != kind]
 
 
 def test_budgets_are_driven_where_they_are_served_and_a_gate_is_on() -> None:
