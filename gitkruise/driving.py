@@ -6,7 +6,8 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
 
 from gitkruise.controller.controllers import ControllerOptions, Controllers
 from gitkruise.errors import ApiError, ClusterFailed
@@ -21,7 +22,7 @@ from gitkruise.gitops.cluster.engine import (
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.kube.cache.leader_election import FencedTransport, Lease
 from gitkruise.kube.client.transport import Transport
-from gitkruise.kube.system.clock import Clock
+from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.shards import Shard
 from gitkruise.model.planning.workload import Workload
@@ -34,6 +35,7 @@ from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind
 
 log = logging.getLogger(__name__)
+_SERVED: Final = timedelta(seconds=5)  # between looks at the kinds that the cluster serves
 
 
 def driven(catalog: Catalog, gates: Gates) -> tuple[Workload[Any], ...]:
@@ -79,10 +81,11 @@ async def drive(
     stopped = ""  # the logged reason
     while engine.name == OWN:
         able = {HEEDS_CANARIES: STEERED} if live.catalog.stored(CLONESET.kind) else {}
+        parts = driven(live.catalog, gates)
         try:
             async with lease.held(able):
                 workloads = Controllers(
-                    driven(live.catalog, gates), FencedTransport(transport, lease),
+                    parts, FencedTransport(transport, lease),
                     live.catalog, clock, ControllerOptions(gates=gates, drives=shard.drives),
                     live.share_workloads(), outages=live.outages,
                 )  # fmt: skip
@@ -90,7 +93,8 @@ async def drive(
                 try:
                     async with asyncio.TaskGroup() as tasks:
                         driving = tasks.create_task(workloads.run())
-                        await engine.given_up.wait()
+                        while engine.name == OWN and parts == driven(live.catalog, gates):
+                            await wait_for(engine.given_up, clock, _SERVED)
                         driving.cancel()
                 finally:
                     live.others = ()
