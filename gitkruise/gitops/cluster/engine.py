@@ -9,17 +9,18 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from gitkruise.errors import ApiError, ClusterFailed, Finding, Forbidden, NotFound
+from gitkruise.errors import ApiError, ClusterFailed, Finding, Forbidden, NotFound, Severity
 from gitkruise.gitops.cluster.lease_renewals import renewed_meanwhile
 from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.lease_terms import EMBEDDED_HOLDER, is_held_for_good
+from gitkruise.kube.system.package_data import KRUISE_GROUPS
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET, SIDECARSET
 from gitkruise.printable import listing
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest
-from gitkruise.wire.primitives.times import format_micro_time, parse_time
+from gitkruise.wire.primitives.times import format_micro_time, format_time, parse_time
 
 if TYPE_CHECKING:
     from gitkruise.kube.system.clock import Clock
@@ -36,7 +37,6 @@ BY_CONTROLLER, STEERED = "true", "steered"  # the Deployment controller itself; 
 OWN, KRUISE, AUTO = "own", "kruise", "auto"
 DRIVEN_VERSION: Final = "v1beta1"  # of OpenKruise's workloads
 _DRIVEN: Final = frozenset({CLONESET, SIDECARSET, ADVANCED_STATEFULSET})
-_HOLDER: Final = "holderIdentity"
 _NAMED: Final = 10  # objects in one message
 UPGRADE_KINDS: Final = "gitkruise install --crds; it defines them in both versions"
 _LOOK_S: Final = 2.0  # OpenKruise's manager lists all objects before it writes; that takes longer
@@ -50,39 +50,65 @@ class Engine:
     second engine would undo its work.
     """
 
-    def __init__(self, name: str, transport: Transport, clock: Clock) -> None:
+    def __init__(
+        self, name: str, transport: Transport, clock: Clock, *, alive: bool = False
+    ) -> None:
         self.name = name
         self.given_up = asyncio.Event()  # set when our own engine has to stop
+        self.silence = ""  # why OpenKruise's manager drives nothing, if it should
         self._transport, self._clock = transport, clock
         self._spec: Obj | None = None  # of the manager's Lease, when it was last seen
+        self._moved_at = clock.monotonic() if alive else float("-inf")
 
     async def follow(self, changed: Callable[[], None]) -> None:
-        """Look at the Lease of OpenKruise's manager; once that is at work, give up the pods and
-        call `changed`."""
-        while self.name == OWN:
+        """Look at the Lease of OpenKruise's manager for ever, and call `changed` at news: the
+        manager is at work, and gets the pods, or it is silent."""
+        while True:
+            known = self.name, self.silence
             try:
-                at_work = await self._is_at_work()
+                await self.look()
             except ApiError as error:
                 log.info(log_line("lease-not-read", error=error))
-            else:
-                if at_work:
-                    self._give_up()
-                    changed()
+            if known != (self.name, self.silence):
+                changed()
             await self._clock.sleep(_LOOK_S)
 
-    async def _is_at_work(self) -> bool:
-        """Return whether the Lease was renewed since the last look, or a moment ago."""
-        lease, before = await _lease(self._transport, KRUISE_NAMESPACE, KRUISE_LEASE), self._spec
-        spec = self._spec = get(lease, "spec", default={})
-        renewed = (before is not None and before != spec) or is_renewed(
-            lease or {}, self._clock.now()
-        )
-        return bool(spec.get(_HOLDER)) and renewed
+    async def look(self) -> None:
+        """Look at the Lease once. Raises ApiError."""
+        lease = await _lease(self._transport, KRUISE_NAMESPACE, KRUISE_LEASE) or {}
+        now = self._clock.monotonic()
+        spec = get(lease, "spec", default={})
+        if self._spec is not None and self._spec != spec:
+            self._moved_at = now
+        self._spec = spec
+        held = bool(spec.get("holderIdentity"))
+        moves = now - self._moved_at <= _patience(lease).total_seconds()
+        if held and (moves or is_renewed(lease, self._clock.now())):
+            self.silence = ""
+            self._give_up()
+        else:
+            self.silence = silence(lease)
+
+    def problems(self, keys: Iterable[ObjectKey]) -> Iterator[Finding]:
+        """Yield GK4404 for those of `keys` that OpenKruise should drive while it is silent."""
+        those = sorted(key for key in keys if key.group in KRUISE_GROUPS)
+        if self.name == KRUISE and self.silence and those:
+            yield Finding(
+                code="GK4404",
+                severity=Severity.WARNING,
+                message=f"no engine drives the pods of {listing(those, _NAMED)}: {self.silence}",
+                notes=(
+                    ("unchanged", "the pods"),
+                    ("next", f"kubectl get pods,leases -n {KRUISE_NAMESPACE}"),
+                    ("or", "start gitkruise again: without engine kruise, it drives them itself"),
+                ),
+            )
 
     def _give_up(self) -> None:
-        self.name = KRUISE
-        self.given_up.set()
-        log.warning(log_line("pods-given-up", engine=KRUISE, lease=KRUISE_LEASE))
+        if self.name == OWN:
+            self.name = KRUISE
+            self.given_up.set()
+            log.warning(log_line("pods-given-up", engine=KRUISE, lease=KRUISE_LEASE))
 
 
 async def kruise_is_alive(transport: Transport, now: datetime) -> bool:
@@ -106,11 +132,22 @@ async def kruise_is_at_work(transport: Transport, clock: Clock) -> bool:
     return bool(await renewed_meanwhile({KRUISE_LEASE: await spec(KRUISE_LEASE)}, spec, clock))
 
 
+def silence(lease: Obj) -> str:
+    """Return since when OpenKruise's manager has not renewed its `lease`."""
+    renewed = parse_time(get(lease, "spec", "renewTime"))
+    if renewed is None or not get(lease, "spec", "holderIdentity"):
+        return "OpenKruise's manager holds no Lease"
+    return f"OpenKruise's manager has not renewed its Lease since {format_time(renewed)}"
+
+
 def is_renewed(lease: Obj, now: datetime) -> bool:
     """Return whether a lease was renewed within twice its duration."""
     renewed = parse_time(get(lease, "spec", "renewTime"))
-    lasts = timedelta(seconds=int(get(lease, "spec", "leaseDurationSeconds", default=15)))
-    return renewed is not None and now < renewed + 2 * lasts
+    return renewed is not None and now < renewed + _patience(lease)
+
+
+def _patience(lease: Obj) -> timedelta:
+    return 2 * timedelta(seconds=int(get(lease, "spec", "leaseDurationSeconds", default=15)))
 
 
 async def heeds_canaries(transport: Transport) -> bool:
@@ -163,7 +200,9 @@ async def choose_engine(transport: Transport, wishes: set[str], clock: Clock) ->
                 ),
             )
         )
-    return Engine(KRUISE if KRUISE in firm or alive else OWN, transport, clock)
+    engine = Engine(KRUISE if KRUISE in firm or alive else OWN, transport, clock, alive=alive)
+    await engine.look()
+    return engine
 
 
 def undriven(keys: Iterable[ObjectKey], catalog: Catalog) -> Iterator[Finding]:

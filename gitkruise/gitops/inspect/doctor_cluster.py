@@ -12,7 +12,14 @@ from itertools import product
 from typing import Any, Final, NamedTuple
 
 from gitkruise.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
-from gitkruise.gitops.cluster.engine import DRIVEN_VERSION, UPGRADE_KINDS, kruise_is_at_work
+from gitkruise.gitops.cluster.engine import (
+    DRIVEN_VERSION,
+    KRUISE_LEASE,
+    KRUISE_NAMESPACE,
+    UPGRADE_KINDS,
+    kruise_is_at_work,
+    silence,
+)
 from gitkruise.gitops.cluster.shard_leases import shards_of
 from gitkruise.gitops.inspect.shard_holders import (
     ShardHolder,
@@ -46,6 +53,9 @@ _LOOK_AT_LEASES: Final = "run it as a user who may get leases in kube-system"
 _GRANT: Final = (
     "for the account of gitkruise run: gitkruise doctor rbac --print-fix | kubectl apply -f -;"
     " an account that only reads needs fewer"
+)
+_WITHOUT_ENGINE: Final = (
+    f"kubectl get pods,leases -n {KRUISE_NAMESPACE}; or start gitkruise run again, with engine auto"
 )
 _LOOK_AS_ANOTHER: Final = "run it as a user who may do that"
 _SKEW_MAX: Final = timedelta(seconds=10)
@@ -122,6 +132,11 @@ async def _as_far_as_read(name: str, part: Awaitable[list[Check]]) -> list[Check
 async def _engine(transport: Transport, clock: Clock, namespace: str, driving: str) -> list[Check]:
     if await kruise_is_at_work(transport, clock):
         return [good("cluster", "engine", "OpenKruise drives the pods")]
+    if not is_led(await lease_spec(transport, namespace, driving)):
+        lease = await lease_spec(transport, KRUISE_NAMESPACE, KRUISE_LEASE)
+        if lease:
+            said = f"no engine drives the pods: {silence({'spec': lease})}"
+            return [warn("cluster", "engine", said, _WITHOUT_ENGINE)]
     own = good("cluster", "engine", "gitkruise's own")
     driver = _controller(transport, clock.now(), namespace, driving)
     return [own, *await _as_far_as_read("controller", driver)]

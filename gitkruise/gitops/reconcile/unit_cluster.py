@@ -136,6 +136,7 @@ class UnitCluster:
         seen, bad = self._health.weigh(found, desired, now, self.rejected.present)
         pulls = (pulls_nowhere(key, found.obj) for key, found in seen.live.items())
         bad = (*bad, *filter(None, pulls))
+        bad = (*bad, *self._around.engine.problems(seen.live))
         if self._around.engine.name != OWN:
             return seen, bad
         live = self._around.live

@@ -1,4 +1,4 @@
-"""OpenKruise's manager that starts while gitkruise drives the pods."""
+"""OpenKruise's manager and its definitions, which come and go while gitkruise runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from gitkruise.app import controller
+from gitkruise.app import RunningController, controller
 from gitkruise.sandbox.controllers import alongside
 from tests.gitops.cluster.leases import install_lease, renew_lease
 from tests.gitops.programs import SOURCE, options, unit
@@ -18,6 +18,11 @@ LONG_AGO_S: Final = 3600.0
 
 def push(stage: Stage, image: str) -> None:
     stage.origin.commit({"web/app.yaml": documents(web(image))}, image)
+
+
+def findings(running: RunningController) -> list[str]:
+    found = running.reporters["shop/web"].record.findings
+    return [f"{one.code}: {one.message}" for one in found]
 
 
 @pytest.mark.parametrize("installed", [True, False], ids=["after-an-outage", "newly-installed"])
@@ -44,5 +49,30 @@ def test_openkruise_gets_the_pods_when_its_manager_starts(
                 (rollout,) = running.reporters["shop/web"].record.rollouts
                 assert stage.images() == ["app:v1"] * 4, "OpenKruise drives the pods"
                 assert rollout.engine == "kruise"
+
+    stage.play(script, stage.driver(()).run)
+
+
+def test_a_unit_names_the_workloads_that_a_silent_manager_leaves(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    stage = staged()
+    program = options(stage, tmp_path, SOURCE + unit("web"))
+
+    async def script() -> None:
+        install_lease(stage, 0)
+        push(stage, "app:v1")
+        async with controller(program, stage.wire, stage.clock) as running:
+            async with alongside(renew_lease(stage)):
+                await stage.rest(60)
+                assert findings(running) == []
+            await stage.rest(60)
+            assert findings(running) == [
+                "GK4404: no engine drives the pods of CloneSet shop/web: OpenKruise's manager"
+                " has not renewed its Lease since 2026-11-21T10:00:58Z"
+            ]
+            async with alongside(renew_lease(stage)):
+                await stage.rest(60)
+                assert findings(running) == []
 
     stage.play(script, stage.driver(()).run)

@@ -48,3 +48,31 @@ def test_a_version_that_no_engine_drives_is_bad(
     kinds = next(c for c in ManualClock(START).run(look()) if c.name == "kinds")
     assert (kinds.verdict, kinds.said) == (verdict, said)
     assert bool(kinds.next) == (verdict == "bad")
+
+
+@pytest.mark.parametrize(
+    ("lease", "verdict", "said"),
+    [
+        (None, "good", "gitkruise's own"),
+        (ALIVE, "good", "OpenKruise drives the pods"),
+        (
+            DEAD,
+            "warning",
+            "no engine drives the pods: OpenKruise's manager has not renewed its Lease since"
+            " 2026-11-21T09:59:29Z",
+        ),
+    ],
+    ids=["no OpenKruise", "OpenKruise drives", "its manager is gone"],
+)
+def test_the_engine_is_named_that_drives(
+    lease: dict[str, object] | None, verdict: str, said: str
+) -> None:
+    wire, clock = wire_to(lease), ManualClock(START)
+
+    async def look() -> list[Check]:
+        return await cluster_checks(
+            wire, clock, LEASE_NAMESPACE, driving=WORKLOADS_LEASE, applying="sync"
+        )
+
+    engine = next(c for c in clock.run(look()) if c.name == "engine")
+    assert (engine.verdict, engine.said) == (verdict, said)
