@@ -38,7 +38,7 @@ OWN, KRUISE, AUTO = "own", "kruise", "auto"
 DRIVEN_VERSION: Final = "v1beta1"  # of OpenKruise's workloads
 _DRIVEN: Final = frozenset({CLONESET, SIDECARSET, ADVANCED_STATEFULSET})
 _NAMED: Final = 10  # objects in one message
-UPGRADE_KINDS: Final = "gitkruise install --crds; it defines them in both versions"
+UPGRADE_KINDS: Final = "gitkruise install --crds --take-over"
 _LOOK_S: Final = 2.0  # OpenKruise's manager lists all objects before it writes; that takes longer
 log = logging.getLogger(__name__)
 
