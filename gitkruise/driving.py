@@ -18,6 +18,7 @@ from gitkruise.gitops.cluster.engine import (
     STEERED,
     Engine,
     hold_workloads,
+    withdraw_canaries,
 )
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.kube.cache.leader_election import FencedTransport, Lease
@@ -103,6 +104,7 @@ async def drive(
                 stopped = str(lost.exceptions[0])
                 log.warning(log_line("controllers-stopped", error=stopped))
         await clock.sleep(1.0)
+    await withdraw_canaries(transport)
 
 
 async def sandbox_controllers(transport: Transport, clock: Clock, gates: Gates) -> None:

@@ -18,7 +18,7 @@ from gitkruise.kube.system.package_data import KRUISE_GROUPS
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET, SIDECARSET
 from gitkruise.printable import listing
 from gitkruise.wire.primitives.log_line import log_line
-from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.paths import drop, get
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest
 from gitkruise.wire.primitives.times import format_micro_time, format_time, parse_time
 
@@ -38,7 +38,9 @@ OWN, KRUISE, AUTO = "own", "kruise", "auto"
 DRIVEN_VERSION: Final = "v1beta1"  # of OpenKruise's workloads
 _DRIVEN: Final = frozenset({CLONESET, SIDECARSET, ADVANCED_STATEFULSET})
 _NAMED: Final = 10  # objects in one message
-UPGRADE_KINDS: Final = "gitkruise install --crds --take-over"
+UPGRADE_KINDS: Final = (
+    "start OpenKruise's manager, or leave OpenKruise: gitkruise install --crds --take-over"
+)
 _LOOK_S: Final = 2.0  # OpenKruise's manager lists all objects before it writes; that takes longer
 log = logging.getLogger(__name__)
 
@@ -96,7 +98,7 @@ class Engine:
             yield Finding(
                 code="GK4404",
                 severity=Severity.WARNING,
-                message=f"no engine drives the pods of {listing(those, _NAMED)}: {self.silence}",
+                message=f"no engine drives {listing(those, _NAMED)}: {self.silence}",
                 notes=(
                     ("unchanged", "the pods"),
                     ("next", f"kubectl get pods,leases -n {KRUISE_NAMESPACE}"),
@@ -169,8 +171,24 @@ async def _canaries(transport: Transport) -> str:
     return str(get(lease, "metadata", "annotations", HEEDS_CANARIES, default=""))
 
 
+async def withdraw_canaries(transport: Transport) -> None:
+    """Remove the mark that gitkruise leads Deployments to canaries. Raises ApiError."""
+    lease = await _lease(transport, LEASE_NAMESPACE, WORKLOADS_LEASE)
+    path = ("metadata", "annotations", HEEDS_CANARIES)
+    if lease is None or get(lease, *path) != STEERED:
+        return
+    await transport.send(
+        ApiRequest(
+            verb="update", resource=LEASES, namespace=LEASE_NAMESPACE, name=WORKLOADS_LEASE,
+            body=drop(lease, path),
+        )
+    )  # fmt: skip
+
+
 async def choose_engine(transport: Transport, wishes: set[str], clock: Clock) -> Engine:
-    """Return the one engine of this process. Raises ClusterFailed GK4401, GK4402 on a conflict.
+    """Return the one engine of this process; with OpenKruise, no Deployment is led to canaries.
+
+    Raises ClusterFailed GK4401, GK4402 on a conflict.
 
     Two engines on one object corrupt it. Units must therefore not name different engines, and our
     own is refused while OpenKruise's manager is alive.
@@ -202,6 +220,8 @@ async def choose_engine(transport: Transport, wishes: set[str], clock: Clock) ->
         )
     engine = Engine(KRUISE if KRUISE in firm or alive else OWN, transport, clock, alive=alive)
     await engine.look()
+    if engine.name == KRUISE:
+        await withdraw_canaries(transport)
     return engine
 
 

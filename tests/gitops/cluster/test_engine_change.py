@@ -69,7 +69,7 @@ def test_a_unit_names_the_workloads_that_a_silent_manager_leaves(
             await stage.rest(60)
             (silent,) = findings(running)
             assert silent == (
-                "GK4404: no engine drives the pods of CloneSet shop/web: OpenKruise's manager"
+                "GK4404: no engine drives CloneSet shop/web: OpenKruise's manager"
                 " has not renewed its Lease since 2026-11-21T10:00:58Z"
             )
             async with alongside(renew_lease(stage)):
