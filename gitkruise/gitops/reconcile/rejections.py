@@ -162,26 +162,31 @@ def not_served(d: Desired, catalog: Catalog, *, sent: bool = False) -> Finding:
     """
     other = served_as(d, catalog)
     found = f"it serves {other.kind} ({other.api_version})" if other else "its CRD is not installed"
-    next_ = written(other) if other else "install the CRD, or add it to git"
-    return _unknown(d, found, instead_of_kind(d.key.group_kind) or next_, sent=sent)
+    next_ = instead_of_kind(d.key.group_kind)
+    if other and not next_ and d.key.group != OWN_GROUP:
+        next_ = written(other)
+    return _unknown(d, found, next_ or _bring(d, "install the CRD, or add it to git"), sent=sent)
 
 
 def served_no_more(d: Desired) -> Finding:
     """Return GK4201 for an object whose kind the cluster served until a moment ago."""
-    next_ = "install the CRD again, or take the object out of git"
+    next_ = _bring(d, "install the CRD again, or take the object out of git")
     return _unknown(d, "its CRD or API server is gone", next_, sent=True)
+
+
+def _bring(d: Desired, otherwise: str) -> str:
+    """Return what brings the kind of an object to a cluster."""
+    if d.key.group == OWN_GROUP or (d.key.group in KRUISE_GROUPS and d.key.kind in DRIVEN):
+        return "gitkruise install --crds"
+    if d.key.group in KRUISE_GROUPS:
+        return "install OpenKruise, or take the object out of git: gitkruise has no such controller"
+    return otherwise
 
 
 def _unknown(d: Desired, found: str, next_: str, *, sent: bool) -> Finding:
     unchanged = "nothing of this commit is applied while one of its kinds is unknown"
     if sent:
         unchanged = "nothing of that kind is written; it is tried again"
-    if d.key.group == OWN_GROUP or (d.key.group in KRUISE_GROUPS and d.key.kind in DRIVEN):
-        next_ = "gitkruise install --crds"
-    elif d.key.group in KRUISE_GROUPS:
-        next_ = (
-            "install OpenKruise, or take the object out of git: gitkruise has no such controller"
-        )
     return Finding(
         code="GK4201",
         message=f"this cluster does not know kind {d.key.kind} ({d.obj['apiVersion']}): {found}",

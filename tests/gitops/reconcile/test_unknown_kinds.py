@@ -1,0 +1,33 @@
+"""The next step for an object of OpenKruise whose kind, or whose version, a cluster lacks."""
+
+from __future__ import annotations
+
+import pytest
+
+from gitkruise.git.parsing.documents import parse_file
+from gitkruise.gitops.build.validate import check_documents
+from gitkruise.gitops.reconcile.rejections import not_served
+from gitkruise.kube.client.discovery import served_by
+from gitkruise.kube.system.package_data import installable_crds, load_catalog
+
+PULL = """apiVersion: apps.kruise.io/v1alpha1
+kind: ImagePullJob
+metadata: {name: pull}
+spec: {image: "app:v1", completionPolicy: {type: Always}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("installed", "next_"),
+    [
+        (True, "write apiVersion: apps.kruise.io/v1beta1, kind: ImagePullJob"),
+        (False, "gitkruise install --crds"),
+    ],
+    ids=["in another version", "not at all"],
+)
+def test_the_next_step_serves_the_kind(installed: bool, next_: str) -> None:
+    documents = parse_file(PULL.encode(), "a.yaml").documents
+    (pull,), _ = check_documents(documents, load_catalog(), namespace="shop")
+    served = served_by(load_catalog(), installable_crds() if installed else ())
+    finding = not_served(pull, served)
+    assert dict(finding.notes)["next"] == next_
