@@ -39,7 +39,7 @@ DRIVEN_VERSION: Final = "v1beta1"  # of OpenKruise's workloads
 _DRIVEN: Final = frozenset({CLONESET, SIDECARSET, ADVANCED_STATEFULSET})
 _NAMED: Final = 10  # objects in one message
 UPGRADE_KINDS: Final = (
-    "start OpenKruise's manager, or leave OpenKruise: gitkruise install --crds --take-over"
+    "start OpenKruise's manager; or let rollouts end, then gitkruise install --crds --take-over"
 )
 _LOOK_S: Final = 2.0  # OpenKruise's manager lists all objects before it writes; that takes longer
 log = logging.getLogger(__name__)
