@@ -492,7 +492,7 @@ def _changed(live: LiveView, resources: CustomResources) -> None:
 async def _mend(fleet: Supervisor, config: Config, clock: Clock) -> None:
     """Try again, for ever, to start what could not be started."""
     while True:
-        fleet.errors.log_waiting()
+        fleet.errors.log_waiting(fleet.hooks)
         await clock.sleep(MEND_S)
         if fleet.errors:
             await fleet.reconcile(config)

@@ -100,7 +100,7 @@ class ResourceController:
         if not self._resources.complete:  # what runs is of the file
             if fleet.errors:
                 await fleet.reconcile(self._base)
-            fleet.errors.log_waiting()
+            fleet.errors.log_waiting(fleet.hooks)
             return
         await self._hold(self._resources.objects())
         objects = self._resources.objects()
@@ -111,7 +111,7 @@ class ResourceController:
             finding.concern is Concern.PROGRAM for finding in declared.broken.values()
         )
         await fleet.reconcile(declared.config, suspended=suspended)
-        fleet.errors.log_waiting(apart={name_of(obj) for obj in objects})
+        fleet.errors.log_waiting(fleet.hooks, apart={name_of(obj) for obj in objects})
         self._keeper.changed(declared, fleet)
         for obj, unit in declared.leaving:
             if not self._shard.owns(name_of(obj)[1]):

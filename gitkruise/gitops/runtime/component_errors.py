@@ -59,11 +59,13 @@ class ComponentErrors(Mapping[Name, Finding]):
                 self._found.setdefault(name, replace(why, message=message))
         return name in self._found
 
-    def failed(self, name: Name, error: DiagnosticError | ApiError, *, raised: bool) -> None:
+    def failed(
+        self, name: Name, error: DiagnosticError | ApiError, *, raised: bool, shared: bool = False
+    ) -> None:
         """Something could not be made. When it is to be `raised`, raises `error`, or ClusterFailed
         that names the part; never a crash, or the silence of a remote that only records need: both
-        concern this part alone. A patient process goes on without any part but a Receiver while
-        units run.
+        concern this part alone. A patient process goes on without any part while units run, except
+        for what is `shared`: an address of the process.
         """
         found = error.findings[0] if isinstance(error, DiagnosticError) else _finding(error)
         awaited = name[0] == "Sink" and found.concern is Concern.REMOTE
@@ -71,14 +73,14 @@ class ComponentErrors(Mapping[Name, Finding]):
             if isinstance(error, ApiError):
                 named = replace(found, message=f"{' '.join(name)}: {found.message}")
                 error = ClusterFailed(named)
-            if not self._patient or name[0] == "Receiver":
+            if shared or not self._patient:
                 raise error
             self._put_off = self._put_off or error
         self._found[name] = found
 
-    def log_waiting(self, *, apart: Collection[Name] = ()) -> None:
-        """Log each component that waits for what it needs, once until it runs; those `apart` are
-        reported elsewhere, as crashes are."""
+    def log_waiting(self, hooks: Mapping[str, str], *, apart: Collection[Name] = ()) -> None:
+        """Log each component that waits for what it needs, once until it runs, and then the address
+        of a Receiver in `hooks`; those `apart` are reported elsewhere, as crashes are."""
         found = {n: f for n, f in self._found.items() if f.concern is not Concern.PROGRAM}
         told, self._away = self._away, {name: f.message for name, f in found.items()}
         for name, finding in found.items():
@@ -86,6 +88,9 @@ class ComponentErrors(Mapping[Name, Finding]):
                 (kind, place), following = name, dict(finding.notes).get("next", "")
                 more = {"next": following} if following else {}
                 log.warning(log_line("not-started", kind=kind, name=place, error=finding, **more))
+        for kind, place in told.keys() - found.keys():
+            if kind == "Receiver" and place in hooks:
+                log.warning(log_line("receiver-served", receiver=place, url=hooks[place]))
 
 
 def _finding(error: ApiError) -> Finding:

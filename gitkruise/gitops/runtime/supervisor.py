@@ -491,7 +491,8 @@ class Supervisor:
                     )  # fmt: skip
             except (DiagnosticError, ApiError) as error:
                 for name in good:
-                    self.errors.failed(("Receiver", name), error, raised=name in required.receivers)
+                    wanted = name in required.receivers
+                    self.errors.failed(("Receiver", name), error, raised=wanted, shared=True)
                 return
             self._receivers_crashed(DOORS, None)
             jobs = [debounce.run for debounce in heard.debounces]

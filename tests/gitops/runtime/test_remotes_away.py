@@ -11,6 +11,7 @@ from gitkruise.app import controller
 from gitkruise.errors import SourceFailed, leaves
 from gitkruise.gitops.resources.declared import ResourceRules
 from gitkruise.kube.client.discovery import CRDS
+from gitkruise.kube.serve.addresses import Listen
 from gitkruise.wire.primitives.names import GroupKind, key_of
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.git.repos import Faults, make_origin, serve
@@ -204,3 +205,44 @@ def test_a_sink_without_its_secret_is_raised_where_nothing_else_runs(
         stage.play(script)
     (error,) = leaves(caught.value)
     assert "late" in str(error)
+
+
+RECEIVERS: Final = "".join(
+    f"""---
+apiVersion: gitkruise.io/v1alpha1
+kind: Receiver
+metadata: {{{{name: {name}, namespace: shop}}}}
+spec: {{{{type: gitea, secretRef: {{{{name: {name}}}}}}}}}
+"""
+    for name in ("push", "late")
+)
+
+
+@pytest.mark.parametrize("data", [{}, {"token": "short"}])
+def test_a_receiver_without_its_key_stops_nothing_else(
+    staged: MakeStage, tmp_path: Path, caplog: pytest.LogCaptureFixture, data: dict[str, str]
+) -> None:
+    """Once the key is there the Receiver listens, and the log has its address."""
+    stage = staged()
+    stage.origin.commit({"two/b.yaml": documents(config_map("b", x="1"))})
+    put_secret(stage, "push", token="k" * 16)
+    if data:
+        put_secret(stage, "late", **data)
+
+    async def script() -> None:
+        async with controller(chosen, stage.wire, stage.clock) as running:
+            await stage.rest(20)
+            assert stage.get("ConfigMap", "b") is not None
+            assert running.hooks.keys() == {"shop/push"}
+            put_secret(stage, "late", token="l" * 16)
+            await stage.rest(90)
+            served = f"event=receiver-served receiver=shop/late url={running.hooks['shop/late']}"
+            assert [line for line in caplog.messages if "receiver-served" in line] == [served]
+
+    text = SOURCE + RECEIVERS + unit("two")
+    chosen = options(stage, tmp_path, text, custom=None, listen=Listen(port=0))
+    stage.play(script)
+    waiting = [line for line in caplog.messages if "not-started" in line]
+    assert [line.partition(" error=")[0] for line in waiting] == [
+        "event=not-started kind=Receiver name=shop/late"
+    ]
