@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from gitkruise.errors import Finding, Severity, UsageProblem
+from gitkruise.errors import ApiError, DiagnosticError, Finding, Severity, UsageProblem
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.cluster.live_cache import LiveView
@@ -36,6 +36,7 @@ from gitkruise.gitops.reconcile.unit_cluster import UnitContext
 from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.source.secret_ref import Rotating
 from gitkruise.gitops.status.unit_status import UNTOLD, Reporter
+from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import Config, ForgeSink, Notify, Sink, Unit
 from gitkruise.model.gitops.notifications import OutboxItem
@@ -45,6 +46,8 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.notify.commit_statuses import context_of
 
 Job = Callable[[], Coroutine[Any, Any, None]]
+T = TypeVar("T")
+Opening = Callable[[AsyncExitStack], Coroutine[Any, Any, T]]  # it closes with the stack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +78,14 @@ class NotifierDeps:
         return [part for part in (own, self.part) if part]
 
 
+@dataclass(frozen=True, slots=True)
+class UnopenedChannel:
+    """A forge or chat whose Secret is missing or cannot be used."""
+
+    opening: Opening[Any]
+    why: DiagnosticError | ApiError
+
+
 @dataclass(slots=True)
 class Notifications:
     """Listeners for records, jobs to run, and pull request loops to wake."""
@@ -83,6 +94,18 @@ class Notifications:
     jobs: list[Job] = field(default_factory=list)
     senders: dict[str, Sender] = field(default_factory=dict)  # by channel
     pulls: dict[str, list[PullRequestLoop]] = field(default_factory=dict)  # by source
+    unopened: list[UnopenedChannel] = field(default_factory=list)
+
+    async def mended(self) -> bool:
+        """Return whether a forge or chat can be opened by now that could not be."""
+        for one in self.unopened:
+            async with AsyncExitStack() as stack:
+                try:
+                    await one.opening(stack)
+                except (DiagnosticError, ApiError):
+                    continue
+                return True
+        return False
 
     def offer(self, record: UnitRecord) -> None:
         """A new record. Never waits."""
@@ -107,7 +130,7 @@ async def open_notifications(
 ) -> Notifications:
     """Create the notifications of a Sink, and offer them the current record of each unit.
 
-    Raises UsageProblem GK7028, and ApiError for a missing Secret.
+    A forge or chat without a Secret that can be used is `unopened`; it keeps no other one away.
     """
     deps = NotifierDeps(
         config=config,
@@ -183,6 +206,14 @@ class _Assembly:
     stack: AsyncExitStack
     result: Notifications
 
+    async def opened(self, opening: Opening[T]) -> T | None:
+        """Return a forge or chat, or None and note it as unopened."""
+        try:
+            return await opening(self.stack)
+        except (DiagnosticError, ApiError) as error:
+            self.result.unopened.append(UnopenedChannel(opening, error))
+            return None
+
     def channel(self, name: str, send: Send) -> Channel:
         """Add a channel with a sender of its own."""
         clock, containment = self.deps.clock, self.deps.containment
@@ -219,7 +250,11 @@ async def _add_forge(
     assembly: _Assembly, sink: Sink, spec: ForgeSink, units: Sequence[Unit]
 ) -> None:
     deps, result = assembly.deps, assembly.result
-    forge = await open_forge(spec, sink.namespace, deps.live.transport, deps.clock, assembly.stack)
+    forge = await assembly.opened(
+        partial(open_forge, spec, sink.namespace, deps.live.transport, deps.clock)
+    )
+    if forge is None:
+        return
     send = partial(deliver, forge)
     # Shards of one process share the outbox, and each follows pull requests by itself.
     part = f"-{deps.part}" * bool(deps.part)
@@ -297,26 +332,37 @@ def _planners(units: Sequence[Unit], deps: NotifierDeps) -> dict[str, PullReques
 async def _add_messages(
     assembly: _Assembly, name: str, namespace: str, rule: Notify, units: Iterable[Unit]
 ) -> None:
-    deps, carriers = assembly.deps, list[HttpCarrier]()
+    deps = assembly.deps
+    target = await assembly.opened(
+        partial(_open_target, rule, namespace, deps.live.transport, deps.clock)
+    )
+    if target is None:
+        return
+
+    async def send(item: OutboxItem) -> None:
+        await (await target.now()).send(item)
+
+    mine = frozenset(u.id for u in units)
+    channel = assembly.channel(name, send)
+    assembly.add(Notifier(channel, rule, mine, deps.clock, containment=deps.containment))
+
+
+async def _open_target(
+    rule: Notify, namespace: str, transport: Transport, clock: Clock, stack: AsyncExitStack
+) -> Rotating[WebhookTarget]:
+    """Raises UsageProblem GK7028, and ApiError for a missing Secret."""
+    carriers = list[HttpCarrier]()
 
     def made(data: Mapping[str, str], where: str) -> WebhookTarget:
         address = _address(data, where)
         if not carriers:
             carriers.append(carrier_for(data, where))
-        return WebhookTarget(carriers[0], address, data.get("token", "").strip(), deps.clock)
+        return WebhookTarget(carriers[0], address, data.get("token", "").strip(), clock)
 
-    rotating = Rotating(
-        rule.secret_ref, made, deps.clock, namespace=namespace, transport=deps.live.transport
-    )
+    rotating = Rotating(rule.secret_ref, made, clock, namespace=namespace, transport=transport)
     await rotating.first()
-    assembly.stack.push_async_callback(carriers[0].close)
-
-    async def send(item: OutboxItem) -> None:
-        await (await rotating.now()).send(item)
-
-    mine = frozenset(u.id for u in units)
-    channel = assembly.channel(name, send)
-    assembly.add(Notifier(channel, rule, mine, deps.clock, containment=deps.containment))
+    stack.push_async_callback(carriers[0].close)
+    return rotating
 
 
 def _address(data: Mapping[str, str], where: str) -> str:
@@ -326,6 +372,7 @@ def _address(data: Mapping[str, str], where: str) -> str:
         return address
     notes = (
         ("found", ", ".join(sorted(data)) or "no keys"),
+        ("unchanged", "units are still applied; other forges and chats get their messages"),
         ("next", "give it address, an https URL that takes messages"),
     )
     message = f"the Secret {where} cannot be used for messages: it has no address"

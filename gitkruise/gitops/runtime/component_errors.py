@@ -61,11 +61,11 @@ class ComponentErrors(Mapping[Name, Finding]):
 
     def failed(
         self, name: Name, error: DiagnosticError | ApiError, *, raised: bool, shared: bool = False
-    ) -> None:
-        """Something could not be made. When it is to be `raised`, raises `error`, or ClusterFailed
-        that names the part; never a crash, or the silence of a remote that only records need: both
-        concern this part alone. A patient process goes on without any part while units run, except
-        for what is `shared`: an address of the process.
+    ) -> Finding:
+        """Note what could not be made, and return it. When it is to be `raised`, raises `error`, or
+        ClusterFailed that names the part; never a crash, or the silence of a remote that only
+        records need: both concern this part alone. A patient process goes on without any part while
+        units run, except for what is `shared`: an address of the process.
         """
         found = error.findings[0] if isinstance(error, DiagnosticError) else _finding(error)
         awaited = name[0] == "Sink" and found.concern is Concern.REMOTE
@@ -77,6 +77,7 @@ class ComponentErrors(Mapping[Name, Finding]):
                 raise error
             self._put_off = self._put_off or error
         self._found[name] = found
+        return found
 
     def log_waiting(self, hooks: Mapping[str, str], *, apart: Collection[Name] = ()) -> None:
         """Log each component that waits for what it needs, once until it runs, and then the address

@@ -107,6 +107,10 @@ class ComponentSet(Mapping[str, T]):
         for name in going:
             await self._end(name)
 
+    async def drop(self, name: str) -> None:
+        """End a part."""
+        await self.keep({n: part.made_of for n, part in self._parts.items() if n != name})
+
     async def rest(self) -> None:
         """Stop the jobs of all parts, which stay as they are."""
         jobs = [job for part in self._parts.values() for job in part.jobs]

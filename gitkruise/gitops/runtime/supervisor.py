@@ -425,7 +425,7 @@ class Supervisor:
             if place not in self._followers:
                 self._follow(place, made_of, marks.config)
         for name, made_of in outer.notifications.items():
-            if name not in self._notifications and not self.errors.blocked(("Sink", name)):
+            if not self.errors.blocked(("Sink", name)):
                 await self._open_notifications(name, made_of, marks.config, required)
         if outer.doors:
             await self._open_receivers(outer.doors[DOORS], marks.config, required)
@@ -446,19 +446,20 @@ class Supervisor:
         async with AsyncExitStack() as stack:
             try:
                 with self._containment.of(f"Sink {name}"):
-                    notifications = await open_notifications(
-                        running, name, self._deps.state_dir, self._around,
-                        repositories=repositories, units=units, stack=stack, shard=self._deps.shard,
-                    )  # fmt: skip
+                    if name in self._notifications and await self._notifications[name].mended():
+                        await self._notifications.drop(name)
+                    if name not in self._notifications:
+                        one = await open_notifications(
+                            running, name, self._deps.state_dir, self._around, stack=stack,
+                            repositories=repositories, units=units, shard=self._deps.shard,
+                        )  # fmt: skip
+                        self._remark_sink(name, None)
+                        self._notifications.add(name, one, made_of, stack.pop_all(), one.jobs)
+                    if self._notifications[name].unopened:
+                        raise self._notifications[name].unopened[0].why
             except (DiagnosticError, ApiError) as error:
-                self.errors.failed(("Sink", name), error, raised=name in required.sinks)
-                found = self.errors["Sink", name]
+                found = self.errors.failed(("Sink", name), error, raised=name in required.sinks)
                 self._remark_sink(name, replace(found, message=f"Sink {name}: {found.message}"))
-                return
-            self._remark_sink(name, None)
-            self._notifications.add(
-                name, notifications, made_of, stack.pop_all(), notifications.jobs
-            )
 
     async def _open_receivers(self, made_of: object, config: Config, required: Config) -> None:
         """Serve the receivers that can be; one that could not be is tried again each time."""

@@ -246,3 +246,36 @@ def test_a_receiver_without_its_key_stops_nothing_else(
     assert [line.partition(" error=")[0] for line in waiting] == [
         "event=not-started kind=Receiver name=shop/late"
     ]
+
+
+@pytest.mark.parametrize("more", ["", FORGE])
+def test_a_chat_without_its_secret_silences_no_other_channel(
+    staged: MakeStage, tmp_path: Path, more: str
+) -> None:
+    """It gets messages as soon as the Secret is there; the other channels run on until then."""
+    stage = staged()
+    stage.origin.commit({"one/a.yaml": documents(config_map("a", x="1"))})
+    put_secret(stage, "chat", address="https://127.0.0.1:9")
+    rules = [f"{{{{type: slack, secretRef: {{{{name: {name}}}}}}}}}" for name in ("late", "chat")]
+    sink = (
+        "---\napiVersion: gitkruise.io/v1alpha1\nkind: Sink\n"
+        "metadata: {{name: out, namespace: shop}}\n"
+        f"spec:\n  notify: [{', '.join(rules)}]\n  {more}\n"
+    )
+
+    async def script() -> None:
+        async with controller(chosen, stage.wire, stage.clock) as running:
+            record = running.reporters["shop/one"].record
+            assert [f.code for f in record.findings] == ["GK4203"]
+            (chat,) = running.notifications.senders.values()
+            await stage.rest(90)
+            assert running.notifications.senders == {"shop/out/notify/1": chat}
+            put_secret(stage, "late", address="https://127.0.0.1:9", token="x")
+            await stage.rest(90)
+            there = {"shop/out/forge"} if more else set()
+            expected = there | {"shop/out/notify/0", "shop/out/notify/1"}
+            assert running.notifications.senders.keys() == expected
+            assert not running.fleet.errors
+
+    chosen = options(stage, tmp_path, SOURCE + sink + unit("one", ", sinkRef: {{name: out}}"))
+    stage.play(script)
