@@ -321,15 +321,16 @@ def test_a_unit_is_named_where_no_row_says_what_is_wrong(page: Page, dashboard: 
     said = {"waits": "", "message": "m", "problems": []}
     units: list[dict[str, Any]] = [
         {"unit": "shop/shop", "state": "Stuck", **said},
-        {"unit": "shop/config", "state": "Stuck", **said},
+        {"unit": "shop/config", "state": "Stuck", **said, "problems": ["GK3503 late"]},
         {"unit": "shop/old", "state": "Done", **said, "problems": ["its record is out of date"]},
         {"unit": "shop/bad", "state": "Rejected", **said, "problems": ["GK1204 no number"]},
     ]
     dashboard.write(fleet=fleet(row("cart", "Stuck", "no image"), units=units))
     enter(page, dashboard)
-    expect(page.locator(".note strong")).to_have_text(
-        ["Unit shop/config is Stuck", "Unit shop/old is Done", "Unit shop/bad is Rejected"]
-    )
+    names = ["Unit shop/bad is Rejected", "Unit shop/config is Stuck", "Unit shop/old is Done"]
+    expect(page.locator(".note strong")).to_have_text(names)
+    reasons = ["m\nGK1204 no number", "m\nGK3503 late", "its record is out of date"]
+    expect(page.locator(".note p")).to_have_text(reasons)
 
 
 def test_kinds_that_the_dashboard_may_not_list_are_named(page: Page, dashboard: Dashboard) -> None:

@@ -362,6 +362,11 @@ def test_a_node_keeps_its_links_while_its_pods_change(page: Page, dashboard: Das
     dashboard.write(nodes=found)
     expect(page.get_by_role("cell").filter(has_text="cloneset/shop/cart 3")).to_be_visible()
     expect(link).to_be_focused()
+    found["node-2"]["workloads"] |= {f"cloneset/shop/w{n:02}": 1 for n in range(40)}
+    dashboard.write(nodes=found)
+    expect(page.get_by_text("… and 34 more workloads")).to_be_visible()
+    page.get_by_role("searchbox").fill("w39")
+    expect(page.get_by_role("rowheader")).to_have_text("node-2")
 
 
 def test_the_slots_of_each_pod_of_a_sidecarset(page: Page, dashboard: Dashboard) -> None:

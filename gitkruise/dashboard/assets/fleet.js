@@ -97,17 +97,25 @@ export class FleetPage extends FilteredPage {
       notes.push(["The account of the dashboard may not list all kinds of objects", `Not shown: ${head.unread.join(", ")}`]);
     for (const line of head.stale.slice(0, 1)) notes.push([line, head.stale.slice(1).join(" ")]);
     const shown = new Set(all.filter(([, row]) => NEEDS_YOU.has(row.state)).map(([, row]) => row.unit));
-    for (const unit of head.units) {
+    for (const unit of [...head.units].sort((a, b) => rank(a.state) - rank(b.state))) {
+      const needs = NEEDS_YOU.has(unit.state);
       const name = unit.holder ? `${unit.unit} (${unit.holder})` : unit.unit;
-      if (unit.waits !== "") notes.push([`Unit ${name} waits for ${unit.waits}`, ""]);
-      else if (unit.problems.length > 0 || (NEEDS_YOU.has(unit.state) && !shown.has(unit.unit)))
-        notes.push([`Unit ${name} is ${unit.state}`, unit.problems[0] ?? unit.message]);
-      else if (unit.suspended) notes.push([`Unit ${name} is ${unit.message}`, ""]);
+      if (unit.waits !== "") notes.push([`Unit ${name} waits for ${unit.waits}`, "", needs]);
+      else if (unit.problems.length > 0 || (needs && !shown.has(unit.unit)))
+        notes.push([`Unit ${name} is ${unit.state}`, reasons(unit, needs).join("\n"), needs]);
+      else if (unit.suspended) notes.push([`Unit ${name} is ${unit.message}`, "", needs]);
     }
-    keep(this.notes, notes.map((note) => [note[0], note]), () => el("div", { class: "note" }), (box, [first, more]) =>
-      fill(box, [el("strong", {}, first), more === "" ? null : el("p", {}, more)]),
-    );
+    keep(this.notes, notes.map((note) => [note[0], note]), () => el("div", { class: "note" }), (box, [first, more, needs = true]) => {
+      box.dataset.needs = String(needs);
+      fill(box, [el("strong", {}, first), more === "" ? null : el("p", {}, more)]);
+    });
   }
+}
+
+/** The reason of a state that needs you, and the first problem: a warning explains no state. */
+function reasons(unit, needs) {
+  const coded = /^GK\d{4}/.test(unit.message) && unit.problems.length > 0;
+  return [...(needs && !coded ? [unit.message] : []), ...unit.problems.slice(0, 1)];
 }
 
 function makeRow(key) {

@@ -5,6 +5,7 @@ import { plural } from "./words.js";
 
 const ROLES = [["update", "newest"], ["current", "previous"], ["other", "older"]];
 const SHOWN = 500;
+const WORKLOADS = 8; // of a node: with more, few nodes fit on a screen
 const READ_MS = 30_000;
 
 export class NodesPage extends FilteredPage {
@@ -54,7 +55,10 @@ function showNode(row, node, machine) {
   fill(revisions, shown);
   say(states, counts(node.states));
   const paths = Object.entries(node.workloads).sort();
-  keep(workloads, paths, (path) => el("div", {}, el("a", { href: `/${path}` }, path), el("span")), (line, count) => say(line.lastChild, ` ${count}`));
+  const others = paths.length - WORKLOADS;
+  const few = others > 0 ? [...paths.slice(0, WORKLOADS), ["", plural(others, "more workload")]] : paths;
+  const link = (path) => el("div", {}, path === "" ? "… and" : el("a", { href: `/${path}` }, path), el("span"));
+  keep(workloads, few, link, (line, count) => say(line.lastChild, ` ${count}`));
   const more = node.failingPods - node.failing.length;
   const told = node.failing.map(({ pod, why }) => el("div", {}, `${pod}: ${why}`));
   fill(failing, [...told, more > 0 ? el("div", {}, `… and ${plural(more, "more pod")}`) : null]);
