@@ -17,6 +17,7 @@ from gitkruise.errors import ClusterFailed, Conflict, Finding
 from gitkruise.kube.client.discovery import CRDS
 from gitkruise.kube.client.transport import Transport, find_object
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import WEBHOOK_SUFFIX
 from gitkruise.wire.patch.json_patch import same
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
@@ -133,7 +134,7 @@ def _configuration(kind: str, webhooks: Sequence[Obj]) -> Obj:
 
 def _webhook(name: str, client: Obj, *rules: Obj) -> dict[str, Any]:
     return {
-        "name": f"{name}.webhook.gitkruise.io",
+        "name": f"{name}{WEBHOOK_SUFFIX}",
         "clientConfig": client,
         "rules": list(rules),
         "failurePolicy": "Fail",

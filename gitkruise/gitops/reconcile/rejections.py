@@ -33,6 +33,7 @@ from gitkruise.model.workloads.labels import (
     LIST_PULL_JOB,
     PULL_JOB,
     RECREATE,
+    WEBHOOK_SUFFIX,
 )
 from gitkruise.planner.sync.annotations import DIGEST, annotation, replace_asked
 from gitkruise.planner.sync.diff import owned_differences
@@ -228,9 +229,19 @@ def _uncalled(d: Desired, name: str, why: str, live: Obj | None) -> Finding:
             ("it says", why),
             ("effect", "nothing that the webhook is asked about can be written (failurePolicy)"),
             ("unchanged", f"{_kept(d, live)}; it is tried again"),
-            ("next", f"see what serves it: kubectl get {_REGISTERED} -o yaml | grep -A9 {name}"),
+            *_what_serves(name),
         ),
         object=str(d.key),
+    )
+
+
+def _what_serves(webhook: str) -> tuple[tuple[str, str], ...]:
+    if not webhook.endswith(WEBHOOK_SUFFIX):
+        found = f"kubectl get {_REGISTERED} -o yaml | grep -A9 {webhook}"
+        return (("next", f"see what serves it: {found}"),)
+    return (
+        ("next", "start what serves it again: gitkruise webhook, or its pods in the cluster"),
+        ("or", "gitkruise webhook --withdraw removes its registration"),
     )
 
 

@@ -60,3 +60,4 @@ PREDOWNLOAD_CREATED: Final = "apps.kruise.io/pre-predownload-created"  # the key
 PREDOWNLOAD_IGNORED: Final = "apps.kruise.io/image-predownload-ignored"
 
 LAUNCH_BARRIER: Final = "KRUISE_CONTAINER_BARRIER"
+WEBHOOK_SUFFIX: Final = ".webhook.gitkruise.io"  # of the names of gitkruise's webhooks

@@ -239,6 +239,22 @@ def test_a_webhook_whose_certificate_is_refused(
     stage.play(script)
 
 
+def test_a_webhook_of_ours_is_served_by_a_command_of_ours(staged: MakeStage) -> None:
+    stage = staged()
+    why = 'failed calling webhook "clonesets.webhook.gitkruise.io": connection refused'
+
+    async def script() -> None:
+        stage.wire.refuse = lambda r: InternalError(why) if r.verb == "patch" else None
+        async with stage.running():
+            await stage.push(web(), message="first")
+            await stage.rest(5)
+            text = said(stage, "GK5101")
+            assert "next: start what serves it again: gitkruise webhook," in text
+            assert "or: gitkruise webhook --withdraw removes its registration" in text
+
+    stage.play(script)
+
+
 def test_a_file_is_validated_only_where_that_finds_the_error() -> None:
     place, codes = (SourcePlace(file="web/link.yaml"),), ("GK2102", "GK3011", "GK1001")
     found = [Finding(code=code, message="", places=place) for code in codes]
