@@ -278,6 +278,9 @@ class PostBuild:
         spots = [id(d) in closed for d in manifests.documents]
         if self._unit.spec.render.decryption is None:
             manifests = _with(manifests, tuple(locked(manifests.documents)))
+            # What sops adds to an object needs no second finding.
+            sound = (sealed(d) if is_encrypted(d.obj) else d for d in manifests.documents)
+            manifests = replace(manifests, documents=tuple(sound))
         elif ingredients.keys is None:
             manifests, spots = _closed(manifests)
         else:

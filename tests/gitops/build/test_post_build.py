@@ -217,6 +217,19 @@ def test_encrypted_secrets_reach_the_cluster_and_nothing_else(
     assert "SECRET-KEY" not in told
 
 
+def test_ciphertext_is_refused_once_and_its_metadata_stays(staged: MakeStage) -> None:
+    """A next step that takes `sops` out of the file would make it unreadable for ever."""
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(app=ENCRYPTED.replace("${SPACE}", "shop"))
+            await stage.rest(5)
+            assert [f.code for f in stage.record.findings] == ["GK1501"] * 2
+
+    stage.play(script)
+
+
 @pytest.mark.parametrize("rendered", [True, False])
 def test_what_no_key_opens_is_refused_without_keys_too(
     staged: MakeStage, *, rendered: bool
