@@ -13,15 +13,15 @@ GitkruiseError
 │   ├── PartlyApplied       some objects were refused; the list is in it        exit 7
 │   └── Crashed             GK9000, GK9012: any other exception, contained      exit 70, backed off
 └── ApiError                what an API server answers; status and reason are Kubernetes'
-    ├── BadRequest 400 · Unauthorized 401 · Forbidden 403 · NotFound 404 · MethodNotAllowed 405
+    ├── BadRequest 400 · Forbidden 403 · NotFound 404 · MethodNotAllowed 405
     ├── NotAcceptable 406 · AlreadyExists 409 · TooLarge 413 · UnsupportedMediaType 415
-    ├── InvalidObject 422                                                       never retried
+    ├── InvalidObject 422 · NotSupported 501                                    never retried
     ├── Conflict 409        the object moved since we looked                    planned again now
     ├── ApplyConflict 409   another field manager owns a field                  never retried
     ├── WatchExpired 410    the server forgot our resourceVersion               listed again
-    ├── NotSupported 501
     ├── Unreasoned 500      names no reason; Untyped: an apply against a schema backed off
-    └── TooManyRequests 429 · InternalError 500 · Unavailable 503 · GatewayTimeout 504   backed off
+    └── TooManyRequests 429 · InternalError 500 · Unavailable 503 · GatewayTimeout 504
+        · Unauthorized 401: the credentials are at fault, never the object      backed off
 """
 
 from __future__ import annotations
@@ -311,7 +311,7 @@ class BadRequest(ApiError):
 
 
 class Unauthorized(ApiError):
-    reason, status = "Unauthorized", 401
+    retry, reason, status = Retry.BACKOFF, "Unauthorized", 401
 
 
 class Forbidden(ApiError):

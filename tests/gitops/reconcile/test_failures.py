@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gitkruise.errors import Forbidden, InternalError
+from gitkruise.errors import Forbidden, InternalError, Unauthorized
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.git.repos import run_git
 from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
@@ -229,6 +229,28 @@ def test_a_refusal_is_not_repeated_until_time_has_passed(staged: MakeStage) -> N
             stage.wire.refuse = lambda _: None  # somebody gave us the right, without a commit
             await stage.rest(30)
             assert stage.state == "Done"
+
+    stage.play(script)
+
+
+def test_expired_credentials_are_no_word_against_a_commit(staged: MakeStage) -> None:
+    stage = staged()
+
+    def expired(request: ApiRequest) -> Unauthorized | None:
+        return Unauthorized("Unauthorized") if request.verb in {"patch", "delete"} else None
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), SETTINGS)
+            await stage.rest()
+            stage.wire.refuse = expired
+            await stage.push(web("app:v2"))
+            await stage.rest(30)
+            assert (stage.state, stage.record.findings[0].code) == ("Unknown", "GK4102")
+            stage.wire.refuse = lambda _: None
+            await stage.rest(90)
+            assert (stage.state, stage.record.findings) == ("Done", ())
+            assert stage.get("ConfigMap", "settings") is None
 
     stage.play(script)
 
