@@ -8,18 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from gitkruise.errors import ClusterFailed, Finding
 from gitkruise.kube.auth import kubeconfig
 from gitkruise.kube.auth.credentials import (
     Header,
+    IssuedCredentials,
     KubeconfigHeader,
     Plugin,
     RequestCredentials,
     TokenFile,
 )
+from gitkruise.kube.auth.exec_plugin import PluginFailed, run_plugin
+from gitkruise.kube.system.clock import SystemClock
 from gitkruise.kube.system.private_files import read_regular
 from gitkruise.wire.primitives.names import Obj
 
@@ -188,38 +191,45 @@ def _chosen_again(
 
 
 def _plugged(base: Connection, chosen: kubeconfig.ResolvedContext, config: Obj) -> Connection:
-    """Credentials by the official client, which runs exec and auth-provider plugins."""
+    """Return `base` with the credentials of an exec or auth-provider plugin, which runs now."""
 
-    def load() -> Any:
-        from kubernetes.client import Configuration  # noqa: PLC0415  costs 160 ms
-        from kubernetes.config import (  # noqa: PLC0415
-            ConfigException,
-            load_kube_config_from_dict,
-        )
-
-        configuration = Configuration()
+    def issue() -> IssuedCredentials:
         try:
-            load_kube_config_from_dict(  # type: ignore[no-untyped-call]  # it ships no types
-                config,
-                context=chosen.context,
-                client_configuration=configuration,
-                persist_config=False,
-            )
-        except (ConfigException, OSError, ValueError) as error:
+            if chosen.plugin == kubeconfig.EXEC:
+                return run_plugin(chosen.exec, chosen.cluster)
+            return _by_official_client(config, chosen.context)
+        except PluginFailed as error:
             raise _no_credentials(chosen, str(error)) from error
-        if not configuration.auth_settings() and not configuration.cert_file:
-            raise _no_credentials(chosen, "it failed, or gave neither a token nor a certificate")
-        return configuration
 
-    plugin = Plugin(load, load())
+    plugin = Plugin(issue, SystemClock())
 
     def pair() -> tuple[str, str]:
-        cert, key = plugin.pair
-        return _text_of(cert) or base.client_cert_pem, _text_of(key) or base.client_key_pem
+        issued = plugin.issued
+        return issued.cert_pem or base.client_cert_pem, issued.key_pem or base.client_key_pem
 
     cert, key = pair()
     return replace(
         base, credentials=plugin, client_cert_pem=cert, client_key_pem=key, client_pair=pair
+    )
+
+
+def _by_official_client(config: Obj, context: str) -> IssuedCredentials:
+    """Return the credentials of an auth-provider entry. Raises PluginFailed. Blocking."""
+    from kubernetes.client import Configuration  # noqa: PLC0415  costs 160 ms
+    from kubernetes.config import ConfigException, load_kube_config_from_dict  # noqa: PLC0415
+
+    found = Configuration()
+    try:
+        load_kube_config_from_dict(  # type: ignore[no-untyped-call]  # it ships no types
+            config, context=context, client_configuration=found, persist_config=False
+        )
+    except (ConfigException, OSError, ValueError) as error:
+        raise PluginFailed(str(error)) from error
+    header = found.auth_settings().get("BearerToken", {}).get("value") or ""
+    if not header and not found.cert_file:
+        raise PluginFailed("it failed, or gave neither a token nor a certificate")
+    return IssuedCredentials(
+        header=header, cert_pem=_text_of(found.cert_file), key_pem=_text_of(found.key_file)
     )
 
 

@@ -6,15 +6,18 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from gitkruise.errors import ClusterFailed, Finding
+from gitkruise.kube.system.clock import Clock
 from gitkruise.kube.system.private_files import read_regular
 from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 _REREAD_S: Final = 60.0
+REISSUE_S: Final = 10.0
 
 
 class RequestCredentials(Protocol):
@@ -101,31 +104,59 @@ class TokenFile:
         self._token, self._read_at = token, asyncio.get_running_loop().time()
 
 
-class Plugin:
-    """Credentials of a kubeconfig's exec or auth-provider entry, run by the official client.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuedCredentials:
+    """Credentials that a plugin issued: a header, a client certificate with its key, or both."""
 
-    `load` (blocking) returns the client's Configuration; its own hook renews expired tokens.
+    header: str = field(default="", repr=False)
+    cert_pem: str = ""
+    key_pem: str = field(default="", repr=False)
+    until: datetime | None = None
+
+
+class Plugin:
+    """Credentials of a kubeconfig's exec or auth-provider entry, issued again when they expire.
+
+    `issue` (blocking) runs the plugin. One run answers all requests that wait for it, and the next
+    one follows REISSUE_S later: each may be a login, which an identity provider counts.
     """
+
+    def __init__(self, issue: Callable[[], IssuedCredentials], clock: Clock) -> None:
+        """Run the plugin. Raises ClusterFailed GK4104."""
+        self._issue, self._clock = issue, clock
+        self.issued = issue()
+        self._running = asyncio.Lock()
+        self._failure: ClusterFailed | None = None  # of the last run
+        self._rests_until = float("-inf")
 
     @property
     def renewable(self) -> bool:
         return True
 
-    def __init__(self, load: Any, configuration: Any) -> None:
-        self._load, self._configuration = load, configuration
-
     async def headers(self) -> dict[str, str]:
-        settings = await asyncio.to_thread(self._configuration.auth_settings)
-        value = settings.get("BearerToken", {}).get("value")
-        return {"Authorization": value} if value else {}
-
-    @property
-    def pair(self) -> tuple[str, str]:
-        """Return the files of the client's certificate and key; "" for none."""
-        return self._configuration.cert_file or "", self._configuration.key_file or ""
+        """Raises ClusterFailed GK4104 when the credentials expired and the plugin fails."""
+        until = self.issued.until
+        if until is not None and until <= self._clock.now():
+            await self.renew()
+        return {"Authorization": self.issued.header} if self.issued.header else {}
 
     async def renew(self) -> None:
-        self._configuration = await asyncio.to_thread(self._load)
+        """Raises ClusterFailed GK4104 when the plugin fails, or failed a moment ago."""
+        async with self._running:
+            if self._clock.monotonic() >= self._rests_until:
+                await self._reissue()
+            elif self._failure is not None:
+                raise self._failure
+
+    async def _reissue(self) -> None:
+        try:
+            self.issued = await asyncio.to_thread(self._issue)
+            self._failure = None
+        except ClusterFailed as error:
+            self._failure = error
+            raise
+        finally:
+            self._rests_until = self._clock.monotonic() + REISSUE_S
 
 
 def _no_token(path: Path, why: str) -> ClusterFailed:

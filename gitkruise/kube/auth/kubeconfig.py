@@ -26,7 +26,8 @@ _FILES: Final = {
 }
 _NESTING_MAX: Final = 100
 log = logging.getLogger(__name__)
-_PLUGINS: Final = ("exec", "auth-provider")
+EXEC: Final = "exec"
+_PLUGINS: Final = (EXEC, "auth-provider")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,8 @@ class ResolvedContext:
     token_file: str
     basic: str = field(repr=False)  # "user:password", base64
     plugin: str
+    exec: Mapping[str, Any]
+    cluster: Mapping[str, Any]  # which such a plugin may see
 
 
 def merged(paths: Sequence[Path]) -> dict[str, Any]:
@@ -109,6 +112,8 @@ def choose(config: Mapping[str, Any], context: str = "") -> ResolvedContext:
         token_file=user.get("tokenFile") or "",
         basic=base64.b64encode(basic.encode()).decode() if basic else "",
         plugin=next((plugin for plugin in _PLUGINS if user.get(plugin)), ""),
+        exec=user.get(EXEC) or {},
+        cluster=cluster,
     )
 
 

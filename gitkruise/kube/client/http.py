@@ -6,8 +6,8 @@ import asyncio
 import functools
 import socket
 import sys
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final, Self
@@ -19,6 +19,7 @@ from yarl import URL
 from gitkruise.errors import (
     ApiError,
     BadRequest,
+    ClusterFailed,
     GatewayTimeout,
     InternalError,
     TooManyRequests,
@@ -194,18 +195,20 @@ class HttpTransport:
 
     async def _renew(self) -> None:
         """Read credentials and the client's certificate again."""
-        await self.connection.credentials.renew()
-        if self.connection.client_pair is None:
-            return
-        cert, key = await asyncio.to_thread(self.connection.client_pair)
-        await self._use(replace(self.connection, client_cert_pem=cert, client_key_pem=key))
+        with _credentials():
+            await self.connection.credentials.renew()
+            if self.connection.client_pair is None:
+                return
+            cert, key = await asyncio.to_thread(self.connection.client_pair)
+            await self._use(replace(self.connection, client_cert_pem=cert, client_key_pem=key))
 
     async def _renew_authorities(self) -> None:
         """Read again what is trusted."""
         if self.connection.authorities is None:
             return
-        ca_pem = await asyncio.to_thread(self.connection.authorities)
-        await self._use(replace(self.connection, ca_pem=ca_pem))
+        with _credentials():
+            ca_pem = await asyncio.to_thread(self.connection.authorities)
+            await self._use(replace(self.connection, ca_pem=ca_pem))
 
     async def _use(self, renewed: Connection) -> None:
         """Use other certificates. They need new connections: the present ones were opened with
@@ -278,7 +281,8 @@ class HttpTransport:
         if request.groups:
             raise ValueError("a user's groups are the server's to know")
         acting = {"Impersonate-User": request.user} if request.user else {}
-        return {**_BASE_HEADERS, **await self.connection.credentials.headers(), **acting}
+        with _credentials():
+            return {**_BASE_HEADERS, **await self.connection.credentials.headers(), **acting}
 
     def _url(self, request: ApiRequest, extra: Mapping[str, str]) -> URL:
         if {request.name, request.namespace} & {".", ".."} or "/" in request.name:
@@ -367,6 +371,18 @@ class _Opened:
 
     async def __aexit__(self, *exc: Any) -> None:
         await self._context.__aexit__(*exc)
+
+
+@contextmanager
+def _credentials() -> Iterator[None]:
+    """Turn the failure to read or renew credentials into the answer that a request without them
+    gets: callers of a running controller wait for their end."""
+    try:
+        yield
+    except ClusterFailed as error:
+        finding = error.findings[0]
+        why = dict(finding.notes).get("")
+        raise Unauthorized(f"{finding.message}: {why}" if why else finding.message) from error
 
 
 def _cut(response: aiohttp.ClientResponse) -> None:

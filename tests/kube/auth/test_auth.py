@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import base64
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from gitkruise.errors import ClusterFailed
+from gitkruise.errors import ClusterFailed, Finding
 from gitkruise.kube.auth import connection as auth
+from gitkruise.kube.auth import exec_plugin
 from gitkruise.kube.auth.connection import Connection
+from gitkruise.kube.auth.credentials import REISSUE_S, IssuedCredentials, Plugin
 from gitkruise.kube.system.clock import ManualClock
+from tests.worlds import START
 
 
 def config(**users: Any) -> dict[str, Any]:
@@ -105,22 +108,95 @@ def plugin(script: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.slow  # the official client is imported, and a plugin is a process
+def answering(status: Any, version: str = "client.authentication.k8s.io/v1") -> dict[str, Any]:
+    credential = {"apiVersion": version, "kind": "ExecCredential", "status": status}
+    return plugin(f"import json; print(json.dumps({credential!r}))")
+
+
 def test_an_exec_plugin(tmp_path: Path) -> None:
-    good = (
-        "import json; print(json.dumps({'apiVersion': 'client.authentication.k8s.io/v1',"
-        " 'kind': 'ExecCredential', 'status': {'token': 'made'}}))"
-    )
-    users = {"good": plugin(good), "bad": plugin("import sys; sys.exit('no login')")}
-    path = written(tmp_path / "config", config(**users))
+    path = written(tmp_path / "config", config(good=answering({"token": "made"})))
     assert header(auth.from_kubeconfig([path])) == "Bearer made"
+
+
+PLUGINS: list[tuple[dict[str, Any], str]] = [
+    (plugin("import sys; sys.exit('no login')"), "it ended with 1: no login"),
+    (plugin(""), "its output is no ExecCredential"),
+    (plugin("print('<html>')"), "its output is no ExecCredential"),
+    (plugin("print([])"), "its output is no ExecCredential"),
+    (answering({"token": "t", "expirationTimestamp": "soon"}), "its output is no ExecCredential"),
+    (answering(None), "it gives neither a token nor a certificate with its key"),
+    (answering({"token": "t"}, "v7"), "it answers in v7, not in client.authentication.k8s.io/v1"),
+    ({"exec": {"command": "/no/such"}}, "it cannot be started: [Errno 2] No such file or"),
+]
+
+
+@pytest.mark.parametrize(("user", "why"), PLUGINS, ids=[row[1][:30] for row in PLUGINS])
+def test_a_plugin_that_issues_nothing(tmp_path: Path, user: dict[str, Any], why: str) -> None:
     with pytest.raises(ClusterFailed) as caught:
-        auth.from_kubeconfig([path], context="bad")
+        auth.from_kubeconfig([written(tmp_path / "config", config(bad=user))])
     finding = caught.value.findings[0]
     assert (finding.code, finding.message) == (
         "GK4104",
         'the exec plugin of context "bad" gives no credentials',
     )
+    assert finding.notes[0][1].startswith(why)
+
+
+def test_a_plugin_that_hangs_is_killed_with_what_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exec_plugin, "UNATTENDED_S", 0.5)
+    user = plugin("import subprocess; subprocess.run(['sleep', '1000'])")
+    with pytest.raises(ClusterFailed) as caught:
+        auth.from_kubeconfig([written(tmp_path / "config", config(slow=user))])
+    assert caught.value.findings[0].notes[0][1] == "it did not end within 0.5 s"
+
+
+class Issuer:
+    """A plugin in this process: each run is a new token, or a failure."""
+
+    def __init__(self, until: datetime | None) -> None:
+        self.runs, self.until, self.fails = 0, until, False
+
+    def __call__(self) -> IssuedCredentials:
+        self.runs += 1
+        if self.fails:
+            raise ClusterFailed(Finding(code="GK4104", message="no login"))
+        return IssuedCredentials(header=f"Bearer {self.runs}", until=self.until)
+
+
+def test_a_plugin_runs_once_for_all_requests_of_an_expired_token() -> None:
+    clock = ManualClock(START)
+    issuer = Issuer(START + timedelta(seconds=60))
+    found = Plugin(issuer, clock)
+
+    async def headers() -> set[str]:
+        async with asyncio.TaskGroup() as tasks:
+            asking = [tasks.create_task(found.headers()) for _ in range(20)]
+        return {task.result()["Authorization"] for task in asking}
+
+    async def refused() -> None:
+        """Each request gets the failure of the one run."""
+        for _ in range(5):
+            with pytest.raises(ClusterFailed, match="no login"):
+                await found.headers()
+
+    async def main() -> None:
+        assert await headers() == {"Bearer 1"}
+        clock.advance(60)
+        assert await headers() == {"Bearer 2"}
+        assert await headers() == {"Bearer 2"}, "its own clock is late: the server decides"
+        await found.renew()
+        assert (await headers(), issuer.runs) == ({"Bearer 2"}, 2)
+        clock.advance(REISSUE_S)
+        issuer.fails = True
+        await refused()
+        assert issuer.runs == 3
+        clock.advance(REISSUE_S)
+        issuer.fails = False
+        assert (await headers(), issuer.runs) == ({"Bearer 4"}, 4)
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,9 @@ import pytest
 from gitkruise.errors import (
     ApiError,
     BadRequest,
+    ClusterFailed,
     Conflict,
+    Finding,
     GatewayTimeout,
     InternalError,
     TooLarge,
@@ -287,6 +289,28 @@ def test_refused_credentials_are_renewed_once() -> None:
             with pytest.raises(Unauthorized):
                 await transport.send(POST)
         assert len(scripted.asked) == 2
+
+    run(main())
+
+
+class Lost(Renewed):
+    """Credentials that cannot be read any more."""
+
+    async def headers(self) -> dict[str, str]:
+        raise ClusterFailed(Finding(code="GK4104", message="no token", notes=(("", "gone"),)))
+
+
+def test_lost_credentials_are_an_answer_that_callers_wait_out() -> None:
+    def connect(connection: Connection) -> Connection:
+        return replace(connection, credentials=Lost())
+
+    async def main() -> None:
+        async with serving(connect=connect) as (transport, scripted):
+            with pytest.raises(Unauthorized, match="no token: gone"):
+                await transport.send(GET)
+            with pytest.raises(Unauthorized, match="no token: gone"):
+                await anext(transport.watch(replace(GET, verb="watch", name="")))
+        assert scripted.asked == []
 
     run(main())
 
