@@ -34,6 +34,8 @@ _CAUSES: Final = {
     GroupKind(_ADMISSION, "ValidatingWebhookConfiguration"): ' webhook "{}"',
     GroupKind(_ADMISSION, "ValidatingAdmissionPolicy"): ": ValidatingAdmissionPolicy '{}' with ",
     GroupKind(_ADMISSION, "ValidatingAdmissionPolicyBinding"): " with binding '{}' denied ",
+    GroupKind(_ADMISSION, "MutatingAdmissionPolicy"): "policy '{}' with ",
+    GroupKind(_ADMISSION, "MutatingAdmissionPolicyBinding"): " with binding '{}' denied ",
     GroupKind("", "ResourceQuota"): ": exceeded quota: {}, ",
     GroupKind(_RBAC, "Role"): ' "{}" not found',
     GroupKind(_RBAC, "ClusterRole"): ' "{}" not found',

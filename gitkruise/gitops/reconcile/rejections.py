@@ -63,8 +63,13 @@ _VALUE: Final = "Invalid value: "
 _REGISTERED: Final = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
 # What kube-apiserver answers with 500 when a webhook that must agree cannot be asked.
 _CALLED: Final = re.compile(r'failed calling webhook "([^"]+)": (.+)', re.DOTALL)
-# A 403 of these is a word against the object, not about our rights.
-_BY_ADMISSION: Final = re.compile("^admission webhook |: ValidatingAdmissionPolicy '")
+# A 403 of these is a word against the object, not about our rights: webhooks, policies, and the
+# admission plugins of the API server, such as PodSecurity and LimitRanger.
+_BY_ADMISSION: Final = re.compile(
+    "^admission webhook |^policy '"
+    '|" is forbidden: (?!user "|exceeded quota: |unable to create new content)',
+    re.IGNORECASE,
+)
 _NAMED: Final = re.compile('" not found$')
 _ESCALATION: Final = "attempting to grant RBAC permissions not currently held"
 _QUOTA: Final = ": exceeded quota: "

@@ -10,7 +10,7 @@ import aiohttp
 import msgspec
 from multidict import CIMultiDictProxy
 
-from gitkruise.errors import ApiError, InternalError, TooLarge, api_error
+from gitkruise.errors import ApiError, Forbidden, InternalError, TooLarge, Unauthorized, api_error
 from gitkruise.kube.client.codec import EVENT_TYPES, decode, decode_event
 from gitkruise.kube.client.rawobject import RawObject
 from gitkruise.printable import visible
@@ -123,6 +123,8 @@ def refusal(status: int, headers: CIMultiDictProxy[str], data: bytes) -> ApiErro
         place = visible(headers.get("Location", "").partition("?")[0])  # a query may hold a secret
         to = f" to {place}" if place else ""
         return InternalError(f"the server redirects ({status}){to}; redirects are not followed")
+    if status == Unauthorized.status and details.get("causes"):
+        status = Forbidden.status  # a policy chooses the code of its denial: these are not ours
     return api_error(raw, status)
 
 

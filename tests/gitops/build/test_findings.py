@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import pytest
 
@@ -177,6 +178,10 @@ def test_only_what_is_there_stays_unchanged(error: ApiError, live: Obj | None) -
     assert notes["unchanged"].startswith("the live " if live else "the cluster, which has no ")
 
 
+CORRECT: Final = (
+    "correct app.yaml, or the rule of the cluster that the message names, and try: "
+    "gitkruise plan --server --include-dirty"
+)
 FORBIDDEN: list[tuple[str, tuple[Cause, ...], str, str]] = [
     (
         'configmaps "a" is forbidden: unable to create new content in namespace default',
@@ -189,10 +194,12 @@ FORBIDDEN: list[tuple[str, tuple[Cause, ...], str, str]] = [
     ),
     (
         "configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied", (),
-        "GK2102",
-        ("correct app.yaml, or the rule of the cluster that the message names, and try: "
-         "gitkruise plan --server --include-dirty"),
+        "GK2102", CORRECT,
     ),
+    ("policy 'p' with binding 'b' denied request: no such key: team", (), "GK2102", CORRECT),
+    ('pods "a" is forbidden: violates PodSecurity "restricted:latest"', (), "GK2102", CORRECT),
+    ('pods "a" is forbidden: maximum memory usage per Pod is 1Gi', (), "GK2102", CORRECT),
+    ('pods "a" is forbidden: failed quota: q: must specify cpu', (), "GK2102", CORRECT),
 ]  # fmt: skip
 
 
