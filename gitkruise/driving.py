@@ -22,6 +22,7 @@ from gitkruise.gitops.cluster.engine import (
 )
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.kube.cache.leader_election import FencedTransport, Lease
+from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.kube.system.package_data import load_catalog
@@ -37,6 +38,7 @@ from gitkruise.wire.primitives.names import GroupKind
 
 log = logging.getLogger(__name__)
 _SERVED: Final = timedelta(seconds=5)  # between looks at the kinds that the cluster serves
+RECOVERED_S, LONGEST_PAUSE_S = 60.0, 30.0
 
 
 def driven(catalog: Catalog, gates: Gates) -> tuple[Workload[Any], ...]:
@@ -78,33 +80,50 @@ async def drive(
     until OpenKruise's manager gets the pods.
 
     They drive the workloads of `shard`; then `transport` is fenced by the lease of that shard.
+    Pauses after failures grow: each start lists all pods, and a cluster may have no CloneSets.
     """
-    stopped = ""  # the logged reason
+    failures, stopped = 0, ""
     while engine.name == OWN:
-        able = {HEEDS_CANARIES: STEERED} if live.catalog.stored(CLONESET.kind) else {}
-        parts = driven(live.catalog, gates)
+        began = clock.monotonic()
         try:
-            async with lease.held(able):
-                workloads = Controllers(
-                    parts, FencedTransport(transport, lease),
-                    live.catalog, clock, ControllerOptions(gates=gates, drives=shard.drives),
-                    live.share_workloads(), outages=live.outages,
-                )  # fmt: skip
-                live.others, stopped = (workloads,), ""
-                try:
-                    async with asyncio.TaskGroup() as tasks:
-                        driving = tasks.create_task(workloads.run())
-                        while engine.name == OWN and parts == driven(live.catalog, gates):
-                            await wait_for(engine.given_up, clock, _SERVED)
-                        driving.cancel()
-                finally:
-                    live.others = ()
+            await _drive_served(gates, lease, live, transport, clock, shard=shard, engine=engine)
         except* (ClusterFailed, ApiError) as lost:
-            if str(lost.exceptions[0]) != stopped:
-                stopped = str(lost.exceptions[0])
-                log.warning(log_line("controllers-stopped", error=stopped))
-        await clock.sleep(1.0)
+            if clock.monotonic() - began >= RECOVERED_S:
+                failures, stopped = 0, ""
+            before, stopped = stopped, str(lost.exceptions[0])
+            level = logging.INFO if stopped == before else logging.WARNING
+            log.log(level, log_line("controllers-stopped", error=stopped))
+            failures += 1
+        else:
+            failures, stopped = 0, ""
+        await clock.sleep(
+            pause_s(max(failures, 1), first_s=1.0, cap_s=LONGEST_PAUSE_S, seed=lease.name.identity)
+        )
     await withdraw_canaries(transport)
+
+
+async def _drive_served(
+    gates: Gates, lease: Lease, live: LiveView, transport: Transport, clock: Clock,
+    *, shard: Shard, engine: Engine,
+) -> None:  # fmt: skip
+    """Run the controllers of the kinds that the cluster serves now, until it serves others."""
+    able = {HEEDS_CANARIES: STEERED} if live.catalog.stored(CLONESET.kind) else {}
+    parts = driven(live.catalog, gates)
+    async with lease.held(able):
+        workloads = Controllers(
+            parts, FencedTransport(transport, lease),
+            live.catalog, clock, ControllerOptions(gates=gates, drives=shard.drives),
+            live.share_workloads(), outages=live.outages,
+        )  # fmt: skip
+        live.others = (workloads,)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                driving = tasks.create_task(workloads.run())
+                while engine.name == OWN and parts == driven(live.catalog, gates):
+                    await wait_for(engine.given_up, clock, _SERVED)
+                driving.cancel()
+        finally:
+            live.others = ()
 
 
 async def sandbox_controllers(transport: Transport, clock: Clock, gates: Gates) -> None:

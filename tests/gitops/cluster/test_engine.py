@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any, Final
 
 import pytest
 
+from gitkruise.driving import drive
 from gitkruise.errors import ApiError, ClusterFailed, Forbidden
-from gitkruise.gitops.cluster.engine import choose_engine
+from gitkruise.gitops.cluster.engine import OWN, Engine, choose_engine
+from gitkruise.gitops.cluster.live_cache import LiveView
+from gitkruise.kube.cache.leader_election import Lease, LeaseName
 from gitkruise.kube.system.clock import ManualClock
+from gitkruise.model.gitops.shards import Shard
+from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.controllers import alongside
-from gitkruise.wire.primitives.requests import ApiRequest
+from gitkruise.wire.primitives.requests import PODS, ApiRequest
 from tests.gitops.cluster.leases import LASTS, lease, renewal
 from tests.gitops.stage import Wire
 from tests.worlds import START, create, empty_world
@@ -101,3 +107,27 @@ def test_a_lease_that_may_not_be_read_is_no_permission_to_drive() -> None:
     wire.refuse = refuse
     with pytest.raises(Forbidden):
         asyncio.run(choose_engine(wire, {"auto"}, ManualClock(START)))
+
+
+def test_a_cluster_without_clone_sets_is_asked_less_and_less_often(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Each start lists every pod of the cluster."""
+    clock, world = ManualClock(START), empty_world()
+    wire = Wire(Cluster(world, clock.now))
+    name = LeaseName(namespace="kube-system", name="workloads", identity="us")
+
+    async def script() -> None:
+        live = LiveView(wire, clock)
+        live.catalog = live.catalog.without_crd("clonesets.apps.kruise.io")
+        driving = drive(
+            Gates(), Lease(name, wire, clock), live, wire, clock,
+            shard=Shard(), engine=Engine(OWN, wire, clock),
+        )  # fmt: skip
+        async with alongside(live.run()), alongside(driving):
+            await clock.sleep(600)
+
+    clock.run(script())
+    assert sum(r.verb == "list" and r.resource == PODS for r in wire.requests) < 40
+    told = [r for r in caplog.records if "controllers-stopped" in r.message]
+    assert [r.levelname for r in told if r.levelno >= logging.WARNING] == ["WARNING"]
