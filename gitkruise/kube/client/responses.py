@@ -123,8 +123,8 @@ def refusal(status: int, headers: CIMultiDictProxy[str], data: bytes) -> ApiErro
         place = visible(headers.get("Location", "").partition("?")[0])  # a query may hold a secret
         to = f" to {place}" if place else ""
         return InternalError(f"the server redirects ({status}){to}; redirects are not followed")
-    if status == Unauthorized.status and details.get("causes"):
-        status = Forbidden.status  # a policy chooses the code of its denial: these are not ours
+    if status == Unauthorized.status and str(raw.get("message")).startswith("admission webhook "):
+        status = Forbidden.status  # a webhook chooses the code of its denial
     return api_error(raw, status)
 
 

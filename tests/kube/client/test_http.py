@@ -13,14 +13,12 @@ import pytest
 from gitkruise.errors import (
     ApiError,
     BadRequest,
-    Cause,
     ClusterFailed,
     Conflict,
     Finding,
     Forbidden,
     GatewayTimeout,
     InternalError,
-    StatusDetails,
     TooLarge,
     TooManyRequests,
     Unauthorized,
@@ -54,8 +52,8 @@ HANG_UP = raw(b"")
 BUSY = reply(429, encode(TooManyRequests("slow down").as_status()), Content_Type="application/json")
 DOWN = reply(503, encode(Unavailable("starting").as_status()))
 BROKEN = reply(500, b"boom")
-BY_POLICY = StatusDetails(causes=(Cause("", "", "ValidatingAdmissionPolicy 'p' denied"),))
-DENIED = reply(401, encode(Unauthorized("denied", BY_POLICY).as_status()))
+BY_WEBHOOK = Unauthorized('admission webhook "a.b" denied the request: no owner')
+DENIED = reply(401, encode(BY_WEBHOOK.as_status()))
 
 
 def test_a_request_as_it_goes_over_the_wire() -> None:
@@ -90,7 +88,7 @@ ROWS: list[tuple[str, ApiRequest, list[Answer], type[ApiError] | None, int]] = [
     ("conflict", PATCH, [reply(409, encode(Conflict("moved").as_status()))], Conflict, 1),
     ("redirect", GET, [reply(307, Location="https://evil.example")] * 5, InternalError, 5),
     ("unauthorized", GET, [reply(401, b"who?")], Unauthorized, 1),
-    ("a policy that denies with 401", PATCH, [DENIED], Forbidden, 1),
+    ("a webhook that denies with 401", PATCH, [DENIED], Forbidden, 1),
     ("garbage for a write", POST, [reply(200, b"<html>")], GatewayTimeout, 1),
 ]
 
