@@ -287,12 +287,28 @@ def test_a_dry_run_writes_nothing(gk: Caller, checkout: Checkout, cluster: Path)
     assert "never-made" not in {item["metadata"]["name"] for item in there["items"]}
 
 
+@pytest.mark.slow
+def test_a_dry_run_asks_the_current_context_without_flags(
+    gk: Caller, checkout: Checkout, cluster: Path
+) -> None:
+    """Rejections recommend `gitkruise plan --server` to users who name no cluster either."""
+    space(cluster)
+    checkout.commit("one", {"a.yaml": config("never-made", "on")})
+    ended = gk("plan", "--server", cwd=checkout.folder, KUBECONFIG=str(cluster))
+    assert (ended.code, ended.err) == (0, "")
+    assert "never-made" in ended.out
+
+
 def test_a_dry_run_wants_a_cluster(gk: Caller, checkout: Checkout) -> None:
     checkout.commit("one", {"a.yaml": config("a", "on")})
-    for words in (["--server"], ["--server", "--offline", "--sandbox"]):
+    rows = [
+        (["--server"], 5, "error[GK4106]: no cluster is configured"),
+        (["--server", "--offline", "--sandbox"], 2, "error[GK7010]"),
+    ]
+    for words, code, said in rows:
         ended = gk("plan", *words, cwd=checkout.folder)
-        assert (ended.code, ended.out) == (2, "")
-        assert "error[GK7010]" in ended.err
+        assert (ended.code, ended.out) == (code, "")
+        assert said in ended.err
 
 
 @pytest.mark.slow

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 _NO_SERVER: Final = Finding(
     code="GK7010",
-    message="--server needs a cluster, and no flag names one",
-    notes=(("next", "name one: --sandbox, --kubeconfig or --context, and not --offline"),),
+    message="--server excludes --offline",
+    notes=(("next", "leave one of them out"),),
 )
 
 
@@ -89,6 +89,7 @@ def plan(ctx: click.Context, /, commits: str, cluster: ClusterChoice, **flags: A
     from gitkruise.model.workloads.feature_gates import parse_gates  # noqa: PLC0415  not for --help
 
     first, dots, second = commits.partition("..." if "..." in commits else "..")
+    asked = cluster.given or flags["server"]  # which is the current context without flags
     options = _PlanOptions(
         repo=flags["repo"],
         config_path=flags["config_path"],
@@ -97,7 +98,7 @@ def plan(ctx: click.Context, /, commits: str, cluster: ClusterChoice, **flags: A
         merge=bool(dots and first),
         include_dirty=flags["include_dirty"],
         gates=parse_gates(flags["feature_gates"]),
-        cluster=cluster if cluster.given and not flags["offline"] else None,
+        cluster=cluster if asked and not flags["offline"] else None,
         server=flags["server"],
         offline=flags["offline"],
     )
