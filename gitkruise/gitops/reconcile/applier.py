@@ -14,13 +14,14 @@ from gitkruise.errors import (
     ApplyConflict,
     Conflict,
     Finding,
+    InternalError,
     Retry,
     StatusDetails,
 )
 from gitkruise.gitops.build.kruise_defaulting import ClusterDialect, dialect_of
 from gitkruise.gitops.build.redacted_findings import parse_field
 from gitkruise.gitops.cluster.impersonation import account_of, proven
-from gitkruise.gitops.reconcile.field_adoption import adopt, of_known_tool
+from gitkruise.gitops.reconcile.field_adoption import adopt, of_known_tool, restate, restated
 from gitkruise.gitops.reconcile.rejections import (
     cannot_change,
     immutable,
@@ -87,6 +88,10 @@ class ApplyFacts:
     autoscaled: frozenset[ObjectKey] = frozenset()
     steered: bool = False
     restored: Mapping[ObjectKey, Marks] = field(default_factory=dict)
+
+
+class _Untried(ApiError):
+    """A dry run that the API server cannot carry out, and the write could."""
 
 
 class Applier:
@@ -284,6 +289,20 @@ class Applier:
             return self._refused(d, error, live)
         return Sent(desired=d, reply=reply.body, created=reply.status == _CREATED)
 
+    async def _restate(self, request: ApiRequest, error: ApiError) -> bool:
+        """Return whether `request` failed because of owners in a version that is gone, and may be
+        sent again. Raises ApiError; _Untried for a dry run, which may not change that."""
+        if not isinstance(error, InternalError) or request.content_type != APPLY_PATCH:
+            return False
+        stored = await present(self._reader, request.resource, request.namespace, request.name)
+        entries = await restated(self._reader, request, stored) if stored is not None else None
+        if stored is None or entries is None:
+            return False
+        if request.params.get("dryRun"):
+            raise _Untried(error.message)
+        await restate(self._transport, request, stored, entries)
+        return True
+
     async def _settled(self, request: ApiRequest, live: Obj | None) -> ApiReply:
         """Return the reply to a request that may collide with other writes; raises the last
         rejection.
@@ -298,7 +317,7 @@ class Applier:
             try:
                 return await self._transport.send(request)
             except ApiError as error:
-                if not collided(request, error):
+                if not collided(request, error) and not await self._restate(request, error):
                     raise
                 if attempt == TRIES:
                     raise Conflict(error.message, error.details) from error
@@ -309,6 +328,8 @@ class Applier:
         raise AssertionError("the last try returns or raises")
 
     def _refused(self, d: Desired, error: ApiError, live: Obj | None) -> Sent:
+        if isinstance(error, _Untried):
+            return Sent(desired=d)
         if kind_is_gone(error):
             return Sent(desired=d, finding=served_no_more(d), retry=True, unserved=True)
         fixed = immutable(error)

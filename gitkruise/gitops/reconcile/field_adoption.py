@@ -8,16 +8,18 @@ to server-side apply).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from gitkruise.errors import Conflict
+from gitkruise.kube.client.discovery import is_served
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.change import ObjectChange
 from gitkruise.planner.sync.annotations import MANAGER
 from gitkruise.planner.sync.takeover import joined
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.names import Obj, join_api_version, split_api_version
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import JSON_PATCH, ApiRequest
+from gitkruise.wire.primitives.requests import JSON_PATCH, ApiRequest, ResourceRef
 
 _TRIES: Final = 3
 # Tools whose fields git may take over without asking: people moved on to git from them.
@@ -37,16 +39,8 @@ async def adopt(transport: Transport, applied: ApiRequest, reply: Obj) -> Obj:
         entries = joined(get(reply, "metadata", "managedFields", default=()))
         if entries is None:
             return reply
-        patch = [
-            {"op": "replace", "path": "/metadata/managedFields", "value": entries},
-            {
-                "op": "replace",
-                "path": "/metadata/resourceVersion",
-                "value": get(reply, "metadata", "resourceVersion"),
-            },
-        ]
         try:
-            await transport.send(_joining(applied, patch))
+            await transport.send(_owned(applied, reply, entries))
             break
         except Conflict:
             if attempt == _TRIES - 1:
@@ -55,7 +49,41 @@ async def adopt(transport: Transport, applied: ApiRequest, reply: Obj) -> Obj:
     return (await transport.send(applied)).body
 
 
-def _joining(applied: ApiRequest, patch: list[dict[str, Any]]) -> ApiRequest:
+async def restated(
+    transport: Transport, applied: ApiRequest, stored: Obj
+) -> tuple[Obj, ...] | None:
+    """Return the entries of managedFields of a `stored` object with none in a version that is not
+    served any more, written in that of `applied`; None without such an entry.
+
+    kube-apiserver answers each apply of a custom resource with 500 while one names such a version.
+    Raises ApiError.
+    """
+    entries = get(stored, "metadata", "managedFields", default=())
+    resource = applied.resource
+    present = join_api_version(resource.group, resource.version)
+    gone = set()
+    for written in {entry.get("apiVersion") or present for entry in entries} - {present}:
+        _, version = split_api_version(written)
+        if not await is_served(transport, ResourceRef(resource.group, version, resource.plural)):
+            gone.add(written)
+    moved = ({**e, "apiVersion": present} if e.get("apiVersion") in gone else e for e in entries)
+    return tuple(moved) if gone else None
+
+
+async def restate(
+    transport: Transport, applied: ApiRequest, stored: Obj, entries: Sequence[Obj]
+) -> None:
+    """Give a `stored` object the field owners of `restated`. Raises ApiError."""
+    await transport.send(_owned(applied, stored, entries))
+
+
+def _owned(applied: ApiRequest, stored: Obj, entries: Sequence[Obj]) -> ApiRequest:
+    """Return the request that replaces the field owners of `stored` as it is now."""
+    version = get(stored, "metadata", "resourceVersion")
+    patch = [
+        {"op": "replace", "path": "/metadata/managedFields", "value": entries},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+    ]
     return ApiRequest(
         verb="patch",
         resource=applied.resource,

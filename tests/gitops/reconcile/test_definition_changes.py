@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gitkruise.errors import ApiError, api_error
+from gitkruise.errors import ApiError, InternalError, api_error
 from gitkruise.gitops.build.redacted_findings import refused_field
 from gitkruise.gitops.reconcile.applier import Applier
 from gitkruise.gitops.reconcile.rejections import kind_is_gone, refusal
@@ -19,7 +19,13 @@ from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import put
-from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiReply, ApiRequest, WatchEvent
+from gitkruise.wire.primitives.requests import (
+    APPLY_PATCH,
+    MERGE_PATCH,
+    ApiReply,
+    ApiRequest,
+    WatchEvent,
+)
 from tests.gitops.stage import MakeStage, Stage, config_map
 from tests.gitops.status.test_health_checks import CRD
 from tests.planner.sync.build import desired
@@ -77,6 +83,48 @@ def test_a_field_is_added_to_a_definition_and_used_in_one_commit(staged: MakeSta
             assert (stage.state, stage.record.findings) == ("Done", ())
             live = stage.get("Database", "main", "example.com")
             assert live["spec"] == {"size": 1, "color": "red"}
+
+    stage.play(script)
+
+
+@pytest.mark.parametrize("by_git", [True, False], ids=["in its commit", "by its installer"])
+def test_an_object_outlives_the_version_that_it_was_applied_in(
+    staged: MakeStage, *, by_git: bool
+) -> None:
+    """kube-apiserver answers each apply with 500 while a field owner names such a version."""
+    stage = staged()
+    new = typed(size="integer", more="integer")
+    (version,) = new["spec"]["versions"]
+    older = {**version, "name": "v1beta1", "storage": False}
+    both = put(new, ("spec", "versions"), [version, older])
+
+    def served() -> bool:
+        return stage.world.catalog.by_kind("example.com", "v1beta1", "Database") is not None
+
+    def unconverted(request: ApiRequest) -> ApiError | None:
+        live = stage.get("Database", "main", "example.com")
+        if request.name != "main" or request.content_type != APPLY_PATCH or not live or served():
+            return None
+        owners = {entry["apiVersion"] for entry in live["metadata"]["managedFields"]}
+        why = "request to convert CR to an invalid group/version: example.com/v1beta1"
+        return InternalError(why) if "example.com/v1beta1" in owners else None
+
+    async def script() -> None:
+        stage.wire.refuse = unconverted
+        if not by_git:
+            define(stage, "create", both)
+        async with stage.running():
+            old = {**database(size=1, more=2), "apiVersion": "example.com/v1beta1"}
+            await stage.push(*[both] * by_git, old)
+            await stage.rest()
+            assert (stage.state, stage.record.findings) == ("Done", ())
+            if not by_git:
+                define(stage, "patch", new)
+                await stage.rest(60)
+            await stage.push(*[new] * by_git, database(size=2))
+            await stage.rest(60)
+            assert (stage.state, stage.record.findings) == ("Done", ())
+            assert stage.get("Database", "main", "example.com")["spec"] == {"size": 2}
 
     stage.play(script)
 
