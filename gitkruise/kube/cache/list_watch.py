@@ -49,9 +49,10 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """Nothing is known: list from the start."""
+    """Nothing is known: list from the start, in pages unless their tokens do not last."""
 
     failures: int = 0
+    paged: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +161,8 @@ def wanted(state: WatchState, feed: Feed) -> ApiRequest:
     if feed.field_selector:
         params["fieldSelector"] = feed.field_selector
     match state:
-        case Empty():
-            params |= {"limit": str(PAGE)}
+        case Empty(paged=paged):
+            params |= {"limit": str(PAGE)} if paged else {}
         case Paging(token=token):
             params |= {"limit": str(PAGE), "continue": token}
         case Watching(version=version):
@@ -222,14 +223,16 @@ def number_of(version: str) -> int:
 
 def _failed(state: WatchState, error: ApiError) -> WatchState:
     if isinstance(error, WatchExpired) and not isinstance(state, Empty):
-        return Empty(state.failures)  # listed again immediately; a second failure waits
+        # Listed again immediately; a second failure waits. A list that is slower than its token
+        # lives would expire for ever.
+        return Empty(state.failures, paged=isinstance(state, Watching))
     match state:
         case Watching(version=version, failures=failures):
             return Watching(version, failures + 1)
         case Paging(token=token, failures=failures):
             return Paging(token, failures + 1)
-        case Empty(failures=failures):
-            return Empty(failures + 1)
+        case Empty(failures=failures, paged=paged):
+            return Empty(failures + 1, paged)
 
 
 def _listed(state: Empty | Paging, body: Obj, feed: Feed) -> tuple[WatchState, list[StoreEvent]]:

@@ -74,7 +74,8 @@ ROWS: list[tuple[str, WatchState, WatchReply, WatchState, list[StoreEvent]]] = [
     ),
     ("list fails", Empty(1), Failed(DOWN), Empty(2), []),
     ("page fails", Paging("t"), Failed(DOWN), Paging("t", 1), []),
-    ("page expires", Paging("t", 1), Failed(EXPIRED), Empty(1), []),
+    ("page expires", Paging("t", 1), Failed(EXPIRED), Empty(1, paged=False), []),
+    ("whole list fails", Empty(paged=False), Failed(DOWN), Empty(1, paged=False), []),
     ("list forbidden", Empty(), Failed(Forbidden("no")), Empty(1), []),
     ("added", Watching("4"), got("ADDED", A), Watching("5"), [ObjectSeen(A)]),
     (
@@ -129,6 +130,7 @@ def test_what_is_asked() -> None:
         "limit": "500",
     }
     assert wanted(Paging("t"), FEED).params == {"limit": "500", "continue": "t"}
+    assert wanted(Empty(paged=False), FEED).params == {}
     watch = wanted(Watching("7"), FEED)
     assert (watch.verb, watch.path) == ("watch", "/api/v1/namespaces/shop/pods")
     assert watch.params["resourceVersion"] == "7"
