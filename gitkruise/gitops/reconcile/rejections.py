@@ -118,7 +118,8 @@ def replaceable(d: Desired, unit: Unit) -> bool:
 
 
 def _rule(message: str) -> str:
-    """Return the rule at the end of a message, without the value before it."""
+    """Return the rule at the end of a message, without the value before it or a diff after it."""
+    message, _, _ = message.partition("\n")
     return message.rpartition(": ")[2][:300] if message.startswith(_VALUE) else message[:300]
 
 

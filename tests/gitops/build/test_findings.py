@@ -21,7 +21,7 @@ from gitkruise.errors import (
 from gitkruise.git.plumbing.errors import remote_failure
 from gitkruise.git.plumbing.process import Result
 from gitkruise.gitops.build.builder import next_step
-from gitkruise.gitops.reconcile.rejections import refusal
+from gitkruise.gitops.reconcile.rejections import cannot_change, refusal
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.cli.forms import all_forms
@@ -220,6 +220,14 @@ def test_no_right_helps_where_none_is_missing(
     text = said(stage, code)
     assert f" {next_}\n" in f"{text}\n"
     assert "needed" not in text
+
+
+def test_a_rule_is_shown_without_the_diff_that_follows_it() -> None:
+    """kube-apiserver 1.34, for a claim of less storage."""
+    rule = "Forbidden: spec is immutable after creation except resources.requests"
+    cause = Cause("spec", "FieldValueForbidden", f"{rule}\n@@ -6,7 +6,7 @@\n")
+    error = InvalidObject("is invalid", StatusDetails(causes=(cause,)))
+    assert dict(cannot_change(desired(BINDING), error).notes)["why"] == rule
 
 
 def test_a_webhook_whose_certificate_is_refused(
