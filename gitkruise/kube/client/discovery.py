@@ -16,6 +16,7 @@ from gitkruise.errors import (
     Forbidden,
     InvalidObject,
     NotFound,
+    WatchExpired,
 )
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.workloads.conditions import find
@@ -208,14 +209,25 @@ async def each(
     selector: str = "",
     field_selector: str = "",
 ) -> AsyncIterator[Obj]:
-    """The objects of a resource that selectors choose, page by page. Raises what `send` raises."""
+    """The objects of a resource that selectors choose, page by page; all together once the token
+    of a page expired. Raises what `send` raises."""
     chosen = {"labelSelector": selector, "fieldSelector": field_selector}
-    params = {"limit": "500", **{name: text for name, text in chosen.items() if text}}
+    whole = {name: text for name, text in chosen.items() if text}
+    params, seen = {"limit": "500", **whole}, set[tuple[str, str]]()
     for _ in range(PAGES_MAX):
         request = ApiRequest(verb="list", resource=ref, namespace=namespace, params=params)
-        body = (await transport.send(request)).body
+        try:
+            body = (await transport.send(request)).body
+        except WatchExpired:
+            if "continue" not in params:
+                raise
+            params = whole
+            continue
         for item in body.get("items") or ():
-            yield item
+            place = (get(item, "metadata", "namespace", default=""), item["metadata"]["name"])
+            if place not in seen:
+                seen.add(place)
+                yield item
         token = get(body, "metadata", "continue", default="")
         if not token:
             return

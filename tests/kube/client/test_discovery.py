@@ -5,18 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
-from gitkruise.errors import ApiError, Forbidden, InternalError, NotFound, Unavailable
-from gitkruise.kube.client.discovery import served_by, served_catalog
+from gitkruise.errors import (
+    ApiError,
+    Forbidden,
+    InternalError,
+    NotFound,
+    Unavailable,
+    WatchExpired,
+)
+from gitkruise.kube.client.discovery import listed, served_by, served_catalog
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.names import Obj
-from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
-from tests.worlds import START, empty_world
+from gitkruise.wire.primitives.paths import put
+from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, ResourceRef
+from tests.worlds import START, create, empty_world
 
 
 def definition(plural: str, pattern: str, established: str = "") -> dict[str, Any]:
@@ -103,3 +112,24 @@ def test_kinds_of_other_api_servers_are_known_without_a_schema(error: type[ApiEr
         assert start.preferred("apps", "Deployment") is not None
 
     asyncio.run(play())
+
+
+class Expiring(WorldTransport):
+    """A cluster whose continue tokens do not last; pages of one object."""
+
+    async def send(self, request: ApiRequest) -> ApiReply:
+        if "continue" in request.params:
+            raise WatchExpired("The provided continue parameter is too old")
+        paged = "limit" in request.params
+        params = {**request.params, "limit": "1"} if paged else request.params
+        return await super().send(replace(request, params=params))
+
+
+def test_a_list_whose_token_expires_is_read_whole() -> None:
+    world = empty_world()
+    for name in ("a", "b"):
+        obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+        world.handle(create(world, put(obj, ("metadata", "namespace"), "shop")), START)
+    transport = Expiring(Cluster(world, lambda: START))
+    found = asyncio.run(listed(transport, ResourceRef("", "v1", "configmaps"), namespace="shop"))
+    assert [obj["metadata"]["name"] for obj in found] == ["a", "b"]
