@@ -119,14 +119,19 @@ def test_an_exec_plugin(tmp_path: Path) -> None:
 
 
 PLUGINS: list[tuple[dict[str, Any], str]] = [
-    (plugin("import sys; sys.exit('no login')"), "it ended with 1: no login"),
-    (plugin(""), "its output is no ExecCredential"),
-    (plugin("print('<html>')"), "its output is no ExecCredential"),
-    (plugin("print([])"), "its output is no ExecCredential"),
+    (plugin("import sys; sys.exit('no login')"), "process returned 1. no login"),
+    (plugin(""), "failed to decode process output"),
+    (plugin("print('<html>')"), "failed to decode process output"),
+    (plugin("print([])"), "malformed response. missing key 'apiVersion'"),
     (answering({"token": "t", "expirationTimestamp": "soon"}), "its output is no ExecCredential"),
-    (answering(None), "it gives neither a token nor a certificate with its key"),
-    (answering({"token": "t"}, "v7"), "it answers in v7, not in client.authentication.k8s.io/v1"),
-    ({"exec": {"command": "/no/such"}}, "it cannot be started: [Errno 2] No such file or"),
+    (answering(None), "its output is no ExecCredential"),
+    (answering({}), "it gives neither a token nor a certificate with its key"),
+    (answering({"token": "t"}, "v7"), "plugin api version v7 does not match client."),
+    ({"exec": {"command": "/no/such"}}, "malformed request. missing key 'apiVersion'"),
+    (
+        {"exec": {"apiVersion": "v1", "command": "/no/such"}},
+        "process returned 1. it cannot be started",
+    ),
 ]
 
 
@@ -149,7 +154,7 @@ def test_a_plugin_that_hangs_is_killed_with_what_it_started(
     user = plugin("import subprocess; subprocess.run(['sleep', '1000'])")
     with pytest.raises(ClusterFailed) as caught:
         auth.from_kubeconfig([written(tmp_path / "config", config(slow=user))])
-    assert caught.value.findings[0].notes[0][1] == "it did not end within 0.5 s"
+    assert caught.value.findings[0].notes[0][1] == "process returned 1. it did not end within 0.5 s"
 
 
 class Issuer:
