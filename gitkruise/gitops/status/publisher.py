@@ -39,7 +39,7 @@ from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 _BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
-_LOOK_S = 30.0  # between two looks for records that the branch lost
+_LOOK_S = 60.0  # between two looks for records that the branch lost
 _ANY_TIME = datetime.min.replace(tzinfo=UTC)  # a change of state is visible in the state itself
 _TERMINAL = SETTLED | {State.STUCK, State.REJECTED}
 

@@ -33,7 +33,7 @@ def test_a_branch_that_lost_the_records_gets_them_again(
             await stage.rest()
             before = stage.told(STATUS_FILE)
             run_git(stage.origin.bare, "update-ref", *meddling)
-            await stage.rest()
+            await stage.rest(90)
             assert stage.told(STATUS_FILE) == before
             written = len(stage.diary())
             await stage.rest(3600)
