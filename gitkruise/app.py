@@ -35,6 +35,7 @@ from gitkruise.gitops.cluster.engine import (
     LEASE_NAMESPACE,
     OWN,
     WORKLOADS_LEASE,
+    ManagerWatch,
     choose_engine,
 )
 from gitkruise.gitops.cluster.hook_runs import HOOKS, HookRuns
@@ -372,7 +373,8 @@ class _Program:
             drive, options.gates, workloads, live, self._driving(transport), clock,
             shard=options.shard, engine=engine,
         )  # fmt: skip
-        following = partial(engine.follow, partial(_changed, live, resources))
+        watch = ManagerWatch(engine, transport, clock)
+        following = partial(watch.run, partial(_changed, live, resources))
         self._run(("the engine", following), ("the workload controllers", driving))
         finalizer = self._ending(fleet, context)
         if resource_controller is not None:

@@ -16,6 +16,7 @@ from gitkruise.errors import Finding
 from gitkruise.git.manifests.reader import _Reading
 from gitkruise.git.parsing.documents import parse_file
 from gitkruise.gitops.build.validate import check_documents, check_object
+from gitkruise.gitops.cluster.engine import OWN, Engine
 from gitkruise.gitops.preview.inputs import PlanSide
 from gitkruise.gitops.preview.preview import offline_preview
 from gitkruise.gitops.preview.render_json import plan_obj
@@ -90,7 +91,7 @@ def followed(
     if after.errors:
         return []
     store = live_store(before, marks)
-    observer = Observer(store, "own", timedelta(minutes=10))
+    observer = Observer(store, Engine(OWN), timedelta(minutes=10))
     versions = {d.key: d.version for d in (*before.objects, *after.objects)}
     seen = observer.look(versions, START)
     objs = {key: found.obj for key, found in seen.live.items()}

@@ -204,7 +204,7 @@ class Stage:
             clock=self.clock,
             cluster="test",
             gates=Gates(),
-            engine=Engine(OWN, self.wire, self.clock),
+            engine=Engine(OWN),
             workers=InProcess(),
             hooks=HookRuns(self.remembered, WriteAuthority()),
             analysis=AnalysisMemory(

@@ -9,15 +9,20 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from gitkruise.errors import ApiError, ClusterFailed, Finding, Forbidden, NotFound, Severity
+from gitkruise.errors import ClusterFailed, Finding, Forbidden, NotFound, Severity
 from gitkruise.gitops.cluster.lease_renewals import renewed_meanwhile
+from gitkruise.kube.cache.informer import Informer
 from gitkruise.kube.cache.leader_election import LEASES
+from gitkruise.kube.cache.list_watch import Feed
+from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import wait_for
 from gitkruise.kube.system.lease_terms import EMBEDDED_HOLDER, is_held_for_good
 from gitkruise.kube.system.package_data import KRUISE_GROUPS
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET, SIDECARSET
 from gitkruise.printable import listing
 from gitkruise.wire.primitives.log_line import log_line
+from gitkruise.wire.primitives.names import GroupKind, ObjectKey
 from gitkruise.wire.primitives.paths import drop, get
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest
 from gitkruise.wire.primitives.times import format_micro_time, format_time, parse_time
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
     from gitkruise.kube.system.clock import Clock
     from gitkruise.model.gitops.config import Unit
     from gitkruise.wire.catalog.catalog import Catalog
-    from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+    from gitkruise.wire.primitives.names import Obj
 
 KRUISE_NAMESPACE: Final = "kruise-system"
 KRUISE_LEASE: Final = "kruise-manager"
@@ -41,7 +46,12 @@ _NAMED: Final = 10  # objects in one message
 UPGRADE_KINDS: Final = (
     "start OpenKruise's manager; or let rollouts end, then gitkruise install --crds --take-over"
 )
-_LOOK_S: Final = 2.0  # OpenKruise's manager lists all objects before it writes; that takes longer
+_LEASE: Final = GroupKind(LEASES.group, "Lease")
+_MANAGER: Final = Feed(
+    ref=LEASES, kind=_LEASE.kind, namespace=KRUISE_NAMESPACE,
+    field_selector=f"metadata.name={KRUISE_LEASE}",
+)  # fmt: skip
+_SILENT: Final = timedelta(seconds=5)  # between looks at the time since the last renewal
 log = logging.getLogger(__name__)
 
 
@@ -49,47 +59,13 @@ class Engine:
     """The engine that drives the pods of this process: once chosen, it changes in one direction.
 
     OpenKruise's manager looks at no Lease of ours. When it starts later it gets the pods, for a
-    second engine would undo its work.
+    second engine would undo its work. `alive`: it was at work when the engine was chosen.
     """
 
-    def __init__(
-        self, name: str, transport: Transport, clock: Clock, *, alive: bool = False
-    ) -> None:
-        self.name = name
+    def __init__(self, name: str, *, alive: bool = False) -> None:
+        self.name, self.alive = name, alive
         self.given_up = asyncio.Event()  # set when our own engine has to stop
         self.silence = ""  # why OpenKruise's manager drives nothing, if it should
-        self._transport, self._clock = transport, clock
-        self._spec: Obj | None = None  # of the manager's Lease, when it was last seen
-        self._moved_at = clock.monotonic() if alive else float("-inf")
-
-    async def follow(self, changed: Callable[[], None]) -> None:
-        """Look at the Lease of OpenKruise's manager for ever, and call `changed` at news: the
-        manager is at work, and gets the pods, or it is silent."""
-        while True:
-            known = self.name, self.silence
-            try:
-                await self.look()
-            except ApiError as error:
-                log.info(log_line("lease-not-read", error=error))
-            if known != (self.name, self.silence):
-                changed()
-            await self._clock.sleep(_LOOK_S)
-
-    async def look(self) -> None:
-        """Look at the Lease once. Raises ApiError."""
-        lease = await _lease(self._transport, KRUISE_NAMESPACE, KRUISE_LEASE) or {}
-        now = self._clock.monotonic()
-        spec = get(lease, "spec", default={})
-        if self._spec is not None and self._spec != spec:
-            self._moved_at = now
-        self._spec = spec
-        held = bool(spec.get("holderIdentity"))
-        moves = now - self._moved_at <= _patience(lease).total_seconds()
-        if held and (moves or is_renewed(lease, self._clock.now())):
-            self.silence = ""
-            self._give_up()
-        else:
-            self.silence = silence(lease)
 
     def problems(self, keys: Iterable[ObjectKey]) -> Iterator[Finding]:
         """Yield GK4404 for those of `keys` that OpenKruise should drive while it is silent."""
@@ -106,11 +82,56 @@ class Engine:
                 ),
             )
 
-    def _give_up(self) -> None:
+    def give_up(self) -> None:
+        """Leave the pods to OpenKruise."""
         if self.name == OWN:
             self.name = KRUISE
             self.given_up.set()
             log.warning(log_line("pods-given-up", engine=KRUISE, lease=KRUISE_LEASE))
+
+
+class ManagerWatch:
+    """Watch of the Lease of OpenKruise's manager, which decides over `engine`. While there is no
+    such Lease it costs a request in five minutes."""
+
+    def __init__(self, engine: Engine, transport: Transport, clock: Clock) -> None:
+        self._engine, self._clock = engine, clock
+        store = InformerCache()
+        self._informer = Informer(_MANAGER, transport, store, clock)
+        self._store, self._moved = store, asyncio.Event()
+        store.subscribe(lambda _: self._moved.set())
+        self._spec: Obj | None = None  # of the Lease, when it was last seen
+        self._moved_at = clock.monotonic() if engine.alive else float("-inf")
+
+    async def run(self, changed: Callable[[], None]) -> None:
+        """Watch for ever, and call `changed` at news: the manager is at work, and gets the pods,
+        or it is silent."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._informer.run())
+            await self._informer.synced.wait()
+            while True:
+                known = self._engine.name, self._engine.silence
+                self._moved.clear()
+                self._judge()
+                if known != (self._engine.name, self._engine.silence):
+                    changed()
+                limit = _SILENT if self._engine.name == KRUISE else None
+                await wait_for(self._moved, self._clock, limit)
+
+    def _judge(self) -> None:
+        lease = self._store.get(ObjectKey(*_LEASE, KRUISE_NAMESPACE, KRUISE_LEASE)) or {}
+        now = self._clock.monotonic()
+        spec = get(lease, "spec", default={})
+        if self._spec is not None and self._spec != spec:
+            self._moved_at = now
+        self._spec = spec
+        held = bool(spec.get("holderIdentity"))
+        moves = now - self._moved_at <= _patience(lease).total_seconds()
+        if held and (moves or is_renewed(lease, self._clock.now())):
+            self._engine.silence = ""
+            self._engine.give_up()
+        else:
+            self._engine.silence = silence(lease)
 
 
 async def kruise_is_alive(transport: Transport, now: datetime) -> bool:
@@ -218,11 +239,10 @@ async def choose_engine(transport: Transport, wishes: set[str], clock: Clock) ->
                 ),
             )
         )
-    engine = Engine(KRUISE if KRUISE in firm or alive else OWN, transport, clock, alive=alive)
-    await engine.look()
-    if engine.name == KRUISE:
-        await withdraw_canaries(transport)
-    return engine
+    if not alive and KRUISE not in firm:
+        return Engine(OWN)
+    await withdraw_canaries(transport)
+    return Engine(KRUISE, alive=alive)
 
 
 def undriven(keys: Iterable[ObjectKey], catalog: Catalog) -> Iterator[Finding]:

@@ -122,7 +122,7 @@ def test_a_cluster_without_clone_sets_is_asked_less_and_less_often(
         live.catalog = live.catalog.without_crd("clonesets.apps.kruise.io")
         driving = drive(
             Gates(), Lease(name, wire, clock), live, wire, clock,
-            shard=Shard(), engine=Engine(OWN, wire, clock),
+            shard=Shard(), engine=Engine(OWN),
         )  # fmt: skip
         async with alongside(live.run()), alongside(driving):
             await clock.sleep(600)

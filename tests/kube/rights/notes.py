@@ -39,8 +39,9 @@ def words_of(request: ApiRequest, verb: str = "") -> str:
     """Return `verb group/resource[/subresource]`, with the names of Leases, which rules name."""
     ref = request.resource
     path = "/".join(filter(None, (ref.plural, request.subresource)))
-    named = ref.plural == "leases" and request.verb != "create" and request.name
-    name = f" {request.name}" if named else ""
+    selected = request.params.get("fieldSelector", "").partition("metadata.name=")[2]
+    named = request.name or selected if ref.plural == "leases" else ""
+    name = f" {named}" if named and request.verb != "create" else ""
     return f"{verb or request.verb} {f'{ref.group}/' if ref.group else ''}{path}{name}"
 
 
