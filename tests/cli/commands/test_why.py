@@ -45,7 +45,7 @@ MARKS = {"commit": COMMIT, "path": "apps/checkout.yaml:7", "unit-ref": "shop/sho
 
 
 def managed(r: Rollout, **more: object) -> Managed:
-    values = {"key": CHECKOUT, "obj": {}, "state": r.state, "message": r.message, "rollout": r,
+    values = {"key": CHECKOUT, "obj": {"metadata": {}}, "state": r.state, "message": r.message, "rollout": r,
               "unit": "shop/shop", "commit": COMMIT, "path": "apps/checkout.yaml:7"}  # fmt: skip
     return Managed(**(values | more))  # type: ignore[arg-type]  # a row of a table
 

@@ -40,7 +40,7 @@ def style(width: int) -> Style:
 
 def managed(key: ObjectKey, state: State, message: str = "", r: Rollout | None = None) -> Managed:
     return Managed(
-        key=key, obj={}, state=state, message=message, unit="shop/shop", commit="2" * 40,
+        key=key, obj={"metadata": {}}, state=state, message=message, unit="shop/shop", commit="2" * 40,
         path="c.yaml:1", rollout=r,
     )  # fmt: skip
 
