@@ -131,8 +131,8 @@ async def _reads(
         unit = Unit("shop", path, UnitSpec(source_ref=Reference(name="src"), path=path))
         return Builder(repository=repository, unit=unit, gates=Gates(), cache=cache, shared=history)
 
-    async def read(one: Builder, asked: BuildRequest) -> BuildResult:
-        return await workers.read(one, asked, catalog, NOTHING)
+    async def read(one: Builder, request: BuildRequest) -> BuildResult:
+        return await workers.read(one, request, catalog, NOTHING)
 
     first = BuildRequest(commit=commits.first)
     await read(reader("warm"), first)

@@ -240,7 +240,7 @@ async def process(
             metering = metered(options.metrics, transport, clock, public=public)
             meter = await stack.enter_async_context(metering)
             transport = meter.transport
-            options = replace(options, listeners=(*options.listeners, meter.metrics.hear))
+            options = replace(options, listeners=(*options.listeners, meter.metrics.receive))
         workers, cache = _workers(options, stack), await _parse_cache(options, stack)
         if options.webhook is not None:
             serving = serve_webhooks(options.webhook, transport, load_catalog(), clock)
@@ -360,7 +360,7 @@ class _Program:
         deps = ProcessDeps(
             state_dir=options.state_dir, hooks=self._hooks, cache=self._cache,
             rewrites=AcceptedRewrites(self._remembered(REWRITES)),
-            listeners=(*options.listeners, annotator.offer, status_writer.hear),
+            listeners=(*options.listeners, annotator.offer, status_writer.receive),
             shard=options.shard, states=self._states,
             moved=status_writer.moved, crashed=status_writer.crashed, acts=options.acts,
         )  # fmt: skip
@@ -373,9 +373,10 @@ class _Program:
             drive, options.gates, workloads, live, self._driving(transport), clock,
             shard=options.shard, engine=engine,
         )  # fmt: skip
-        watch = ManagerWatch(engine, transport, clock)
-        following = partial(watch.run, partial(_changed, live, resources))
-        self._run(("the engine", following), ("the workload controllers", driving))
+        watch = partial(
+            ManagerWatch(engine, transport, clock).run, partial(_changed, live, resources)
+        )
+        self._run(("the engine", watch), ("the workload controllers", driving))
         finalizer = self._ending(fleet, context)
         if resource_controller is not None:
             follow = partial(resource_controller.run, fleet, finalizer, engine)
@@ -387,15 +388,16 @@ class _Program:
             custom=resources.units(),
         )  # fmt: skip
 
-    def _ending(self, fleet: Supervisor, context: UnitContext) -> UnitFinalizer:
+    def _ending(self, supervisor: Supervisor, context: UnitContext) -> UnitFinalizer:
         """Start the work that ends units: those that left, and those removed before the start."""
         options = self._options
         removals = Removals(self._remembered(UNITS), options.config.origin, shard=options.shard)
         finalizer = UnitFinalizer(
-            lambda: [unit.pruning for unit in fleet.units.values()],
-            context, options.listeners, fleet.foreign.known, fleet.promotions.left,
+            lambda: [unit.pruning for unit in supervisor.units.values()],
+            context, options.listeners, supervisor.foreign.known, supervisor.promotions.left,
         )  # fmt: skip
-        recall = partial(end_removed, options.config.units, fleet, context, removals, finalizer)
+        units = options.config.units
+        recall = partial(end_removed, units, supervisor, context, removals, finalizer)
         self._run(
             ("units that left", finalizer.run),
             ("removed units, which keep their objects until then", recall),
@@ -416,12 +418,10 @@ class _Program:
     def _remembered(self, annotation: str, lease: str = "units") -> LeaseAnnotation:
         """A memory of units, which later processes with the same lease share."""
         return LeaseAnnotation(
-            transport=self._live.transport,
-            namespace=LEASE_NAMESPACE,
-            name=f"{self._options.lease}-{lease}",
-            annotation=annotation,
+            transport=self._live.transport, namespace=LEASE_NAMESPACE,
+            name=f"{self._options.lease}-{lease}", annotation=annotation,
             cluster=self._options.cluster,
-        )
+        )  # fmt: skip
 
     async def _listed(self, resources: CustomResources) -> None:
         """Follow the objects of the cluster, and know them all where it serves them."""
@@ -487,14 +487,14 @@ _NOTHING_TO_FOLLOW: Final = Finding(
 
 def _changed(live: LiveView, resources: CustomResources) -> None:
     """Have everything look again: another engine drives the pods."""
-    live.changes.tell((WATCHES,))
+    live.changes.notify((WATCHES,))
     resources.changed.set()
 
 
-async def _mend(fleet: Supervisor, config: Config, clock: Clock) -> None:
+async def _mend(supervisor: Supervisor, config: Config, clock: Clock) -> None:
     """Try again, for ever, to start what could not be started."""
     while True:
-        fleet.errors.log_waiting(fleet.hooks)
+        supervisor.errors.log_waiting(supervisor.hooks)
         await clock.sleep(MEND_S)
-        if fleet.errors:
-            await fleet.reconcile(config)
+        if supervisor.errors:
+            await supervisor.reconcile(config)

@@ -148,8 +148,8 @@ class Finding:
     @property
     def with_cause(self) -> str:
         """Return the finding in one line, with git's own words where it has them."""
-        said = dict(self.notes).get("git said", "")
-        return f"{self} ({said})" if said else str(self)
+        git_message = dict(self.notes).get("git said", "")
+        return f"{self} ({git_message})" if git_message else str(self)
 
 
 class DiagnosticError(GitkruiseError):

@@ -33,7 +33,7 @@ from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 AGAIN_S: Final = 30.0  # before a shard that could not be started is tried again here
-Heard = Callable[[Shard, RunningController | None], None]  # None: the shard was handed back
+OnShard = Callable[[Shard, RunningController | None], None]  # None: the shard was handed back
 
 
 @dataclass(slots=True)
@@ -82,12 +82,13 @@ class RunningShards:
 @asynccontextmanager
 async def sharded(
     options: RunOptions, transport: Transport, clock: Clock, *, count: int,
-    heard: Heard = lambda *_: None,
+    on_shard: OnShard = lambda *_: None,
 ) -> AsyncIterator[RunningShards]:  # fmt: skip
     """A replica among others that share the units, while the body runs.
 
-    `heard` is called when a shard runs here, and when it was handed back. Raises LeaseRefused while
-    replicas with another number of shards run, and what `controller` raises for one of its shards.
+    `on_shard` is called when a shard runs here, and when it was handed back. Raises LeaseRefused
+    while replicas with another number of shards run, and what `controller` raises for one of its
+    shards.
     """
     failed: list[BaseException] = []
     async with process(options, transport, clock) as me:
@@ -107,7 +108,7 @@ async def sharded(
                 try:
                     await joint.leading()
                     serve = partial(
-                        _guarded_serve, me=me, joint=joint, running=running, heard=heard
+                        _guarded_serve, me=me, authority=joint, running=running, on_shard=on_shard
                     )
                     electing = tasks.create_task(election.run(serve, stop))
                     if me.meter is not None:
@@ -134,12 +135,14 @@ def _joint_lease(me: Process, count: int) -> Lease:
 
 async def _guarded_serve(
     shard: Shard, lease: Lease, ending: asyncio.Event,
-    *, me: Process, joint: WriteAuthority, running: RunningShards, heard: Heard,
+    *, me: Process, authority: WriteAuthority, running: RunningShards, on_shard: OnShard,
 ) -> None:  # fmt: skip
     """Run the program of a shard. One that cannot start ends the process only while no other has
     started: a repository that does not answer must not end what runs."""
     try:
-        await _serve(shard, lease, ending, me=me, joint=joint, running=running, heard=heard)
+        await _serve(
+            shard, lease, ending, me=me, joint=authority, running=running, on_shard=on_shard
+        )
     except (DiagnosticError, ApiError) as error:
         if not running.ran:
             raise
@@ -149,7 +152,7 @@ async def _guarded_serve(
 
 async def _serve(
     shard: Shard, lease: Lease, ending: asyncio.Event,
-    *, me: Process, joint: WriteAuthority, running: RunningShards, heard: Heard,
+    *, me: Process, joint: WriteAuthority, running: RunningShards, on_shard: OnShard,
 ) -> None:  # fmt: skip
     """Run the program of a shard, from when its Lease is ours until `ending` is set."""
     options = replace(
@@ -164,9 +167,9 @@ async def _serve(
     authority = WriteAuthority(lease, {STATES: "{}"})  # those of the last holder are old
     async with program(me, options, authority, fenced, workloads, states) as one:
         running.programs[shard], running.ran = one, True
-        heard(shard, one)
+        on_shard(shard, one)
         try:
             await ending.wait()
         finally:
             del running.programs[shard]
-            heard(shard, None)
+            on_shard(shard, None)

@@ -15,8 +15,8 @@ NARROWED: Final[Mapping[str, tuple[str, ...]]] = {
         "unavailable: isinstance(self.limits, Bounds)",
     ),
     "planner/builtin/deployment_status.py": (
-        "_begun: standing.new is not None",
-        "_timed: standing.new is not None",
+        "_begun: counts.new is not None",
+        "_timed: counts.new is not None",
     ),
     "planner/pod_updates/start.py": ("_write: isinstance(spec, UpdateSpec)",),
     "planner/report/blast_radius.py": ("footprint: change.before is not None",),

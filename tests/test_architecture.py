@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,12 @@ BANNED: Final = {
     "Molds", "Offers", "Post", "Pruning", "PullStory", "Refusals", "Remedy", "Reported", "Shelf",
     "Side", "Sifted", "Sought", "Stand", "Steward", "Stood", "Surroundings", "Tally", "Told",
     "Trial", "UnitSync", "Veiled", "Verdict", "Verdicts", "Wish", "Wishes", "Yardstick",
+}  # fmt: skip
+
+# Words for values of an earlier vocabulary: a value is named after its type or its role.
+RETIRED: Final = {
+    "desk", "farewell", "hear", "heard", "ingredients", "said", "spot", "spots", "tell", "tells",
+    "told", "trouble", "troubles", "wish", "wishes", "yardstick",
 }  # fmt: skip
 
 
@@ -83,3 +90,25 @@ def test_a_class_name_means_one_thing() -> None:
                 places[node.name].append(str(path.relative_to(ROOT)))
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
     assert BANNED & places.keys() == set()
+
+
+def identifiers(path: Path) -> Iterator[str]:
+    """Names that a module defines: functions, parameters, variables and attributes."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.arg(arg=name):
+                yield name
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+            case _:
+                pass
+
+
+def test_names_are_standard_terms() -> None:
+    found = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sorted(PRODUCT.rglob("*.py"))
+        for name in identifiers(path)
+        if RETIRED & set(name.lower().split("_"))
+    }
+    assert found == set()

@@ -124,8 +124,8 @@ class Stage:
         except (BadRequest, Forbidden) as error:
             if not self.webhook:
                 raise
-            said = f'admission webhook "{self.webhook}" denied the request: {error}'
-            raise type(error)(said) from error
+            message = f'admission webhook "{self.webhook}" denied the request: {error}'
+            raise type(error)(message) from error
 
 
 def _kinds(group: str, *kinds: str) -> frozenset[GroupKind]:

@@ -263,7 +263,7 @@ def _lost_directory(error: Exception) -> Exception:
 def _report(error: Exception, ctx: click.Context) -> int:
     """Print the findings of the first known error, or GK9000; return the exit code."""
     from gitkruise.cli.console.findings import findings_list, findings_text  # noqa: PLC0415
-    from gitkruise.cli.console.output import say_json, tell  # noqa: PLC0415
+    from gitkruise.cli.console.output import say_json, say_on_stderr  # noqa: PLC0415
     from gitkruise.cli.console.style import Style  # noqa: PLC0415
 
     known = next((e for e in leaves(error) if isinstance(e, GitkruiseError)), None)
@@ -277,7 +277,7 @@ def _report(error: Exception, ctx: click.Context) -> int:
     if logs_json(ctx):
         _report_json(findings)
     else:
-        tell(findings_text(findings, Style.of_errors(environment)).split("\n"))
+        say_on_stderr(findings_text(findings, Style.of_errors(environment)).split("\n"))
     return known.exit_code if known else UNEXPECTED
 
 

@@ -207,8 +207,8 @@ def pausing(plan: Plan, trip: Trip, shows: Shows, owner: Obj, now: datetime) -> 
         made = rule.condition(rule.STALLED, "True", reason="NoProgress", message=trip.text)
         status = plan.status_after(()) or owner.get("status") or {}
         return Plan(holds=plan.holds, status=_with(status, made, now), wake_at=trip.pause.until)
-    said = get(owner, "metadata", "annotations", rule.STALLED_NOTE, default="")
-    if shows is Shows.ANNOTATION and said != trip.text:
+    noted = get(owner, "metadata", "annotations", rule.STALLED_NOTE, default="")
+    if shows is Shows.ANNOTATION and noted != trip.text:
         return Plan(actions=(_noting(owner, trip.text),), wake_at=trip.pause.until)
     return Plan(wake_at=trip.pause.until)
 
@@ -216,8 +216,8 @@ def pausing(plan: Plan, trip: Trip, shows: Shows, owner: Obj, now: datetime) -> 
 def resuming(plan: Plan, shows: Shows, owner: Obj, now: datetime) -> Plan:
     """The plan, and what an earlier pause left taken back."""
     if shows is Shows.ANNOTATION:
-        said = get(owner, "metadata", "annotations", rule.STALLED_NOTE, default="")
-        return replace(plan, actions=(*plan.actions, _noting(owner, None))) if said else plan
+        noted = get(owner, "metadata", "annotations", rule.STALLED_NOTE, default="")
+        return replace(plan, actions=(*plan.actions, _noting(owner, None))) if noted else plan
     status = owner.get("status")
     known = rule.find((status or {}).get("conditions") or (), rule.STALLED)
     if shows is Shows.NOWHERE or known is None or known.get("status") != "True":

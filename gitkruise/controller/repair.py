@@ -144,8 +144,8 @@ def _untouched(pod: PodFacts, now: datetime) -> bool:
 
 
 def _in_namespace(view: ClusterView, pod: PodFacts, sets: Sequence[SidecarSetFacts]) -> bool:
-    space = view.get(ObjectKey("", "Namespace", "", pod.namespace))
-    labels = None if space is None else get(space, "metadata", "labels", default={})
+    namespace = view.get(ObjectKey("", "Namespace", "", pod.namespace))
+    labels = None if namespace is None else get(namespace, "metadata", "labels", default={})
     return any(s.in_namespace(labels) and s.selects(pod.labels) for s in sets)
 
 

@@ -115,5 +115,5 @@ def frame(topic: Topic, before: Encoded | None, after: Encoded) -> bytes | None:
     gone = sorted(known.keys() - after.keys())
     if before is not None and not fresh and not gone:
         return None
-    told: dict[str, Any] = {"topic": topic, "reset": before is None, "set": fresh, "gone": gone}
-    return msgspec.json.encode(told)
+    message: dict[str, Any] = {"topic": topic, "reset": before is None, "set": fresh, "gone": gone}
+    return msgspec.json.encode(message)

@@ -53,17 +53,17 @@ class Streams:
         """Yield events while the viewer's session lasts: the stream's id, then frames, and pings
         while nothing changes; `bye` at the end."""
         stream, watcher = secrets.token_urlsafe(16), Watcher(topics)
-        told = _Told(viewer or Machine())
+        session = _StreamSession(viewer or Machine())
         self._open[stream] = watcher
         try:
             with self.board.watching(watcher):
                 yield _event("hello", {"stream": stream})
                 while True:
                     watcher.news.clear()
-                    if not await told.viewer.valid():
+                    if not await session.viewer.valid():
                         break
-                    for topic in told.narrowed(watcher.topics):
-                        async for event in self._news(topic, told):
+                    for topic in session.narrowed(watcher.topics):
+                        async for event in self._news(topic, session):
                             yield event
                     await self.clock.sleep(FRAME_S)
                     if not await wait_for(watcher.news, self.clock, PING):
@@ -74,25 +74,25 @@ class Streams:
             del self._open[stream]
         yield _event("bye", {})
 
-    async def _news(self, topic: Topic, told: _Told) -> AsyncGenerator[bytes, None]:
+    async def _news(self, topic: Topic, session: _StreamSession) -> AsyncGenerator[bytes, None]:
         """Yield what changed in a topic for a viewer, or that it may not see it."""
-        denied = await told.viewer.denied(topic)
+        denied = await session.viewer.denied(topic)
         if denied:
-            told.sent.pop(topic, None)
-            if told.denied.get(topic) != denied:
-                told.denied[topic] = denied
+            session.sent.pop(topic, None)
+            if session.denied.get(topic) != denied:
+                session.denied[topic] = denied
                 yield _event("denied", {"topic": topic, "message": denied})
             return
-        told.denied.pop(topic, None)
-        after = await told.viewer.see(topic, self.board.rows(topic))
-        data = self.frames.frame(topic, told.sent.get(topic), after)
-        told.sent[topic] = after
+        session.denied.pop(topic, None)
+        after = await session.viewer.see(topic, self.board.rows(topic))
+        data = self.frames.frame(topic, session.sent.get(topic), after)
+        session.sent[topic] = after
         if data is not None:
             yield b"event: rows\ndata: " + data + b"\n\n"
 
 
 @dataclass(slots=True)
-class _Told:
+class _StreamSession:
     """A viewer, the rows that it has, and the topics of which it knows that it may not see them."""
 
     viewer: Viewer

@@ -27,7 +27,7 @@ RECOVERED_S: Final = 60.0  # a job that has run for so long again is well
 _UNCHANGED: Final = "everything else goes on; this is tried again after growing pauses"
 _SENT_ON: Final = "open an issue with the report; it quotes no text of an exception"
 _SEEN_MAX: Final = 1_000
-Tell = Callable[[Finding | None], None]
+ProblemReport = Callable[[Finding | None], None]
 
 
 class Containment:
@@ -57,33 +57,33 @@ class Containment:
             raise Crashed(self._finding(subject, error)) from error
 
     async def keep(
-        self, subject: str, job: Callable[[], Awaitable[None]], clock: Clock, tell: Tell
+        self, subject: str, job: Callable[[], Awaitable[None]], clock: Clock, report: ProblemReport
     ) -> None:
         """Run `job` to its end; run it again after growing pauses when it fails.
 
-        `tell` is called with each failure, and with None once the job has run for RECOVERED_S after
-        it.
+        `report` is called with each failure, and with None once the job has run for RECOVERED_S
+        after it.
         """
         failures, again = 0, True
         while again:
             began = clock.monotonic()
             try:
                 with self.of(subject):
-                    await self._run(job, clock, tell if failures else None)
+                    await self._run(job, clock, report if failures else None)
                 again = False
             except GitkruiseError as error:
                 if clock.monotonic() - began >= RECOVERED_S:
                     failures = 0
                 failures += 1
                 log.warning(log_line("job-failed", subject=subject, error=error))
-                tell(error.findings[0] if isinstance(error, DiagnosticError) else None)
+                report(error.findings[0] if isinstance(error, DiagnosticError) else None)
                 pause = pause_s(
                     failures, first_s=FIRST_PAUSE_S, cap_s=LONGEST_PAUSE_S, seed=subject
                 )
                 await clock.sleep(pause)
 
     async def _run(
-        self, job: Callable[[], Awaitable[None]], clock: Clock, recovered: Tell | None
+        self, job: Callable[[], Awaitable[None]], clock: Clock, recovered: ProblemReport | None
     ) -> None:
         if recovered is None:
             await job()
@@ -101,12 +101,12 @@ class Containment:
             self._log(short.code, short.message)
             return short
         message = f"{subject}: unexpected {type(cause).__name__}{place(cause)}"
-        told = self._reports.kept(error, subject) if self._reports else "none is kept"
-        self._log(CRASHED, message, report=told)
+        report = self._reports.kept(error, subject) if self._reports else "none is kept"
+        self._log(CRASHED, message, report=report)
         return Finding(
             code=CRASHED,
-            message=f"{message}; report: {told}",
-            notes=(("unchanged", _UNCHANGED), ("report", told), ("next", _SENT_ON)),
+            message=f"{message}; report: {report}",
+            notes=(("unchanged", _UNCHANGED), ("report", report), ("next", _SENT_ON)),
         )
 
     def _log(self, code: str, message: str, **more: str) -> None:
@@ -119,9 +119,9 @@ class Containment:
             log.error(log_line("crashed", code=code, error=message, **more, count=count))
 
 
-async def _later(tell: Tell, clock: Clock) -> None:
+async def _later(report: ProblemReport, clock: Clock) -> None:
     await clock.sleep(RECOVERED_S)
-    tell(None)
+    report(None)
 
 
 UNREPORTED: Final = Containment()  # contains, and writes no reports

@@ -39,7 +39,7 @@ from gitkruise.sandbox.discovery.openapi_v3 import CRD, OpenApiV3
 from gitkruise.sandbox.handlers.app import SERVER_ARGS, App
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.sandbox.handlers.resources import Objects
-from gitkruise.sandbox.handlers.watch import tell
+from gitkruise.sandbox.handlers.watch import broadcast
 from gitkruise.sandbox.http.authentication import Tokens
 from gitkruise.sandbox.initial_objects import bootstrap
 from gitkruise.sandbox.kubeconfig import kubeconfig_text, written
@@ -126,7 +126,7 @@ async def serve(
         work = [
             run_parts(cluster, parts_of(options), clock),
             _renew(context, state, identity, clock),
-            tell(cluster),
+            broadcast(cluster),
         ]
         if controllers and options.controllers:
             work.append(controllers(WorldTransport(cluster), clock, options.gates))

@@ -68,8 +68,8 @@ class BudgetGuard:
             except Conflict:
                 continue
         name = related_budget(pod.annotations)
-        said = f"couldn't update PodUnavailableBudget {name} due to conflicts"
-        return Forbidden(f"Timeout: {said}")
+        message = f"couldn't update PodUnavailableBudget {name} due to conflicts"
+        return Forbidden(f"Timeout: {message}")
 
     async def _asked(
         self, pod: PodFacts, operation: PodOperation, *, dry_run: bool

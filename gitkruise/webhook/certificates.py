@@ -183,11 +183,11 @@ class FolderVault:
 
 
 async def current(
-    vault: CertificateStore, hosts: Sequence[str], now: datetime
+    store: CertificateStore, hosts: Sequence[str], now: datetime
 ) -> ServingCertificates:
     """Return the stored certificates, renewed if due. Raises ApiError, ClusterFailed GK5112."""
     for _ in range(TRIES_MAX):
-        files, mark = await vault.read()
+        files, mark = await store.read()
         try:
             known = credentials_of(files)
         except ValueError as error:
@@ -195,7 +195,7 @@ async def current(
         fresh = renewed(known, hosts, now)
         if fresh == known:
             return fresh
-        if await vault.write(fresh.files(), mark):
+        if await store.write(fresh.files(), mark):
             log.info(
                 log_line("certificates-created", host=hosts[0], expires=fresh.server.expires())
             )

@@ -103,14 +103,14 @@ class ClusterContext:
 
     async def view_for(self, review: Review) -> ClusterView:
         """Return the objects that admission may read for `review`. Raises ApiError, in a group."""
-        space = ObjectKey("", "Namespace", "", review.key.namespace)
+        namespace = ObjectKey("", "Namespace", "", review.key.namespace)
         if review.operation == DELETE:
             return await self._below(review)
         wanted = [ObjectKey(*POD, review.key.namespace, name) for name in _pods_named(review)]
         if any(self.store.objects(kind, review.key.namespace) for kind in (BUDGET, SPREAD)):
             wanted += _replica_sets(review)
-        if review.key.namespace and self.store.get(space) is None:
-            wanted.append(space)  # so new that the watch has not delivered it
+        if review.key.namespace and self.store.get(namespace) is None:
+            wanted.append(namespace)  # so new that the watch has not delivered it
         if not wanted:
             return self.store
         slots = asyncio.Semaphore(AT_ONCE)

@@ -108,8 +108,8 @@ class AdmissionHandler:
 
 def _check(kind: Kind, obj: Obj) -> None:
     """Raise BadRequest for an object that is no such kind: what admission reads is of its type."""
-    said = (obj.get("apiVersion"), obj.get("kind"))
-    if said != (kind.api_version, kind.kind):
+    given = (obj.get("apiVersion"), obj.get("kind"))
+    if given != (kind.api_version, kind.kind):
         raise BadRequest(f"the object is no {kind.kind} of {kind.api_version}")
     if why := misfit(kind.strict, kind.kind, obj):
         version = kind.version

@@ -145,7 +145,7 @@ class ReviewHandler:
 
 _HEALTH: Final[dict[str, Callable[[ReviewHandler], bool]]] = {
     "/healthz": lambda _: True,
-    "/readyz": lambda desk: desk.around.ready,
+    "/readyz": lambda handler: handler.around.ready,
 }
 _PATHS: Final = frozenset({MUTATE, VALIDATE, CONVERT})
 

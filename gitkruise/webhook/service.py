@@ -61,7 +61,7 @@ class Serving:
     """A service that answers. `written` names the objects that were registered at the start."""
 
     port: int
-    desk: ReviewHandler
+    handler: ReviewHandler
     context: ssl.SSLContext
     written: tuple[str, ...]
 
@@ -86,38 +86,40 @@ async def serve_webhooks(
     credentials = await current(vault, options.address.hosts, clock.now())
     context = server_context(credentials.server)
     around = ClusterContext(transport, clock, home=options.home, gates=options.gates)
-    judge = AdmissionHandler(catalog=catalog, gates=options.gates)
+    admission = AdmissionHandler(catalog=catalog, gates=options.gates)
     guard = BudgetGuard(transport, clock, options.gates)
-    desk = ReviewHandler(
-        judge, around, guard, SpreadRecords(transport, clock, options.gates), clock
+    handler = ReviewHandler(
+        admission, around, guard, SpreadRecords(transport, clock, options.gates), clock
     )
     async with asyncio.TaskGroup() as tasks:
         following = tasks.create_task(around.run())
         try:
             await _observed(around, clock)
-            async with serving(desk.handle, TERMS, options.listen, context) as port:
+            async with serving(handler.handle, TERMS, options.listen, context) as port:
                 written = await registrar.publish(credentials.bundle)
-                keeper = CertificateManager(registrar, vault, context, options.address.hosts, clock)
-                keeping = tasks.create_task(keeper.run(credentials))
+                manager = CertificateManager(
+                    registrar, vault, context, options.address.hosts, clock
+                )
+                keeping = tasks.create_task(manager.run(credentials))
                 try:
-                    yield Serving(port, desk, context, tuple(written))
+                    yield Serving(port, handler, context, tuple(written))
                 finally:
                     keeping.cancel()
         finally:
             following.cancel()
 
 
-async def _observed(around: ClusterContext, clock: Clock) -> None:
+async def _observed(context: ClusterContext, clock: Clock) -> None:
     try:
         async with clock.timeout(OBSERVED_WITHIN_S):
-            await around.observed()
+            await context.observed()
     except TimeoutError:
         raise ClusterFailed(
             Finding(
                 code="GK5113",
                 message="the webhook cannot see what it needs to judge by",
                 notes=(
-                    ("why", around.problem or "no complete list came within 30 s"),
+                    ("why", context.problem or "no complete list came within 30 s"),
                     ("next", "gitkruise install --webhooks"),
                 ),
             )
@@ -130,12 +132,12 @@ class CertificateManager:
     def __init__(
         self,
         registrar: Registrar,
-        vault: CertificateStore,
+        store: CertificateStore,
         context: ssl.SSLContext,
         hosts: tuple[str, ...],
         clock: Clock,
     ) -> None:
-        self._registrar, self._vault, self._context = registrar, vault, context
+        self._registrar, self._store, self._context = registrar, store, context
         self._hosts, self._clock = hosts, clock
 
     async def run(self, shown: ServingCertificates) -> None:
@@ -149,7 +151,7 @@ class CertificateManager:
 
     async def check(self, shown: ServingCertificates) -> ServingCertificates:
         """One look; what is shown after it. Raises ApiError, ClusterFailed."""
-        fresh = await current(self._vault, self._hosts, self._clock.now())
+        fresh = await current(self._store, self._hosts, self._clock.now())
         for name in await self._registrar.publish(fresh.bundle):
             log.warning(log_line("webhook-restored", configuration=name))
         if fresh.server != shown.server:

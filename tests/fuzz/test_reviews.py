@@ -90,13 +90,13 @@ def _text(draw: Random, document: Any) -> bytes:
     return corrupted(draw, data) if luck < 0.06 else data
 
 
-def _judged(judge: AdmissionHandler, world: World, data: bytes, *, mutate: bool) -> None:
+def _judged(handler: AdmissionHandler, world: World, data: bytes, *, mutate: bool) -> None:
     try:
         asked = read_review(data)
     except BadRequest as error:
         _readable(str(error.as_status()["message"]))
         return
-    decide = judge.mutation if mutate else judge.validation
+    decide = handler.mutation if mutate else handler.validation
     answer = json.loads(decide(asked, world, START))["response"]
     assert answer["uid"] == asked.uid
     assert answer["allowed"] in {True, False}

@@ -62,9 +62,9 @@ async def promoting(
             unit, stage.live.transport, stage.clock,
             workers=stage.around.workers, memory=stage.around.analysis, fetch=fetch,
         )  # fmt: skip
-        acting.append(Promoter(*args, offers=offers, analyst=analyst, has_news=has_news))
+        acting.append(Promoter(*args, pull_requests=offers, analyst=analyst, has_news=has_news))
     if FailureHandler in kinds:
-        acting.append(FailureHandler(*args, offers=offers, has_news=has_news))
+        acting.append(FailureHandler(*args, pull_requests=offers, has_news=has_news))
 
     async def follow() -> None:
         while True:

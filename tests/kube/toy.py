@@ -29,7 +29,7 @@ from gitkruise.wire.primitives.requests import (
 PODS = ResourceRef("", "v1", "pods")
 CONFIG_MAPS = ResourceRef("", "v1", "configmaps")
 BOOKMARK_EVERY_S = 60
-Spot = tuple[ResourceRef, str, str]
+Position = tuple[ResourceRef, str, str]
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Toy:
     """Implements kube.transport.Transport; versions are numbers, uids count up."""
 
     version: int = 10
-    objects: dict[Spot, Obj] = field(default_factory=dict)
+    objects: dict[Position, Obj] = field(default_factory=dict)
     log: list[tuple[int, str, ResourceRef, Obj]] = field(default_factory=list)
     forgotten: int = 0  # watches from before this version are refused
     requests: list[ApiRequest] = field(default_factory=list)
@@ -139,12 +139,12 @@ class Toy:
     def remove(self, ref: ResourceRef, name: str) -> Obj:
         return self.do(ApiRequest(verb="delete", resource=ref, namespace="default", name=name))
 
-    def _there(self, spot: Spot) -> Obj:
+    def _there(self, spot: Position) -> Obj:
         if spot not in self.objects:
             raise NotFound(f'{spot[0].plural} "{spot[2]}" not found')
         return self.objects[spot]
 
-    def _checked(self, spot: Spot, body: Mapping[str, Any]) -> Obj:
+    def _checked(self, spot: Position, body: Mapping[str, Any]) -> Obj:
         old = self._there(spot)
         for field_ in ("uid", "resourceVersion"):
             want = get(body, "metadata", field_, default=old["metadata"][field_])
@@ -152,7 +152,7 @@ class Toy:
                 raise Conflict(f"{field_} is {old['metadata'][field_]}, not {want}")
         return old
 
-    def _patch(self, spot: Spot, request: ApiRequest) -> Obj:
+    def _patch(self, spot: Position, request: ApiRequest) -> Obj:
         if request.content_type == JSON_PATCH:
             old = self._there(spot)
             return self._store(spot, old, json_patch(old, request.body))
@@ -168,7 +168,7 @@ class Toy:
         obj = put(request.body, ("metadata", "uid"), f"uid-{self.uids}")
         return self._store(spot, None, put(obj, ("metadata", "namespace"), request.namespace))
 
-    def _store(self, spot: Spot, old: Obj | None, new: Obj) -> Obj:
+    def _store(self, spot: Position, old: Obj | None, new: Obj) -> Obj:
         if old is not None and put(new, ("metadata", "resourceVersion"), "") == put(
             old, ("metadata", "resourceVersion"), ""
         ):
@@ -178,7 +178,7 @@ class Toy:
         self._tell("ADDED" if old is None else "MODIFIED", spot[0], new)
         return new
 
-    def _delete(self, spot: Spot, options: Mapping[str, Any]) -> Obj:
+    def _delete(self, spot: Position, options: Mapping[str, Any]) -> Obj:
         old = self._checked(spot, {"metadata": options.get("preconditions") or {}})
         del self.objects[spot]
         self._tell("DELETED", spot[0], self._stamped(old))

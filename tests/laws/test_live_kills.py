@@ -33,7 +33,7 @@ class Witness:
     unsure: set[str] = field(default_factory=set)  # writes of the last life without an answer
     deleted: set[str] = field(default_factory=set)  # keys that it may have deleted
 
-    def hear(self, change: Change) -> None:
+    def receive(self, change: Change) -> None:
         """An event, an answer or a listed object: nobody may tell what is not on disk."""
         self.newest = max(self.newest, change.version)
         if change.type == "BOOKMARK":
@@ -51,11 +51,11 @@ class Witness:
         assert [text for text in order(ops) if not text.startswith("STORE-2 a list")] == []
         for watch in self.load.watches:
             for event in watch.events:
-                self.hear(event)
+                self.receive(event)
         self.load.watched.clear()
         for op in ops:
             if done(op) and op.version and op.verb != "delete":
-                self.hear(Change("MODIFIED", op.key, op.version, op.token))
+                self.receive(Change("MODIFIED", op.key, op.version, op.token))
         self.unsure = {op.token for op in ops if op.status == 0}
         self.deleted = {op.key for op in ops if op.verb == "delete" and op.status in (0, 200)}
 
@@ -77,7 +77,7 @@ class Witness:
             elif now.version > change.version:
                 assert now.token in self.unsure, f"{now.token} of {key} was never asked for"
         for key, now in there.items():
-            self.hear(now)
+            self.receive(now)
             self.load.known[key] = now.version
         self.newest = max(self.newest, version)
 

@@ -130,7 +130,7 @@ def test_pub_54_conflicts_are_tried_again(
     pod = lab.pods()[0]
 
     async def script(hooks: Hooked) -> None:
-        send, left = hooks.serving.desk.guard.transport.send, [lost]
+        send, left = hooks.serving.handler.guard.transport.send, [lost]
 
         async def slow(request: ApiRequest) -> ApiReply:
             if request.subresource == "status" and left[0]:

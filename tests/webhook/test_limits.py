@@ -57,20 +57,20 @@ def test_slow_bodies_take_no_place(tmp_path: Path) -> None:
                 await asyncio.to_thread(slow)
             answer = await hooks.ask("/validate", review(pod("p")))
             assert answer["allowed"]
-            assert hooks.serving.desk.inside == 0
+            assert hooks.serving.handler.inside == 0
 
     play(tmp_path, script)
 
 
 def test_who_comes_on_top_is_asked_to_come_again(tmp_path: Path) -> None:
     async def script(hooks: Hooked) -> None:
-        hooks.serving.desk.inside = AT_ONCE_MAX
+        hooks.serving.handler.inside = AT_ONCE_MAX
         body = json.dumps(review(pod("p"))).encode()
         async with hooks.session.post(
             hooks.url + "/validate", data=body, headers={"Content-Type": "application/json"}
         ) as answer:
             assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
-        hooks.serving.desk.inside = 0
+        hooks.serving.handler.inside = 0
 
     play(tmp_path, script)
 

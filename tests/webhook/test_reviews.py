@@ -62,7 +62,7 @@ def test_a_pod_becomes_what_the_embedded_cluster_makes_of_it(tmp_path: Path) -> 
         )
 
     async def script(hooks: Hooked) -> None:
-        hooks.serving.desk.clock = ManualClock(START)
+        hooks.serving.handler.clock = ManualClock(START)
         first = await hooks.ask("/mutate", review(asked))
         made = patched(asked, first)
         spec = settle("PodSpec", made["spec"])
@@ -228,10 +228,10 @@ def test_what_no_api_server_sends_is_refused_before_it_is_read(tmp_path: Path) -
         for path, status in (("/mutate", 405), ("/healthz", 200), ("/readyz", 200)):
             async with hooks.session.get(hooks.url + path) as answer:
                 assert answer.status == status, path
-        hooks.serving.desk.inside = 10_000
+        hooks.serving.handler.inside = 10_000
         assert (await hooks.post("/mutate", good))[0] == 503
-        assert hooks.serving.desk.counts.busy == 1
-        hooks.serving.desk.inside = 0
+        assert hooks.serving.handler.counts.busy == 1
+        hooks.serving.handler.inside = 0
         assert (await hooks.post("/mutate", good))[0] == 200
 
     play(tmp_path, script)

@@ -33,12 +33,12 @@ _LESS: Final = "should be at least 2"
 def event_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Problem]:
     """Broken rules of an event; those of core/v1 may still be changed."""
     strict = request.new["apiVersion"] == EVENTS
-    new, space = event(request.new, CORE), request.key.namespace
+    new, namespace = event(request.new, CORE), request.key.namespace
     if new.get("eventTime"):
-        yield from _timed_problems(new, space, "" if strict else "reportingComponent")
+        yield from _timed_problems(new, namespace, "" if strict else "reportingComponent")
     else:
         about = _text(new, "involvedObject", "namespace")
-        if about != space and (about or space != "default"):
+        if about != namespace and (about or namespace != "default"):
             yield invalid(("involvedObject", "namespace"), about, _ELSEWHERE)
     if not strict:
         return
@@ -48,10 +48,10 @@ def event_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Problem
         yield from _update_problems(new, event(request.old, CORE))
 
 
-def _timed_problems(new: Obj, space: str, reporter: str) -> Iterator[Problem]:
+def _timed_problems(new: Obj, namespace: str, reporter: str) -> Iterator[Problem]:
     """Rules of an event with a time: who reports it, what was done, and why."""
     about = _text(new, "involvedObject", "namespace")
-    if not about and space not in ("default", "kube-system"):
+    if not about and namespace not in ("default", "kube-system"):
         yield invalid(("involvedObject", "namespace"), about, _ELSEWHERE)
     name, at = _text(new, "reportingComponent"), (reporter or "reportingController",)
     if not name:

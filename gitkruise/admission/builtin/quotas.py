@@ -145,13 +145,13 @@ def _item(item: Obj, at: Path, seen: set[str]) -> Iterator[Problem]:
 def _ordered(item: Obj, name: str, at: Path) -> Iterator[Problem]:
     """Lower bounds of one resource are not above upper ones."""
     given = {bound: (item.get(bound) or {}).get(name) for bound in _BOUNDS}
-    for low, high, field, told, words in _ORDER:
+    for low, high, field, reported, words in _ORDER:
         least, most = given[low], given[high]
         if least is None or most is None:
             continue
         if parse_quantity(least).value > parse_quantity(most).value:
             text = words.format(least, most)
-            yield invalid((*at, field, MapKey(name)), given[told], text)
+            yield invalid((*at, field, MapKey(name)), given[reported], text)
     ratio = given["maxLimitRequestRatio"]
     if ratio is not None and parse_quantity(ratio).value < 1:
         text = f"ratio {ratio} is less than 1"

@@ -32,24 +32,24 @@ _SELECTOR: Final = ("metric", "selector")
 
 def _fields(target: bool) -> Mapping[str, Fields]:
     """The fields of a source, or of what was measured."""
-    said = "target" if target else "current"
-    value, average = (said, "value"), (said, "averageValue")
+    prefix = "target" if target else "current"
+    value, average = (prefix, "value"), (prefix, "averageValue")
     resource: Fields = (
         ("name", ("name",)),
-        (f"{said}AverageUtilization", (said, "averageUtilization")),
-        (f"{said}AverageValue", average),
+        (f"{prefix}AverageUtilization", (prefix, "averageUtilization")),
+        (f"{prefix}AverageValue", average),
     )
     return {
         "object": (
             ("target", ("describedObject",)),
             ("metricName", _NAME),
-            (f"{said}Value", value),
+            (f"{prefix}Value", value),
             ("selector", _SELECTOR),
             ("averageValue", average),
         ),
         "pods": (
             ("metricName", _NAME),
-            (f"{said}AverageValue", average),
+            (f"{prefix}AverageValue", average),
             ("selector", _SELECTOR),
         ),
         "resource": resource,
@@ -57,8 +57,8 @@ def _fields(target: bool) -> Mapping[str, Fields]:
         "external": (
             ("metricName", _NAME),
             ("metricSelector", _SELECTOR),
-            (f"{said}Value", value),
-            (f"{said}AverageValue", average),
+            (f"{prefix}Value", value),
+            (f"{prefix}AverageValue", average),
         ),
     }
 

@@ -53,28 +53,28 @@ def _priorities(request: AdmissionRequest, containers: Sequence[Obj]) -> list[in
         return [-at for at in range(len(containers))]
     found, problems = [], []
     for at, container in enumerate(containers):
-        wishes = list(_wishes(container, at))
-        problems += [wish for wish in wishes if isinstance(wish, Problem)]
-        found.append(next((w for w in reversed(wishes) if isinstance(w, int)), 0))
+        priorities = list(_container_priorities(container, at))
+        problems += [item for item in priorities if isinstance(item, Problem)]
+        found.append(next((w for w in reversed(priorities) if isinstance(w, int)), 0))
     if problems:
         name = get(request.obj, "metadata", "name") or get(request.obj, "metadata", "generateName")
         raise invalid_object("Pod", "", name or "", problems)
     return found if len(set(found)) > 1 else None
 
 
-def _wishes(container: Obj, at: int) -> Iterator[int | Problem]:
+def _container_priorities(container: Obj, at: int) -> Iterator[int | Problem]:
     for index, env in enumerate(container.get("env") or ()):
         if env.get("name") != PRIORITY_ENV:
             continue
-        spot = ("spec", "containers", at, "env", index, "value")
+        path = ("spec", "containers", at, "env", index, "value")
         value = env.get("value") or ""
         if not value:
-            yield required(spot, f"{PRIORITY_ENV} must be a decimal integer, and not a reference")
+            yield required(path, f"{PRIORITY_ENV} must be a decimal integer, and not a reference")
             continue
         try:
             yield parse_int(value)
         except ValueError:
-            yield invalid(spot, value, f"{PRIORITY_ENV} must be a decimal integer of 64 bits")
+            yield invalid(path, value, f"{PRIORITY_ENV} must be a decimal integer of 64 bits")
 
 
 def _named(request: AdmissionRequest) -> Obj:

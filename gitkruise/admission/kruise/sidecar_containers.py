@@ -85,21 +85,21 @@ def _transfer_problems(container: Obj, at: Path) -> Iterator[Problem]:
         source = term.get("sourceContainerNameFrom")
         if source is None:
             continue
-        spot = (*at, "transferEnv", number, "sourceContainerNameFrom", "fieldRef")
+        path = (*at, "transferEnv", number, "sourceContainerNameFrom", "fieldRef")
         ref = source.get("fieldRef")
         if ref is None:
-            problem = required(spot, "sourceContainerNameFrom needs a fieldRef")
+            problem = required(path, "sourceContainerNameFrom needs a fieldRef")
             yield named(problem, field)
             continue
-        for problem in _reference_problems(ref, spot):
-            yield named(problem, (*field, *problem.path[len(spot) :]))
+        for problem in _reference_problems(ref, path):
+            yield named(problem, (*field, *problem.path[len(path) :]))
 
 
 def _reference_problems(ref: Obj, at: Path) -> Iterator[Problem]:
     version = ref.get("apiVersion") or ""
     if version != "v1":
-        spot = (*at, "apiVersion")
-        yield invalid(spot, version, "must be v1") if version else required(spot)
+        path = (*at, "apiVersion")
+        yield invalid(path, version, "must be v1") if version else required(path)
     yield from _field_problems(ref.get("fieldPath") or "", (*at, "fieldPath"))
 
 

@@ -231,5 +231,5 @@ def _change_problems(before: Obj, after: Obj) -> Iterator[Problem]:
         was, now = (get(c, "upgradeStrategy", "upgradeType") for c in (known[name], container))
         if was and was != now:
             text = f"the upgradeType of container {name} cannot change from {was}"
-            spot = (*at, "upgradeStrategy", "upgradeType")
-            yield named(invalid(spot, now, text), (*at[:2], *spot[3:]))
+            path = (*at, "upgradeStrategy", "upgradeType")
+            yield named(invalid(path, now, text), (*at[:2], *path[3:]))

@@ -76,11 +76,11 @@ def neighbour_problems(request: AdmissionRequest, gates: Gates) -> Iterable[Prob
         other = budget_facts(raw)
         if other.name == request.key.name:
             continue
-        said = f"in conflict with other PodUnavailableBudget {other.name}"
+        message = f"in conflict with other PodUnavailableBudget {other.name}"
         if mine.target is not None and mine.target == other.target:
-            return (invalid(("spec", "targetRef"), spec.get("targetRef"), said),)
+            return (invalid(("spec", "targetRef"), spec.get("targetRef"), message),)
         if overlap(mine.selector, other.selector):
-            return (invalid(("spec", "selector"), spec.get("selector"), said),)
+            return (invalid(("spec", "selector"), spec.get("selector"), message),)
     return ()
 
 
@@ -114,16 +114,16 @@ def _subject_problems(spec: Obj) -> Iterator[Problem]:
     else:
         yield from selector_problems(selector, ("spec", "selector"))
         if is_empty(selector):
-            said = "empty selector is not valid for PodUnavailableBudget."
-            yield invalid(("spec", "selector"), selector, said)
+            message = "empty selector is not valid for PodUnavailableBudget."
+            yield invalid(("spec", "selector"), selector, message)
 
 
 def _amount_problems(spec: Obj) -> Iterator[Problem]:
     given = [f for f in ("maxUnavailable", "minAvailable") if spec.get(f) is not None]
     both = ("spec", "maxUnavailable, minAvailable")
     if not given:
-        said = "no maxUnavailable or minAvailable defined in PodUnavailableBudget"
-        yield required(both, said)
+        message = "no maxUnavailable or minAvailable defined in PodUnavailableBudget"
+        yield required(both, message)
     elif len(given) == 2:
         yield required(both, "maxUnavailable and minAvailable are mutually exclusive")
     else:

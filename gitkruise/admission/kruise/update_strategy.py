@@ -149,8 +149,8 @@ def _download_problems(in_place: Obj, at: Path) -> Iterator[Problem]:
     parallelism = in_place.get("imagePreDownloadParallelism")
     if parallelism is None:
         return
-    spot = (*at, "imagePreDownloadParallelism")
+    path = (*at, "imagePreDownloadParallelism")
     if not re.fullmatch("[+-]?[0-9]+", str(parallelism)):
-        yield invalid(spot, parallelism, "must be an integer")
+        yield invalid(path, parallelism, "must be an integer")
     elif int(parallelism) < 0:
-        yield invalid(spot, parallelism, NOT_NEGATIVE)
+        yield invalid(path, parallelism, NOT_NEGATIVE)

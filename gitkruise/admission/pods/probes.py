@@ -64,8 +64,8 @@ def probe_problems(container: Obj, at: Path) -> Iterator[Problem]:
             yield invalid((*path, "successThreshold"), threshold, "must be 1")
         grace = probe.get("terminationGracePeriodSeconds")
         if kind == "readinessProbe" and grace is not None:
-            spot = (*path, "terminationGracePeriodSeconds")
-            yield invalid(spot, grace, "must not be set for readinessProbes")
+            grace_path = (*path, "terminationGracePeriodSeconds")
+            yield invalid(grace_path, grace, "must not be set for readinessProbes")
 
 
 def hook_problems(lifecycle: Any, at: Path, grace_s: int, *, zero_sleep: bool) -> Iterator[Problem]:

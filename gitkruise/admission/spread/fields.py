@@ -62,8 +62,8 @@ def neighbour_problems(request: AdmissionRequest, gates: Gates) -> Iterable[Prob
     for raw in request.view.objects(SPREAD, request.key.namespace):
         other = spread_facts(raw)
         if other.name != request.key.name and other.target == mine.target:
-            said = f"ws.spec.targetRef is in conflict with other WorkloadSpread {other.name}"
-            return (invalid(_TARGET, get(request.new, *_TARGET), said),)
+            message = f"ws.spec.targetRef is in conflict with other WorkloadSpread {other.name}"
+            return (invalid(_TARGET, get(request.new, *_TARGET), message),)
     return ()
 
 
@@ -77,15 +77,15 @@ def _target_problems(target: Any, old: Any) -> Iterator[Problem]:
         yield required(_TARGET, "no targetRef defined in WorkloadSpread")
         return
     if not all(target.get(field) for field in ("apiVersion", "kind", "name")):
-        said = "empty TargetReference is not valid for WorkloadSpread."
-        yield invalid(_TARGET, target, said)
+        message = "empty TargetReference is not valid for WorkloadSpread."
+        yield invalid(_TARGET, target, message)
     elif _meant(target)[0] not in TARGETS:
         kinds = ", ".join(f"{kind.kind} ({kind.group})" for kind in TARGETS)
-        said = f"TargetReference's GroupKind is not permitted: gitkruise spreads {kinds}"
-        yield invalid(_TARGET, target, said)
+        message = f"TargetReference's GroupKind is not permitted: gitkruise spreads {kinds}"
+        yield invalid(_TARGET, target, message)
     if old is not None and _meant(old) != _meant(target):
-        said = "change TargetReference is not permitted for WorkloadSpread"
-        yield invalid(_TARGET, target, said)
+        message = "change TargetReference is not permitted for WorkloadSpread"
+        yield invalid(_TARGET, target, message)
 
 
 def _meant(target: Obj) -> tuple[GroupKind, str]:
@@ -116,8 +116,8 @@ def _limit_problems(subsets: Sequence[Obj]) -> Iterator[Problem]:
     texts = [isinstance(limit, str) for _, limit in given]
     for index, limit in given:
         if isinstance(limit, str) != texts[0]:
-            said = "the maxReplicas type of all subsets must be the same"
-            yield invalid((*_SUBSETS, index, "maxReplicas"), limit, said)
+            message = "the maxReplicas type of all subsets must be the same"
+            yield invalid((*_SUBSETS, index, "maxReplicas"), limit, message)
             return
     if not given or not texts[0] or not all(_is_percent(limit) for _, limit in given):
         return
@@ -125,12 +125,12 @@ def _limit_problems(subsets: Sequence[Obj]) -> Iterator[Problem]:
     for index, limit in given:
         total += int(limit[:-1])
         if total > 100:
-            said = "the sum of all subset's maxReplicas exceeds 100% is no permitted"
-            yield invalid((*_SUBSETS, index, "maxReplicas"), limit, said)
+            message = "the sum of all subset's maxReplicas exceeds 100% is no permitted"
+            yield invalid((*_SUBSETS, index, "maxReplicas"), limit, message)
             return
     if total < 100 and _limited(subsets[-1]):
-        said = "maxReplicas sum of all subsets must equal 100% when type is specified as percent"
-        yield invalid((*_SUBSETS, 0, "maxReplicas"), subsets[0].get("maxReplicas"), said)
+        message = "maxReplicas sum of all subsets must equal 100% when type is specified as percent"
+        yield invalid((*_SUBSETS, 0, "maxReplicas"), subsets[0].get("maxReplicas"), message)
 
 
 def _limited(subset: Obj) -> bool:
@@ -147,15 +147,17 @@ def _strategy_problems(strategy: Obj, subsets: Sequence[Obj]) -> Iterator[Proble
         return
     at = (*_STRATEGY, "adaptive")
     if strategy.get("type") != ADAPTIVE:
-        said = "the scheduleStrategy's type must be adaptive when using adaptive scheduleStrategy"
-        yield invalid((*_STRATEGY, "type"), strategy.get("type") or "", said)
+        message = (
+            "the scheduleStrategy's type must be adaptive when using adaptive scheduleStrategy"
+        )
+        yield invalid((*_STRATEGY, "type"), strategy.get("type") or "", message)
     if len(subsets) > 1 and _limited(subsets[-1]):
-        said = "the last subset must be not specified when using adaptive scheduleStrategy"
-        yield invalid(at, adaptive, said)
+        message = "the last subset must be not specified when using adaptive scheduleStrategy"
+        yield invalid(at, adaptive, message)
     wait, most = adaptive.get("rescheduleCriticalSeconds"), 2**31 - 1
     if len(subsets) > 1:
         most = _UNSCHEDULABLE_S // (len(subsets) - 1)
     if wait is not None and not 0 <= wait <= most:
         field = "rescheduleCriticalSeconds"
-        said = f"{field} < 0 or {field} > {most} is not permitted"
-        yield invalid((*at, field), wait, said)
+        message = f"{field} < 0 or {field} > {most} is not permitted"
+        yield invalid((*at, field), wait, message)

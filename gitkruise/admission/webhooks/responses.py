@@ -146,11 +146,11 @@ def _operations(response: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 def _refusal(webhook: Webhook, status: Mapping[str, Any]) -> ApiError:
     """Source: the server's ToStatusErr: a code below 400 becomes 400."""
-    said = f'admission webhook "{webhook.name}" denied the request'
+    message = f'admission webhook "{webhook.name}" denied the request'
     why = str(status.get("message") or status.get("reason") or "")
     code = status.get("code") or 0
     code = code if isinstance(code, int) and code >= _REFUSAL_MIN else _REFUSAL_MIN
-    return denial(status, f"{said}: {why}" if why else f"{said} without explanation", code)
+    return denial(status, f"{message}: {why}" if why else f"{message} without explanation", code)
 
 
 def internal(why: str) -> InternalError:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.output import list_of, tell
+from gitkruise.cli.console.output import list_of, say_on_stderr
 from gitkruise.cli.console.style import Style, cell_width, clip
 from gitkruise.errors import Finding, SourcePlace, errors_first
 from gitkruise.printable import visible
@@ -78,10 +78,10 @@ def _note_lines(label: str, text: str, style: Style) -> list[str]:
     return [head + first, *more]
 
 
-def tell_findings(findings: Sequence[Finding]) -> None:
+def print_findings(findings: Sequence[Finding]) -> None:
     """Print findings on standard error, if there are any."""
     if findings:
-        tell(findings_text(findings, Style.of_errors(read_environment())).split("\n"))
+        say_on_stderr(findings_text(findings, Style.of_errors(read_environment())).split("\n"))
 
 
 def findings_text(findings: Sequence[Finding], style: Style) -> str:
@@ -118,13 +118,13 @@ def github_annotations(findings: Sequence[Finding]) -> str:
     """Return workflow commands that attach each finding to its line of a pull request."""
     out = []
     for f in findings:
-        spot = ""
+        location = ""
         if f.places:
             at = f.places[0]
-            spot = f"file={_property(at.file)},line={max(at.line, 1)},col={max(at.column, 1)},"
+            location = f"file={_property(at.file)},line={max(at.line, 1)},col={max(at.column, 1)},"
         notes = [f"{label}: {text}" if label else text for label, text in f.notes]
         text = visible(_command_text("\n".join([f.message, *notes])))
-        out.append(f"::{f.severity} {spot}title={f.code}::{text}")
+        out.append(f"::{f.severity} {location}title={f.code}::{text}")
     return "\n".join(out)
 
 

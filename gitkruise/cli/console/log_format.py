@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 
 from gitkruise.cli.console.command import logs_json
-from gitkruise.cli.console.output import tell
+from gitkruise.cli.console.output import say_on_stderr
 from gitkruise.errors import ApiError, DiagnosticError, Finding, Severity
 from gitkruise.printable import visible, visible_lines
 from gitkruise.wire.primitives.log_line import LogLine, log_line
@@ -112,7 +112,7 @@ def announce(text: str, event: str, **facts: object) -> None:
     if logs_json():
         print_events([(log_line(event, **facts), None)])
     else:
-        tell(text)
+        say_on_stderr(text)
 
 
 def print_events(events: Iterable[tuple[LogLine, Severity | None]]) -> None:

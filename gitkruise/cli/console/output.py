@@ -21,7 +21,7 @@ def say(lines: str | Iterable[str], style: Style) -> None:
         click.echo(style.line(line), color=style.colour)
 
 
-def tell(lines: str | Iterable[str]) -> None:
+def say_on_stderr(lines: str | Iterable[str]) -> None:
     """Print progress and notes, line by line, on standard error."""
     style = Style.of_errors(read_environment())
     for line in [lines] if isinstance(lines, str) else lines:

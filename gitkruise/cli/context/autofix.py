@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gitkruise.cli.console.output import tell
+from gitkruise.cli.console.output import say_on_stderr
 from gitkruise.errors import Finding, InvalidManifests
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _fix_file(file: Path, slips: Sequence[Slip]) -> None:
     _replace(file.resolve(), rename_keys(read_regular(file), str(file), renamings))
     for slip in slips:
         place = slip.document.place(slip.path, key=True)
-        tell(f"renamed {slip.path[-1]} → {slip.name}  {place}")
+        say_on_stderr(f"renamed {slip.path[-1]} → {slip.name}  {place}")
 
 
 def _replace(file: Path, data: bytes) -> None:

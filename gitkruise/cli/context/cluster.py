@@ -14,7 +14,7 @@ import click
 
 from gitkruise.cli.console.command import GroupedOption
 from gitkruise.cli.console.environment import Environment, read_environment
-from gitkruise.cli.console.output import tell
+from gitkruise.cli.console.output import say_on_stderr
 from gitkruise.cli.context.next_commands import finding_carrying
 from gitkruise.errors import (
     ClusterFailed,
@@ -88,8 +88,8 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
         except DiagnosticError as error:
             if not choice.given:
                 raise
-            told = (finding_carrying(finding, choice.flags) for finding in error.findings)
-            raise type(error)(*told) from error
+            findings = (finding_carrying(finding, choice.flags) for finding in error.findings)
+            raise type(error)(*findings) from error
 
     decorated: Callable[..., Any] = wrapped
     for words, settings in reversed(_OPTIONS):
@@ -201,7 +201,9 @@ async def look(survey: Survey, *, dispensable: bool = False) -> None:
         if not dispensable:
             raise
     if survey.unread:
-        tell(f"not known, as this account may not list them: {', '.join(sorted(survey.unread))}")
+        say_on_stderr(
+            f"not known, as this account may not list them: {', '.join(sorted(survey.unread))}"
+        )
 
 
 def existing(path: str, what: str) -> Path:

@@ -153,11 +153,11 @@ async def _action_args(
 ) -> ActionArgs:
     if options.verb == ActionVerb.ROLLBACK:
         return _way_back(repository, target, options)
-    said = ActionArgs(partition=options.partition, updated=options.updated)
+    given = ActionArgs(partition=options.partition, updated=options.updated)
     if options.verb in LIVE_SETTINGS and options.cluster.given:
-        return said.over(await _now(target, options))
+        return given.over(await _now(target, options))
     if options.verb != ActionVerb.HOLD or options.partition or options.updated:
-        return said
+        return given
     if not options.cluster.given:
         from gitkruise.gitops.status.reader import pods_to_go  # noqa: PLC0415
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
+from gitkruise.cli.console.output import API_VERSION, say, say_json, say_on_stderr
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, connected, units_of_cluster
 from gitkruise.cli.context.confirm import confirm_push
 from gitkruise.cli.context.next_commands import joined, lines_carrying
 from gitkruise.errors import NothingToDo
 from gitkruise.git.edit.edit_diff import edit_diff
-from gitkruise.git.plumbing.commits import closing_trailers
+from gitkruise.git.plumbing.commits import NOTED_ACTIONS, closing_trailers
 from gitkruise.git.push.status_branch import edit_tree
 from gitkruise.git.push.user_push import Branch, Publisher
 from gitkruise.git.repository.repository import Repository
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from gitkruise.wire.catalog.catalog import Catalog
 
 GATES: Final = Gates()
-_TOLD_BY_TRAILERS: Final = frozenset({"hold", "resume"})
 _SQUASHED: Final = (
     "If you squash it, keep the lines that begin with Gitkruise- in the message: "
     "gitkruise reads there that it is a {verb}."
@@ -299,7 +298,7 @@ def _proposed(draft: CommitDraft, publisher: Publisher) -> tuple[str, str]:
 
     content = draft.content
     words = [content.why, summary(draft.report)]
-    if content.verb in _TOLD_BY_TRAILERS:
+    if content.verb in NOTED_ACTIONS:
         words.append(_SQUASHED.format(verb=content.verb))
     texts = [*map(plain, filter(None, words)), closing_trailers(content.message)]
     pushed = Pushed(
@@ -320,7 +319,7 @@ def print_nothing(options: CommitOptions, verb: str, nothing: NothingToDo) -> No
                     "commit": "", "pushed": False, "message": message}  # fmt: skip
         say_json(document, Style.of(read_environment()))
         return
-    tell(f"{Style.of_errors(read_environment()).paint('✓', 'green')} {message}")
+    say_on_stderr(f"{Style.of_errors(read_environment()).paint('✓', 'green')} {message}")
 
 
 def _print_result(draft: CommitDraft, pull: str, page: str) -> None:
@@ -331,15 +330,17 @@ def _print_result(draft: CommitDraft, pull: str, page: str) -> None:
     name, remote = draft.onto or draft.branch.name, draft.branch.remote
     pushed = f", pushed to {remote}" if remote else ""
     short = draft.after.commit.short
-    tell(f"{style.paint('✓', 'green')} {short} on {name}{pushed}: {draft.after.commit.subject}")
+    say_on_stderr(
+        f"{style.paint('✓', 'green')} {short} on {name}{pushed}: {draft.after.commit.subject}"
+    )
     if pull:
-        tell(f"  pull request: {pull}")
-        tell("  next: merge it")
+        say_on_stderr(f"  pull request: {pull}")
+        say_on_stderr("  next: merge it")
     elif draft.onto:
         where = f": {page}" if page else ""
-        tell(f"  next: open a pull request from {name} into {draft.branch.name}{where}")
+        say_on_stderr(f"  next: open a pull request from {name} into {draft.branch.name}{where}")
     elif not draft.options.wait:
-        tell(f"  next: {_waiting(draft)}")
+        say_on_stderr(f"  next: {_waiting(draft)}")
 
 
 def _waiting(draft: CommitDraft) -> str:

@@ -34,10 +34,10 @@ def installed_from(variables: Mapping[str, str], name: str = "gitkruise") -> Ins
         text = distribution(name).read_text("direct_url.json")
     except PackageNotFoundError:
         return InstalledFrom()
-    told = json.loads(text or "{}")
-    if told.get("dir_info", {}).get("editable"):
-        return _of_checkout(Path(unquote(urlsplit(told["url"]).path)))
-    return InstalledFrom(told.get("vcs_info", {}).get("commit_id", ""))
+    direct_url = json.loads(text or "{}")
+    if direct_url.get("dir_info", {}).get("editable"):
+        return _of_checkout(Path(unquote(urlsplit(direct_url["url"]).path)))
+    return InstalledFrom(direct_url.get("vcs_info", {}).get("commit_id", ""))
 
 
 def _of_checkout(folder: Path) -> InstalledFrom:

@@ -14,15 +14,15 @@ import click
 
 from gitkruise.cli.console.ages import ago
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.findings import tell_findings
-from gitkruise.cli.console.output import tell
+from gitkruise.cli.console.findings import print_findings
+from gitkruise.cli.console.output import say_on_stderr
 from gitkruise.errors import SourceFailed
 from gitkruise.wire.primitives.names import CONFIG_FILE
 
 if TYPE_CHECKING:
     from gitkruise.errors import Finding
     from gitkruise.git.repository.repository import Repository
-    from gitkruise.gitops.status.reader import UnitNews
+    from gitkruise.gitops.status.reader import RecordedUnit
     from gitkruise.model.gitops.document import GitCommit
     from gitkruise.model.gitops.record import Intervention, RolloutStep
     from gitkruise.wire.primitives.names import ObjectKey
@@ -57,7 +57,7 @@ class Records:
     about files of the branch that are no records.
     """
 
-    units: tuple[UnitNews, ...] = ()
+    units: tuple[RecordedUnit, ...] = ()
     steps: tuple[tuple[ObjectKey, RolloutStep], ...] = ()
     commits: tuple[GitCommit, ...] = ()
     elsewhere: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class ClusterRecord:
     cluster: str
     tip: str
     written: datetime | None
-    units: tuple[UnitNews, ...] = ()
+    units: tuple[RecordedUnit, ...] = ()
     steps: tuple[tuple[ObjectKey, RolloutStep], ...] = ()
     interventions: tuple[Intervention, ...] = ()
     unread: tuple[Finding, ...] = ()
@@ -139,7 +139,7 @@ def config_at_hand() -> Path:
 def fetch_records(path: str, cluster: str) -> None:
     """Fetch the status branches as `why_stale` does; its lines go to standard error."""
     for line in why_stale(path, cluster):
-        tell(line)
+        say_on_stderr(line)
 
 
 def why_stale(path: str, cluster: str, limit_s: float = _FETCH_S) -> list[str]:
@@ -176,7 +176,7 @@ def _age_of_records(path: str, cluster: str) -> str:
     return "; ".join(ages) or "no record was fetched before"
 
 
-def units_at_hand(cluster: str, path: str) -> list[UnitNews]:
+def units_at_hand(cluster: str, path: str) -> list[RecordedUnit]:
     """Fetch and return the units recorded for this cluster in the repository at `path`."""
     fetch_records(path, cluster)
     return [*recorded_units(cluster, path).units]
@@ -187,7 +187,7 @@ class RecordedUnits:
     """The units on a status branch, and its commit; "" for no branch."""
 
     commit: str = ""
-    units: Sequence[UnitNews] = ()
+    units: Sequence[RecordedUnit] = ()
 
 
 def recorded_units(
@@ -240,7 +240,7 @@ def records_at_hand(cluster: str, path: str, commits: frozenset[str]) -> Records
     if path:
         fetch_records(path, cluster)
     found = known_records(cluster, path, commits)
-    tell_findings(found.unread)
+    print_findings(found.unread)
     return found
 
 

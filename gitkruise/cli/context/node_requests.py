@@ -9,7 +9,7 @@ import click
 
 from gitkruise.cli.console.command import duration_type
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.output import say, say_json, say_yaml, tell
+from gitkruise.cli.console.output import say, say_json, say_on_stderr, say_yaml
 from gitkruise.cli.console.style import Style
 
 if TYPE_CHECKING:
@@ -89,11 +89,11 @@ async def _finish(
     from gitkruise.wire.primitives.names import ObjectKey  # noqa: PLC0415
     from gitkruise.wire.primitives.times import parse_duration  # noqa: PLC0415
 
-    def hear(key: ObjectKey, state: Health) -> None:
-        tell(f"{key.kind.lower()}/{key.name}  {state.message or state.phase}")
+    def on_state(key: ObjectKey, state: Health) -> None:
+        say_on_stderr(f"{key.kind.lower()}/{key.name}  {state.message or state.phase}")
 
     limit = (flags["timeout"], parse_duration(flags["timeout"]).total_seconds())
-    ended = await follow(chosen.transport, chosen.clock, resource, created, limit, hear)
+    ended = await follow(chosen.transport, chosen.clock, resource, created, limit, on_state)
     failed = any(state.phase is not Phase.CURRENT for _, state in ended)
     return [obj for obj, _ in ended], failed
 
@@ -102,7 +102,7 @@ def show_effect(output: str, lines: Iterable[str], warnings: Iterable[str]) -> N
     """Print the effect of a request, on standard output with -o text; warnings never there."""
     if output == "text":
         say(lines, Style.of(read_environment()))
-    tell(f"warning: {text}" for text in warnings)
+    say_on_stderr(f"warning: {text}" for text in warnings)
 
 
 def _show(output: str, objects: Sequence[Obj], *, dry_run: bool) -> None:
@@ -115,7 +115,7 @@ def _show(output: str, objects: Sequence[Obj], *, dry_run: bool) -> None:
     elif output == "name":
         say(names, style)
     elif dry_run:
-        tell("dry run: nothing was created")
+        say_on_stderr("dry run: nothing was created")
     else:
         say((f"created  {name}" for name in names), style)
 

@@ -65,10 +65,10 @@ async def _with_forge(pushed: Pushed, sink: Sink, choice: ClusterChoice, page: s
         except ApiError as error:
             message, next_ = "cannot open the pull request", f"open it at {page}"
             raise _refused(pushed, message, next_, error) from error
-        kin, _, _ = pushed.branch.partition("-")
+        prefix, _, _ = pushed.branch.partition("-")
         try:
             await withdraw_others(
-                forge, pushed.base, kin, pushed.branch,
+                forge, pushed.base, prefix, pushed.branch,
                 lambda other: pushed.same_action(other.branch), f"Overtaken by #{pull.number}.",
             )  # fmt: skip
         except ApiError as error:

@@ -238,8 +238,8 @@ def _bad_argument(message: str, known: str = "", following: str = "") -> UsagePr
 def workloads(ctx: click.Context, param: click.Parameter, typed: str) -> _Completions:
     """Return `type/name` of the recorded workloads, of the namespace that is named if one is;
     names alone after a type."""
-    space = ctx.params.get("namespace") or ""
-    keys = [key for key in _recorded_objects(ctx) if space in {"", key.namespace}]
+    namespace = ctx.params.get("namespace") or ""
+    keys = [key for key in _recorded_objects(ctx) if namespace in {"", key.namespace}]
     kinds = {short_name(key): key.group_kind for key in keys}
     words = {w for w, kind in kinds.items() if workload_kind(w.partition("/")[0]) == kind}
     first = _first_word(ctx, param)
@@ -270,9 +270,9 @@ def unit_ids(ctx: click.Context, _param: click.Parameter, typed: str) -> _Comple
 
 def unit_objects(ctx: click.Context, _param: click.Parameter, typed: str) -> _Completions:
     """Return `unit/name` of the same units, of the namespace that is named if one is."""
-    space = ctx.params.get("namespace") or ""
+    namespace = ctx.params.get("namespace") or ""
     ids = (id_.partition("/") for id_ in _unit_ids(ctx))
-    return _beginning({f"unit/{name}" for at, _, name in ids if space in {"", at}}, typed)
+    return _beginning({f"unit/{name}" for at, _, name in ids if namespace in {"", at}}, typed)
 
 
 def _beginning(words: set[str], typed: str) -> _Completions:

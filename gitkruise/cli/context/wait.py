@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
+from gitkruise.cli.console.output import API_VERSION, say, say_json, say_on_stderr
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.next_commands import joined
 from gitkruise.errors import Finding, RecordMissing, TimedOut, UsageProblem
@@ -19,7 +19,7 @@ from gitkruise.git.repository.mirror import local_folder
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.config.loader import load_config
 from gitkruise.gitops.inspect.wait import NO_RECORD, NO_SINK, WaitCondition, WaitResult, verdict
-from gitkruise.gitops.status.reader import UnitNews, read_units, status_branch
+from gitkruise.gitops.status.reader import RecordedUnit, read_units, status_branch
 from gitkruise.kube.system.clock import Clock, SystemClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.wire.primitives.times import format_time, parse_duration
@@ -59,7 +59,7 @@ def _wait(awaited: WaitOptions, publisher: Publisher, repository: Repository, cl
     pause = _LOCAL_S if not publisher.remotes() else _REMOTE_S
     end = clock.monotonic() + parse_duration(awaited.timeout).total_seconds()
     units = _fetched(awaited, publisher, repository)
-    _tell_unwritten(awaited, question, units)
+    _name_unwritten(awaited, question, units)
     while True:
         answers = _judged(awaited, units, question, clock.now())
         lines.print(answers, clock)
@@ -82,32 +82,32 @@ def _question(awaited: WaitOptions, repository: Repository) -> WaitCondition:
     return WaitCondition(repository, load_catalog(), commit, awaited.goal, config)
 
 
-def _tell_unwritten(
-    awaited: WaitOptions, question: WaitCondition, units: Sequence[UnitNews]
+def _name_unwritten(
+    awaited: WaitOptions, condition: WaitCondition, units: Sequence[RecordedUnit]
 ) -> None:
     """Name the awaited units of which no record will say anything.
 
     Raises UsageProblem GK7017 when there are no others, GK7049 for one of another repository.
     """
-    known = question.configured | {news.unit for news in units}
+    known = condition.configured | {news.unit for news in units}
     _check_named(awaited.unit, known)
-    away = {name for name in known & question.elsewhere.keys() if _means(awaited.unit, name)}
+    away = {name for name in known & condition.elsewhere.keys() if _means(awaited.unit, name)}
     if awaited.unit and away and not any(_means(awaited.unit, name) for name in known - away):
-        raise UsageProblem(question.elsewhere[min(away)])
-    silent = {name for name in question.unwritten(units) if _means(awaited.unit, name)}
+        raise UsageProblem(condition.elsewhere[min(away)])
+    silent = {name for name in condition.unwritten(units) if _means(awaited.unit, name)}
     if silent and not any(_means(awaited.unit, name) for name in known - silent):
         message = (
-            f"{question.commit[:7]}: no unit of it can be awaited: {', '.join(sorted(silent))}"
+            f"{condition.commit[:7]}: no unit of it can be awaited: {', '.join(sorted(silent))}"
         )
         notes = (("why", NO_SINK), ("next", _WITHOUT_RECORD))
         raise UsageProblem(Finding(code="GK7017", message=message, notes=notes))
     for name in sorted(silent):
-        tell(f"unit {name} is not awaited: {NO_SINK}")
+        say_on_stderr(f"unit {name} is not awaited: {NO_SINK}")
 
 
 def _fetched(
     awaited: WaitOptions, publisher: Publisher, repository: Repository
-) -> Sequence[UnitNews]:
+) -> Sequence[RecordedUnit]:
     """Fetch and return what is recorded of units, and the commits that are named there, which may
     be newer than this clone; nothing while nothing has been written."""
     publisher.fetch_status()
@@ -121,19 +121,19 @@ def _fetched(
 
 
 def _judged(
-    awaited: WaitOptions, units: Sequence[UnitNews], question: WaitCondition, now: datetime
+    awaited: WaitOptions, units: Sequence[RecordedUnit], condition: WaitCondition, now: datetime
 ) -> list[WaitResult]:
     """Return the results of the awaited units; empty while nothing is recorded."""
     if not units:
         return []
     wanted = [news for news in units if _means(awaited.unit, news.unit)]
-    question.check(wanted)
-    answers = question.ask(wanted, now)
+    condition.check(wanted)
+    answers = condition.ask(wanted, now)
     if not (verdict(answers) or (awaited.unit and not wanted)):
         return answers  # of those that are not recorded nothing more is asked now
-    missing = [one for one in question.unrecorded(units) if _means(awaited.unit, one.news.unit)]
+    missing = [one for one in condition.unrecorded(units) if _means(awaited.unit, one.news.unit)]
     if awaited.unit and not (answers or missing):
-        _check_named(awaited.unit, question.configured | {news.unit for news in units})
+        _check_named(awaited.unit, condition.configured | {news.unit for news in units})
     return answers + missing
 
 
@@ -162,29 +162,29 @@ class _ResultLines:
             text = f"{answer.news.state}: {answer.why}"
             if not self._quiet and self._printed.get(answer.news.unit) != text:
                 self._printed[answer.news.unit] = text
-                tell(f"{format_time(clock.now())} unit {answer.news.unit} {text}")
+                say_on_stderr(f"{format_time(clock.now())} unit {answer.news.unit} {text}")
 
 
 def _conclude(
-    awaited: WaitOptions, question: WaitCondition, answers: Sequence[WaitResult], *, met: bool
+    awaited: WaitOptions, condition: WaitCondition, answers: Sequence[WaitResult], *, met: bool
 ) -> None:
     style = Style.of(read_environment())
     if awaited.output == "json":
-        say_json(_wait_obj(question, answers, met=met), style)
+        say_json(_wait_obj(condition, answers, met=met), style)
         return
     for answer in answers:
         news = answer.news
-        say(f"{style.state(news.state)}  {news.unit}  {question.commit[:7]}  {answer.why}", style)
+        say(f"{style.state(news.state)}  {news.unit}  {condition.commit[:7]}  {answer.why}", style)
 
 
 def _wait_obj(
-    question: WaitCondition, answers: Sequence[WaitResult], *, met: bool
+    condition: WaitCondition, answers: Sequence[WaitResult], *, met: bool
 ) -> dict[str, Any]:
     return {
         "apiVersion": API_VERSION,
         "kind": "WaitResult",
-        "commit": question.commit,
-        "for": question.goal,
+        "commit": condition.commit,
+        "for": condition.goal,
         "met": met,
         "units": [
             {
@@ -200,11 +200,11 @@ def _wait_obj(
     }
 
 
-def _late(awaited: WaitOptions, question: WaitCondition, answers: Sequence[WaitResult]) -> Finding:
+def _late(awaited: WaitOptions, condition: WaitCondition, answers: Sequence[WaitResult]) -> Finding:
     seen = "; ".join(f"{a.news.unit} is {a.news.state}: {a.why}" for a in answers if not a.met)
     return Finding(
         code="GK7019",
-        message=f"{question.commit[:7]} is not {question.goal} after {awaited.timeout}",
+        message=f"{condition.commit[:7]} is not {condition.goal} after {awaited.timeout}",
         notes=(
             ("seen", seen or "no unit is recorded; is gitkruise running?"),
             ("unchanged", "git and the cluster; only the wait ended"),

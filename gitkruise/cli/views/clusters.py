@@ -19,7 +19,7 @@ from gitkruise.wire.primitives.times import format_time
 
 if TYPE_CHECKING:
     from gitkruise.cli.context.local_repository import ClusterRecord
-    from gitkruise.gitops.status.reader import UnitNews
+    from gitkruise.gitops.status.reader import RecordedUnit
 
 _HEADS: Final = (
     Column(name="CLUSTER", least=8),
@@ -45,7 +45,7 @@ class ClustersView:
     namespace: str = ""
     unread: int = 0
 
-    def rows(self) -> Iterator[tuple[ClusterRecord, UnitNews]]:
+    def rows(self) -> Iterator[tuple[ClusterRecord, RecordedUnit]]:
         """Yield each chosen unit with the record that it is in."""
         for record in self.records:
             for unit in record.units:
@@ -77,7 +77,7 @@ def clusters_lines(view: ClustersView, style: Style, *, wide: bool) -> Iterator[
         yield "States are those of the status branches, as of the times under WRITTEN."
 
 
-def _row(record: ClusterRecord, unit: UnitNews, style: Style, now: datetime) -> tuple[str, ...]:
+def _row(record: ClusterRecord, unit: RecordedUnit, style: Style, now: datetime) -> tuple[str, ...]:
     commit, state = unit.about, style.state(unit.state)
     short = commit.short if commit else ""
     message = f"waits for {unit.waits}" if unit.waits else unit.message

@@ -17,7 +17,7 @@ from gitkruise.dashboard.pod_rows import pod_rows
 from gitkruise.dashboard.sidecar_rows import sidecar_rows
 from gitkruise.dashboard.source import HEAD, Rows, Topic
 from gitkruise.gitops.inspect.cluster_view import Managed, Survey
-from gitkruise.gitops.status.reader import UnitNews
+from gitkruise.gitops.status.reader import RecordedUnit
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.workloads.labels import SIDECARSET
 from gitkruise.wire.primitives.names import ObjectKey, noun
@@ -45,7 +45,7 @@ class ClusterSource:
     answers: FindOut
     refresh: Callable[[], None] = lambda: None
     proposed: Callable[[], Rows] = dict  # pull requests, and where branches are
-    units: list[UnitNews] = field(default_factory=list)
+    units: list[RecordedUnit] = field(default_factory=list)
     journal: Journal = field(default_factory=lambda: Journal({}))
     holders: Mapping[str, str] = field(default_factory=dict)  # of units of other shards, by unit
     stale: list[str] = field(default_factory=list)
@@ -99,11 +99,11 @@ class ClusterSource:
             self.survey.managed(now), self.units, now,
             cluster=self.cluster, source=self.repository, namespace="",
         )  # fmt: skip
-        told = status_obj(view)
-        for m, item in zip(view.objects, told["items"], strict=True):
+        status = status_obj(view)
+        for m, item in zip(view.objects, status["items"], strict=True):
             if m.key.kind != "Event":
                 yield _path(m.key), {**item, "noun": noun(m.key.group_kind)}
-        yield HEAD, {**self.head(), "units": [self._unit(one) for one in told["units"]]}
+        yield HEAD, {**self.head(), "units": [self._unit(one) for one in status["units"]]}
 
     def _unit(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
         holder = self.holders.get(row["unit"])

@@ -21,7 +21,7 @@ from gitkruise.wire.primitives.times import format_duration, format_time
 if TYPE_CHECKING:
     from gitkruise.cli.context.local_repository import ClusterRecord
     from gitkruise.errors import DiagnosticError
-    from gitkruise.gitops.status.reader import UnitNews
+    from gitkruise.gitops.status.reader import RecordedUnit
     from gitkruise.model.gitops.document import GitCommit
     from gitkruise.model.gitops.record import DriftRecord, Intervention
 
@@ -82,7 +82,7 @@ class _Lane:
     record: ClusterRecord
     unit: str
     steps: list[tuple[ObjectKey, RolloutStep]] = field(default_factory=list)
-    news: UnitNews | None = None
+    news: RecordedUnit | None = None
     named: tuple[str, ...] = ()
     commit: GitCommit | None = None  # as the unit's record has it
 
@@ -167,8 +167,8 @@ class Journal:
                 for one in news.drift:
                     key = f"drift/{cluster}/{news.unit}/{one.key}/{one.field}"
                     rows[key] = {**drift_item(one), **about}
-            for n, told in enumerate(record.interventions):
-                rows[f"intervention/{cluster}/{n}"] = intervention_row(cluster, told)
+            for n, intervention in enumerate(record.interventions):
+                rows[f"intervention/{cluster}/{n}"] = intervention_row(cluster, intervention)
         return rows
 
     def _written(self) -> dict[str, str]:
@@ -233,8 +233,8 @@ def _intervention_rows(lane: _Lane) -> Iterator[tuple[str, Any]]:
 
 def intervention_row(cluster: str, one: Intervention) -> dict[str, Any]:
     """Return an intervention with its cluster; `object` is in the words of `history`."""
-    told = {**INTERVENTION.obj(one), "object": str(one.key), "cluster": cluster}
-    return {**one.key._asdict(), **told}
+    row = {**INTERVENTION.obj(one), "object": str(one.key), "cluster": cluster}
+    return {**one.key._asdict(), **row}
 
 
 def _until(record: ClusterRecord, key: ObjectKey, step: RolloutStep) -> datetime | None:
@@ -263,16 +263,16 @@ def _lanes(records: Iterable[ClusterRecord]) -> dict[str, dict[str, _Lane]]:
     return found
 
 
-def _named(news: UnitNews) -> Iterator[tuple[str, GitCommit]]:
-    found = ((word, getattr(news, word)) for word in _POINTERS)
+def _named(recorded: RecordedUnit) -> Iterator[tuple[str, GitCommit]]:
+    found = ((word, getattr(recorded, word)) for word in _POINTERS)
     return ((word, commit) for word, commit in found if commit is not None)
 
 
 def _commit(id_: str, lanes: Mapping[str, _Lane]) -> GitCommit:
     """Return what the records say of a commit."""
-    told = [lane.commit for lane in lanes.values() if lane.commit is not None]
-    told += [step.commit for lane in lanes.values() for _, step in lane.steps]
-    return next(commit for commit in told if commit.id == id_)
+    commits = [lane.commit for lane in lanes.values() if lane.commit is not None]
+    commits += [step.commit for lane in lanes.values() for _, step in lane.steps]
+    return next(commit for commit in commits if commit.id == id_)
 
 
 def _started(commit: GitCommit, lanes: Mapping[str, _Lane]) -> datetime:

@@ -191,8 +191,8 @@ class ProgressEvents:
             return
         namespace, _, short = change.place.rpartition("/")
         about: dict[str, object] = {"kind": change.kind, "namespace": namespace, "name": short}
-        said = {"state": change.state} if change.state else {"ready": change.ready}
-        yield log_line("object", **about, **said), None
+        standing = {"state": change.state} if change.state else {"ready": change.ready}
+        yield log_line("object", **about, **standing), None
         if finding:
             yield finding_event(finding, **about)
 

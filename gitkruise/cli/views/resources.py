@@ -23,7 +23,7 @@ from gitkruise.wire.primitives.times import parse_time
 
 if TYPE_CHECKING:
     from gitkruise.gitops.inspect.cluster_view import Managed
-    from gitkruise.gitops.status.reader import UnitNews
+    from gitkruise.gitops.status.reader import RecordedUnit
     from gitkruise.model.workloads.pod import PodFacts
     from gitkruise.wire.primitives.names import Obj
 
@@ -119,7 +119,7 @@ def revisions(found: Sequence[Managed]) -> list[Item]:
 
 
 def units(
-    found: Sequence[Managed], recorded: Sequence[UnitNews], scope: str,
+    found: Sequence[Managed], recorded: Sequence[RecordedUnit], scope: str,
     shards: ShardHolders = WITHOUT_SHARDS, *, partial: bool = False,
 ) -> list[Item]:  # fmt: skip
     """Return units from the annotations of live objects, and from the status branch.
@@ -157,37 +157,39 @@ def shard_obj(shards: ShardHolders, unit: str) -> dict[str, str]:
     return {"shard": str(held.shard), "replica": held.replica}
 
 
-def _unit_state(mine: Sequence[Managed], news: UnitNews | None, lost: str) -> Item:
+def _unit_state(mine: Sequence[Managed], recorded: RecordedUnit | None, lost: str) -> Item:
     """Return the state of live workloads, or what only the record knows of a unit: a problem of its
     commit, and what moves while they are at rest. Workloads that left git are no longer the unit's
     concern."""
     if lost:
         return {"state": str(State.UNKNOWN), "message": lost}
-    mine = [m for m in mine if not left_git(m, news)]
+    mine = [m for m in mine if not left_git(m, recorded)]
     state = worst(m.state for m in mine)
     message = next((m.message for m in mine if m.state is state and state not in SETTLED), "")
-    if news is None:  # what git asks for now is known by nobody
+    if recorded is None:  # what git asks for now is known by nobody
         rests = not mine or state in SETTLED
         return {"state": str(State.UNKNOWN if rests else state), "message": message or UNRECORDED}
-    by_git = news.state is State.REJECTED or (news.state is State.STUCK and news.problems)
+    by_git = recorded.state is State.REJECTED or (
+        recorded.state is State.STUCK and recorded.problems
+    )
     if state in SETTLED or by_git:
-        if news.waits or not mine or news.state in _KNOWN_BY_GIT:
-            state, message = news.state, next(iter(news.problems), news.message)
-            message = f"waits for {news.waits}" if news.waits else message
-        elif _goes_on(news, mine):
-            state, message = news.state, news.message
-    if news.suspended and not (by_git and news.problems):
-        message = news.message
+        if recorded.waits or not mine or recorded.state in _KNOWN_BY_GIT:
+            state, message = recorded.state, next(iter(recorded.problems), recorded.message)
+            message = f"waits for {recorded.waits}" if recorded.waits else message
+        elif _goes_on(recorded, mine):
+            state, message = recorded.state, recorded.message
+    if recorded.suspended and not (by_git and recorded.problems):
+        message = recorded.message
     return {"state": str(state), "message": message}
 
 
-def _goes_on(news: UnitNews, mine: Sequence[Managed]) -> bool:
+def _goes_on(recorded: RecordedUnit, mine: Sequence[Managed]) -> bool:
     """Return whether a unit whose workloads are at rest is not: a commit is not sent to all of
     its objects, or one that is no workload is not healthy."""
     seen = {m.key for m in mine}
-    others = (o for key, o in news.objects.items() if key not in seen)
-    moving = news.pending or any(o.state not in SETTLED for o in others)
-    return news.state not in SETTLED and moving
+    others = (o for key, o in recorded.objects.items() if key not in seen)
+    moving = recorded.pending or any(o.state not in SETTLED for o in others)
+    return recorded.state not in SETTLED and moving
 
 
 def events(found: Sequence[Obj], about: frozenset[str]) -> list[Item]:
@@ -240,8 +242,8 @@ def _rollout_cells(i: Item, style: Style, _: datetime) -> tuple[str, ...]:
 def _mixed_cells(i: Item, style: Style, now: datetime) -> tuple[str, ...]:
     """Cells of rollouts of several kinds: others than CloneSets are named with their kind."""
     kind = "" if i["kind"] == "CloneSet" else f"{noun(GroupKind(i['group'], i['kind']))}/"
-    space, name, *rest = _rollout_cells(i, style, now)
-    return (space, f"{kind}{name}", *rest)
+    namespace, name, *rest = _rollout_cells(i, style, now)
+    return (namespace, f"{kind}{name}", *rest)
 
 
 def _state(i: Item) -> State:

@@ -26,7 +26,7 @@ from gitkruise.printable import listing, many, visible
 from gitkruise.wire.primitives.names import named, short_name
 
 if TYPE_CHECKING:
-    from gitkruise.gitops.status.reader import UnitNews
+    from gitkruise.gitops.status.reader import RecordedUnit
     from gitkruise.model.gitops.document import GitCommit
     from gitkruise.model.gitops.promotion import PromotionRecord
 
@@ -53,7 +53,7 @@ class StatusView:
     """State of a cluster compared with git. `units` are those of the status branch."""
 
     objects: tuple[Managed, ...]
-    units: tuple[UnitNews, ...]
+    units: tuple[RecordedUnit, ...]
     now: datetime
     cluster: str
     source: str  # the repository's name
@@ -86,7 +86,7 @@ class StatusView:
 
 def build_view(
     live: Sequence[Managed],
-    units: Sequence[UnitNews],
+    units: Sequence[RecordedUnit],
     now: datetime,
     *,
     cluster: str,
@@ -134,7 +134,7 @@ def build_view(
 
 
 def _last_changes(
-    units: Iterable[UnitNews], leads: Callable[[str, str], bool]
+    units: Iterable[RecordedUnit], leads: Callable[[str, str], bool]
 ) -> Mapping[str, GitCommit]:
     """Return the newest commit of each source that changed a unit.
 
@@ -204,8 +204,8 @@ def _header(view: StatusView, style: Style) -> Iterator[str]:
         who = f"{commit.author} · {ago(commit.time, view.now)}" if commit.author else ""
         where = f"{commit.artifact.partition('@')[0] or view.source}@{source}"
         room = style.width - len(f"{where}{_LAST}{commit.short}{who}") - 9
-        told = _named(replace(commit, subject=shorten(commit.subject, max(room, 16))))
-        yield f"{style.paint(where, 'bold')}  {_LAST} {told}  {who}".rstrip()
+        label = _named(replace(commit, subject=shorten(commit.subject, max(room, 16))))
+        yield f"{style.paint(where, 'bold')}  {_LAST} {label}  {who}".rstrip()
     yield cluster
     yield from _shards(view, style)
     shown = {m.unit for m in view.objects if m.state not in SETTLED}
@@ -221,20 +221,20 @@ def _header(view: StatusView, style: Style) -> Iterator[str]:
         yield from (f"unit {unit.unit}  {base}" for base in unit.bases)
 
 
-def _unit(unit: UnitNews, view: StatusView, style: Style) -> Iterator[str]:
+def _unit(unit: RecordedUnit, view: StatusView, style: Style) -> Iterator[str]:
     """Yield the state of a unit, and the reasons."""
     at = f" at {_named(unit.attempted)}" if unit.attempted else ""
     held = view.shards.of(unit.unit)
     by = f"  shard {held.shard}, {held.replica}" if held is not None else ""
     yield f"{style.state(unit.state)}  unit {unit.unit}{at}{by}"
     waits = (f"waits for {unit.waits}",) if unit.waits else ()
-    told = (*waits, *unit.shown_problems[:_PROBLEMS]) or (unit.message,)
-    yield from (f"  {text}" for text in told)
+    texts = (*waits, *unit.shown_problems[:_PROBLEMS]) or (unit.message,)
+    yield from (f"  {text}" for text in texts)
     if (more := len(unit.shown_problems) - _PROBLEMS) > 0:
         yield f"  and {many(more, 'more finding')}"
 
 
-def _not_in_table(unit: UnitNews, shown: AbstractSet[str]) -> bool:
+def _not_in_table(unit: RecordedUnit, shown: AbstractSet[str]) -> bool:
     """Return whether no row shows the state of a unit: it is about a commit, or about an object
     that is no workload. Rows are `shown` that are not settled, of these units."""
     if unit.state in {State.REJECTED, State.UNKNOWN}:
@@ -316,8 +316,8 @@ def _next(view: StatusView) -> str:
         return _LOST
     rejected = next((u for u in view.units if u.state is State.REJECTED), None)
     if rejected is not None and not view.source:
-        space, _, name = rejected.unit.partition("/")
-        return f"kubectl describe unit {name} -n {space}"
+        namespace, _, name = rejected.unit.partition("/")
+        return f"kubectl describe unit {name} -n {namespace}"
     if rejected is not None and rejected.correction:
         return rejected.correction
     guilty_first = sorted(view.objects, key=lambda m: m.rollout is not None and m.rollout.innocent)
@@ -360,7 +360,7 @@ def status_obj(view: StatusView) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def unit_obj(u: UnitNews) -> dict[str, Any]:
+def unit_obj(u: RecordedUnit) -> dict[str, Any]:
     """Return a recorded unit, for JSON."""
     return {
         "unit": u.unit,

@@ -12,7 +12,7 @@ from gitkruise.git.parsing.documents import parse_file
 from gitkruise.git.repository.repository import Repository
 from gitkruise.planner.report.redaction import hidden_texts
 from gitkruise.redaction import scrubbed
-from gitkruise.wire.primitives.secret_names import tells_secret
+from gitkruise.wire.primitives.secret_names import shows_secret
 
 _SECRET: Final = re.compile(rb"kind[\"']?\s*:\s*[\"']?Secret")
 _COVER: Final = "•••"
@@ -59,7 +59,7 @@ class _Cover:
         """Return a line of the file without secrets."""
         for text in reversed(self._long):  # one may be a part of another
             line = line.replace(text, _COVER)
-        return scrubbed(_WORD.sub(self._word, line) if tells_secret(line) else line)
+        return scrubbed(_WORD.sub(self._word, line) if shows_secret(line) else line)
 
     def _word(self, found: re.Match[str]) -> str:
         return _COVER if found[0] in self._short else found[0]

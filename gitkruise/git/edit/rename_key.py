@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gitkruise.errors import Finding, InvalidManifests
 from gitkruise.git.parsing.documents import parse_file
-from gitkruise.model.gitops.document import Document, FieldPath, Spot
+from gitkruise.model.gitops.document import Document, FieldPath, Position
 from gitkruise.printable import shown
 from gitkruise.wire.primitives.paths import get, put
 
@@ -30,13 +30,13 @@ def rename_keys(data: bytes, file: str, renamings: Sequence[Renaming]) -> bytes:
     text = data.decode("utf-8")
     bom, text = (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
     lines = [line for line in _LINE.findall(text) if line]
-    for spot, old, new in sorted(_spots(roots, renamings, file), reverse=True):
-        line = lines[spot.line - 1]
-        head, written = line[: spot.column - 1], line[spot.column - 1 :][: spot.length]
+    for position, old, new in sorted(_positions(roots, renamings, file), reverse=True):
+        line = lines[position.line - 1]
+        head, written = line[: position.column - 1], line[position.column - 1 :][: position.length]
         quote = written[:1] if written[:1] in {'"', "'"} else ""
         if written != f"{quote}{old}{quote}":
             raise _refused(file, old)
-        lines[spot.line - 1] = f"{head}{quote}{new}{quote}{line[len(head) + len(written) :]}"
+        lines[position.line - 1] = f"{head}{quote}{new}{quote}{line[len(head) + len(written) :]}"
     result = (bom + "".join(lines)).encode("utf-8")
     wanted = {index: d.obj for index, d in roots.items()}
     for index, path, name in renamings:
@@ -46,9 +46,9 @@ def rename_keys(data: bytes, file: str, renamings: Sequence[Renaming]) -> bytes:
     return result
 
 
-def _spots(
+def _positions(
     roots: Mapping[int, Document], renamings: Sequence[Renaming], file: str
-) -> set[tuple[Spot, str, str]]:
+) -> set[tuple[Position, str, str]]:
     out = set()
     for index, path, new in renamings:
         mark = roots[index].marks.get(path) if index in roots else None

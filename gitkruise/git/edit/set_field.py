@@ -17,7 +17,7 @@ from gitkruise.errors import Finding, InvalidManifests
 from gitkruise.git.parsing.documents import Parsed, parse_file
 from gitkruise.git.parsing.json_events import looks_like_json
 from gitkruise.git.parsing.yaml_scalars import resolve
-from gitkruise.model.gitops.document import Document, FieldPath, Spot
+from gitkruise.model.gitops.document import Document, FieldPath, Position
 from gitkruise.printable import shown
 from gitkruise.wire.primitives.names import ObjectKey, key_of
 from gitkruise.wire.primitives.paths import get, put
@@ -289,7 +289,7 @@ def _insert(target: _Target) -> str | None:
 
 
 def _into_braces(
-    target: _Target, lines: list[str], start: Spot, missing: FieldPath,
+    target: _Target, lines: list[str], start: Position, missing: FieldPath,
     parent: Mapping[str, Any],
 ) -> str:  # fmt: skip
     text = _scalar(target.value, "", json_rules=target.json)

@@ -80,8 +80,8 @@ class ChartFiles:
         says: records name what runs."""
         if self.fetched is None:
             return
-        told = self.description().obj
-        name, version = str(told.get("name")), str(told.get("version"))
+        description = self.description().obj
+        name, version = str(description.get("name")), str(description.get("version"))
         plain = version.removeprefix("v"), self.fetched.version.removeprefix("v")
         if name != self.fetched.name or plain[0] != plain[1]:
             message = f"the archive of {self.fetched} has chart {shown(name)} {shown(version)}"

@@ -9,10 +9,10 @@ from typing import Final
 from gitkruise.errors import Finding, SourcePlace
 from gitkruise.git.helm.chart import ChartFiles
 from gitkruise.git.helm.output import chart_path
-from gitkruise.model.gitops.document import Spot, place_at
+from gitkruise.model.gitops.document import Position, place_at
 from gitkruise.printable import shown
 
-_SPOT: Final = re.compile(r"((?:[\w.-]+/)+[\w.-]+):(\d+)(?::(\d+))?")
+_POSITION: Final = re.compile(r"((?:[\w.-]+/)+[\w.-]+):(\d+)(?::(\d+))?")
 _NAMED: Final = re.compile(r"(?:YAML parse error on|error on) ((?:[\w.-]+/)+[\w.-]+)")
 _MISSING: Final = re.compile(r"missing in charts/ directory: (.+)")
 _NOISE: Final = re.compile(
@@ -28,10 +28,10 @@ _HARMLESS: Final = (
 )  # fmt: skip
 
 
-def failure(said: str, chart: ChartFiles, *, secret: bool) -> Finding:
+def failure(output: str, chart: ChartFiles, *, secret: bool) -> Finding:
     """Return the finding for an error of helm. With `secret` values its words are only shown if
     they cannot quote one."""
-    words = "\n".join(filter(None, map(str.strip, _NOISE.sub("", said).splitlines())))
+    words = "\n".join(filter(None, map(str.strip, _NOISE.sub("", output).splitlines())))
     missing = _MISSING.search(words)
     if missing is not None:
         return _dependencies(missing[1], chart)
@@ -51,10 +51,10 @@ def failure(said: str, chart: ChartFiles, *, secret: bool) -> Finding:
             ),
         )
     first, *more = words.splitlines() or ["it says nothing"]
-    told = shown(first, _WORDS_MAX) + "".join(f"; {shown(line, 200)}" for line in more[:5])
+    summary = shown(first, _WORDS_MAX) + "".join(f"; {shown(line, 200)}" for line in more[:5])
     return Finding(
         code="GK3408",
-        message=f"helm cannot render {subject}: {told}",
+        message=f"helm cannot render {subject}: {summary}",
         places=places,
         notes=(("next", f"correct it, and try: {chart.try_it}"),),
     )
@@ -75,11 +75,11 @@ def _values(name: str, chart: ChartFiles) -> Finding:
 def _places(words: str, chart: ChartFiles) -> Iterator[SourcePlace]:
     """Yield the lines that an error names, the innermost first."""
     found: dict[tuple[str, int], SourcePlace] = {}
-    for match in _SPOT.finditer(words):
+    for match in _POSITION.finditer(words):
         path = chart_path(match[1], chart.copied.entries, chart.folder)
         if path is not None:
             line, column = int(match[2]), int(match[3] or -1) + 1
-            found[path, line] = _place(chart, path, Spot(line, column, 1))
+            found[path, line] = _place(chart, path, Position(line, column, 1))
     yield from reversed(found.values())
     named = _NAMED.search(words)
     if named is not None and not found:
@@ -88,9 +88,9 @@ def _places(words: str, chart: ChartFiles) -> Iterator[SourcePlace]:
             yield SourcePlace(file=path)
 
 
-def _place(chart: ChartFiles, path: str, spot: Spot) -> SourcePlace:
+def _place(chart: ChartFiles, path: str, position: Position) -> SourcePlace:
     lines = chart.copied.read(path).decode("utf-8", "replace").splitlines()
-    return place_at(path, lines, spot, label="here")
+    return place_at(path, lines, position, label="here")
 
 
 def _dependencies(names: str, chart: ChartFiles) -> Finding:

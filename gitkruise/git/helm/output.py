@@ -141,15 +141,15 @@ class Output:
         same = [d for d in written if get(d.obj, "kind") == kind] or (
             written if len(written) == 1 else []
         )
-        spot = same[number if number < len(same) else 0] if same else None
+        position = same[number if number < len(same) else 0] if same else None
         text = self._text(file)  # places are asked for when the repository is closed, too
         read = Elsewhere(file, lambda: text)
         return read.document(
             document.obj,
-            index=spot.index if spot else _NOWHERE,
-            line=spot.line if spot else 0,
+            index=position.index if position else _NOWHERE,
+            line=position.line if position else 0,
             base=(),
-            private=document.private or bool(spot and spot.private),
+            private=document.private or bool(position and position.private),
         )
 
     def _documents(self, file: str) -> Sequence[Document]:
@@ -175,7 +175,7 @@ def _named(document: Document) -> str:
     return f"{document.obj.get('kind')} {get(document.obj, 'metadata', 'name')}"
 
 
-def _spot(document: Document) -> SourcePlace:
+def _position(document: Document) -> SourcePlace:
     return document.place(("metadata", "annotations", _HELM_HOOK), label="here")
 
 
@@ -184,7 +184,7 @@ def _refused(document: Document, why: str) -> Finding:
     return Finding(
         code="GK3410",
         message=f"the hook {shown(str(word))} of {shown(_named(document))} is not run",
-        places=(_spot(document),),
+        places=(_position(document),),
         notes=(
             ("why", why),
             ("next", f"make it a Job with {_HELM_HOOK}: pre-install,pre-upgrade, or switch it off"),
@@ -196,7 +196,7 @@ def _test(document: Document) -> Finding:
     return Finding(
         code="GK3411",
         message=f"the test {shown(_named(document))} is left out",
-        places=(_spot(document),),
+        places=(_position(document),),
         notes=(("next", "set render.helm.skipTests: true to leave it out silently"),),
         severity=Severity.WARNING,
     )

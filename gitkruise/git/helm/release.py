@@ -81,9 +81,9 @@ class Release:
     def digest(self) -> str:
         """Name everything but the values of the cluster, of which a plain digest may not be kept
         (they may be secret)."""
-        told = [
+        parts = [
             self.name, self.namespace, self.values, self.values_files, self.include_crds,
             self.skip_tests, self.api_versions, self.inputs.kube_version, self.inputs.assumed,
             self.inputs.unread,
         ]  # fmt: skip
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

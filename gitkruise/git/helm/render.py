@@ -87,8 +87,10 @@ class ChartRenderer:
             )  # fmt: skip
         skipped = [one or other for one, other in _SKIPPED.findall(result.errors)]
         if result.status != 0:
-            said = _said(result.errors, chart, release, home)
-            raise InvalidManifests(messages.failure(said, chart, secret=_is_secret(chart, release)))
+            errors = _cleaned(result.errors, chart, release, home)
+            raise InvalidManifests(
+                messages.failure(errors, chart, secret=_is_secret(chart, release))
+            )
         output = Output(chart, release.skip_tests)
         output.read(result.output)
         output.findings += (_left_out(word, chart) for word in dict.fromkeys(skipped))
@@ -119,13 +121,13 @@ def _values_name(number: int) -> str:
     return f"values-{number}.yaml"
 
 
-def _said(errors: str, chart: ChartFiles, release: Release, home: Path) -> str:
+def _cleaned(errors: str, chart: ChartFiles, release: Release, home: Path) -> str:
     """Return the words of helm with the names that values have for users."""
     names = [*chart.values_files, *(one.origin for one in release.inputs.values)]
-    said = errors.replace(f"{home}/tree/", "")
+    output = errors.replace(f"{home}/tree/", "")
     for number, name in enumerate([*names, "render.helm.values"]):
-        said = said.replace(str(home / _values_name(number)), name)
-    return said
+        output = output.replace(str(home / _values_name(number)), name)
+    return output
 
 
 def find(search: str) -> tuple[str, int]:
@@ -151,13 +153,13 @@ def version_of(program: str, changed: int) -> str:
     words = [program, "version", "--template", "{{ .Version }}"]
     env = {"PATH": "/nonexistent", "HOME": "/nonexistent", "KUBECONFIG": "/dev/null"}
     try:
-        told = subprocess.run(  # noqa: S603  a full path and our own words
+        run = subprocess.run(  # noqa: S603  a full path and our own words
             words, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=_VERSION_S,
             check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return told.stdout.decode("utf-8", "replace").strip()
+    return run.stdout.decode("utf-8", "replace").strip()
 
 
 def _missing(message: str) -> RendererMissing:
@@ -205,8 +207,8 @@ def _outside_secrets(documents: list[Document], release: Release) -> Iterator[Fi
         }
         for document in documents:
             if isinstance(document.obj, dict) and document.obj.get("kind") != "Secret":
-                told = "\n".join(values_in(document.obj))
-                if any(text in told for text in texts):
+                values = "\n".join(values_in(document.obj))
+                if any(text in values for text in texts):
                     yield _exposed(document, given.origin)
 
 

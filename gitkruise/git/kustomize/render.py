@@ -110,8 +110,8 @@ class Renderer:
             )  # fmt: skip
         if result.status != 0:
             tried = f"{posixpath.basename(program[0])} {program[1]} {shown(path or '.')}"
-            said = result.errors.replace(f"{root}/", "").replace(str(root), ".")
-            raise _refused(said, path, needed, tried)
+            output = result.errors.replace(f"{root}/", "").replace(str(root), ".")
+            raise _refused(output, path, needed, tried)
         parsed = parse_file(result.output, f"{path}/kustomization", RENDERED)
         sources = Sources(needed.inputs(), needed.kustomizations)
         placed = tuple(sources.placed(document) for document in parsed.documents)
@@ -127,13 +127,13 @@ class Renderer:
         raise RendererMissing(Finding(code="GK3401", message=message, notes=(("next", next_step),)))
 
 
-def _refused(said: str, path: str, needed: _Needed, tried: str) -> InvalidManifests:
+def _refused(output: str, path: str, needed: _Needed, tried: str) -> InvalidManifests:
     """GK3403 in the words of kustomize, which quotes values: only without a secret to quote.
 
     `tried` is the command that says the same in a checkout.
     """
     if needed.may_hold_secret():
-        named = sorted(name for name in needed.files if name in said)[:3]
+        named = sorted(name for name in needed.files if name in output)[:3]
         where = f", at {', '.join(map(shown, named))}" if named else ""
         place = SourcePlace(file=path or ".")
         return InvalidManifests(
@@ -147,7 +147,7 @@ def _refused(said: str, path: str, needed: _Needed, tried: str) -> InvalidManife
                 ),
             )
         )
-    message = f"kustomize cannot build {shown(path or '.')}: {shown(_words(said), 400)}"
+    message = f"kustomize cannot build {shown(path or '.')}: {shown(_words(output), 400)}"
     notes = (("next", f"correct it, and try: {tried}"),)
     return InvalidManifests(
         Finding(
@@ -156,13 +156,13 @@ def _refused(said: str, path: str, needed: _Needed, tried: str) -> InvalidManife
     )
 
 
-def _words(said: str) -> str:
+def _words(output: str) -> str:
     """Return the first line of an error, without warnings, and without the time and process of a
     log line, as some versions of kubectl write one."""
-    logged = _LOGGED.search(said)
+    logged = _LOGGED.search(output)
     if logged is not None:
-        said = logged[1] or logged[2].replace('\\"', '"')
-    lines = (line.strip() for line in said.splitlines())
+        output = logged[1] or logged[2].replace('\\"', '"')
+    lines = (line.strip() for line in output.splitlines())
     first = next((line for line in lines if line and not line.startswith("# Warning")), "nothing")
     return re.sub(r"^error: ", "", first, flags=re.IGNORECASE)
 

@@ -111,8 +111,8 @@ class Ignored:
         outside = [blob for folder in above for _, blob in self._found(folder)]
         if not outside and not self._lines:
             return tree
-        told = "\n".join([tree, *outside, *self._lines])
-        return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
+        text = "\n".join([tree, *outside, *self._lines])
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
     def _rules(self, folder: str) -> tuple[_Layer, ...]:
         """Return what counts in a folder, the nearest first: most have nothing of their own."""

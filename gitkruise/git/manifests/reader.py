@@ -17,7 +17,7 @@ from gitkruise.git.manifests.ignore import Ignored
 from gitkruise.git.parsing.documents import LIMITS, Parsed, expanded, finding_at, too_large
 from gitkruise.git.parsing.parse_cache import ParseCache
 from gitkruise.git.plumbing import process
-from gitkruise.git.plumbing.trees import TreeEntry, clean_path, entry_trouble
+from gitkruise.git.plumbing.trees import TreeEntry, clean_path, entry_problem
 from gitkruise.git.repository.repository import Repository
 from gitkruise.model.gitops.config import RenderKind
 from gitkruise.model.gitops.document import Document
@@ -297,9 +297,9 @@ class _Reading:
     def _wanted(self, entry: TreeEntry) -> bool:
         if entry.path in self.ignored:
             return False
-        trouble = entry_trouble(entry)
-        if trouble is not None:
-            code, why = trouble
+        problem = entry_problem(entry)
+        if problem is not None:
+            code, why = problem
             place = SourcePlace(file=shown(entry.path))
             message = f"{shown(entry.path)}: {self._link(entry)}{why}"
             notes = (("next", _ELSEWHERE),) if entry.path == self._path else ()

@@ -176,13 +176,13 @@ def _missing(document: Document, program: str) -> Finding:
 
 
 def _refused(document: Document, result: process.Result) -> Finding:
-    said = result.errors.lower()
+    output = result.errors.lower()
     why, next_step = f"sops gave up (exit status {result.status})", "see what sops -d says to it"
     if result.stopped:
         why = f"sops went beyond its limit of {result.stopped}"
     else:
         for part, meaning, step in _MEANINGS:
-            if part in said:
+            if part in output:
                 why, next_step = meaning, step
                 break
     wanted = ", ".join(_recipients(document.obj))

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gitkruise.errors import Finding, Severity, SourcePlace
 from gitkruise.git.parsing.yaml_scalars import BadScalar, ambiguity, resolve, shown
-from gitkruise.model.gitops.document import Document, FieldPath, Spot, place_at
+from gitkruise.model.gitops.document import Document, FieldPath, Position, place_at
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.secret_names import HIDDEN
 
@@ -170,7 +170,7 @@ class _Pass:
 
     def _hides(self, path: FieldPath) -> bool:
         """Return whether the text at `path` may be a secret: its reference alone is shown."""
-        return self._private or self._document.tells(path)
+        return self._private or self._document.may_be_secret(path)
 
     def _not_a_form(self, found: re.Match[str], path: FieldPath) -> str:
         if self._values.strict:
@@ -208,7 +208,7 @@ class _Pass:
         notes: tuple[tuple[str, str], ...], severity: Severity = Severity.ERROR,
     ) -> None:  # fmt: skip
         if len(self.findings) < _FINDINGS_MAX:
-            place = _spot(self._document, path, written, hidden=self._hides(path))
+            place = _position(self._document, path, written, hidden=self._hides(path))
             self.findings.append(
                 Finding(code=code, message=message, places=(place,), notes=notes, severity=severity)
             )
@@ -225,7 +225,7 @@ def _first(text: str) -> str:
     return found[0] if found else "${"
 
 
-def _spot(document: Document, path: FieldPath, written: str, *, hidden: bool) -> SourcePlace:
+def _position(document: Document, path: FieldPath, written: str, *, hidden: bool) -> SourcePlace:
     """Position of `written`: at the value of `path`, or further down in a text of many lines."""
     place = document.place(path)
     wanted = written if "\n" not in written else _first(written)
@@ -235,6 +235,6 @@ def _spot(document: Document, path: FieldPath, written: str, *, hidden: bool) ->
         start = place.column - 1 if number == place.line and place.column else 0
         found = unescaped.search(document.lines[number - 1], start)
         if found is not None:
-            spot = Spot(number, found.start() + 1, len(wanted))
-            return place_at(place.file, document.lines, spot, label="here", hidden=hidden)
+            position = Position(number, found.start() + 1, len(wanted))
+            return place_at(place.file, document.lines, position, label="here", hidden=hidden)
     return place

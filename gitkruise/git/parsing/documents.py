@@ -17,7 +17,7 @@ from gitkruise.git.parsing import json_events
 from gitkruise.git.parsing.syntax_errors import explain
 from gitkruise.git.parsing.template_text import without_actions
 from gitkruise.git.parsing.yaml_composer import Composer, Limits, Stop
-from gitkruise.model.gitops.document import Document, FieldMark, FieldPath, Spot
+from gitkruise.model.gitops.document import Document, FieldMark, FieldPath, Position
 from gitkruise.printable import shown
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.secret_names import holds_secret
@@ -194,19 +194,25 @@ def _compose(whole: _Text) -> tuple[Composer, Callable[[], list[Finding]]]:
         pass  # the last finding says why
     except json_events.BadJson as error:
         mark = json_events.LinePositions(text).mark(error.start)
-        spot = Spot(mark.line + 1, mark.column + 1, error.length)
-        _report(composer, error.code, error.rule, spot, quote=error.quote)
+        position = Position(mark.line + 1, mark.column + 1, error.length)
+        _report(composer, error.code, error.rule, position, quote=error.quote)
     except yaml.MarkedYAMLError as error:
         found = explain(error, whole.lines())
-        _report(composer, found.code, found.message, found.spot, label=found.label)
+        _report(composer, found.code, found.message, found.position, label=found.label)
     return composer, functools.partial(composer.finish, text, whole=complete, apart=not is_json)
 
 
 def _report(
-    composer: Composer, code: str, message: str, spot: Spot, *, label: str = "", quote: str = ""
+    composer: Composer,
+    code: str,
+    message: str,
+    position: Position,
+    *,
+    label: str = "",
+    quote: str = "",
 ) -> None:
     with contextlib.suppress(Stop):  # it may be the last one allowed; it is kept all the same
-        composer.report(code, message, spot, label=label, quote=quote)
+        composer.report(code, message, position, label=label, quote=quote)
 
 
 class _Text:

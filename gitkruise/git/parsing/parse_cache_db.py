@@ -176,5 +176,5 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _parser_id() -> bytes:
     here = Path(__file__).parent
-    told = b"".join((here / name).read_bytes() for name in _PARSER)
-    return hashlib.sha256(told).digest()[:16]
+    sources = b"".join((here / name).read_bytes() for name in _PARSER)
+    return hashlib.sha256(sources).digest()[:16]

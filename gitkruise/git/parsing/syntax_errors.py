@@ -7,14 +7,14 @@ from typing import Final, NamedTuple
 
 import yaml
 
-from gitkruise.model.gitops.document import Spot
+from gitkruise.model.gitops.document import Position
 
 
-class Trouble(NamedTuple):
+class SyntaxProblem(NamedTuple):
     """A syntax error in plain words: where to point, and what to write at the caret."""
 
     message: str
-    spot: Spot
+    position: Position
     label: str = ""
     code: str = "GK1101"
 
@@ -55,63 +55,67 @@ _AT_CONTEXT: Final = (
 )
 
 
-def explain(error: yaml.MarkedYAMLError, lines: list[str]) -> Trouble:
+def explain(error: yaml.MarkedYAMLError, lines: list[str]) -> SyntaxProblem:
     """The sentence, the place and the hint for one libyaml error."""
     problem = error.problem or "it cannot be read"
-    spot = _spot(error.problem_mark)
-    context = _spot(error.context_mark) if error.context_mark else spot
-    special = _tab(problem, spot, lines) or _missing_space(problem, context, lines)
+    position = _position(error.problem_mark)
+    context = _position(error.context_mark) if error.context_mark else position
+    special = _tab(problem, position, lines) or _missing_space(problem, context, lines)
     if special is not None:
         return special
     if "invalid Unicode character escape" in problem:
-        return Trouble("an escape that is no character", spot, "half of a surrogate pair", "GK1001")
+        return SyntaxProblem(
+            "an escape that is no character", position, "half of a surrogate pair", "GK1001"
+        )
     if "cannot start any token" in problem:
-        return _bad_start(spot, lines)
+        return _bad_start(position, lines)
     for known, sentence, label in _SAYINGS:
         if known not in problem:
             continue
-        at = context if known in _AT_CONTEXT else spot
+        at = context if known in _AT_CONTEXT else position
         if at.line > len(lines) and known.startswith("did not find expected ',' or"):
-            return Trouble(_invalid(sentence), context, "this is never closed")
-        return Trouble(_invalid(sentence), at, label)
-    return Trouble(_invalid(problem), spot)
+            return SyntaxProblem(_invalid(sentence), context, "this is never closed")
+        return SyntaxProblem(_invalid(sentence), at, label)
+    return SyntaxProblem(_invalid(problem), position)
 
 
 def _invalid(why: str) -> str:
     return f"this is not valid YAML: {why}"
 
 
-def _spot(mark: yaml.Mark | None) -> Spot:
-    return Spot(mark.line + 1, mark.column + 1, 1) if mark else Spot(1, 1, 1)
+def _position(mark: yaml.Mark | None) -> Position:
+    return Position(mark.line + 1, mark.column + 1, 1) if mark else Position(1, 1, 1)
 
 
-def _line(spot: Spot, lines: list[str]) -> str:
-    return lines[spot.line - 1] if 0 < spot.line <= len(lines) else ""
+def _line(position: Position, lines: list[str]) -> str:
+    return lines[position.line - 1] if 0 < position.line <= len(lines) else ""
 
 
-def _tab(problem: str, spot: Spot, lines: list[str]) -> Trouble | None:
-    text = _line(spot, lines)
+def _tab(problem: str, position: Position, lines: list[str]) -> SyntaxProblem | None:
+    text = _line(position, lines)
     indent = text[: len(text) - len(text.lstrip())]
     if "tab character" not in problem and "\t" not in indent:
         return None
-    column = indent.find("\t") + 1 or spot.column
-    message = _invalid(f"a tab at {spot.line}:{column} where only spaces may indent")
-    return Trouble(message, Spot(spot.line, column, 1), "use spaces")
+    column = indent.find("\t") + 1 or position.column
+    message = _invalid(f"a tab at {position.line}:{column} where only spaces may indent")
+    return SyntaxProblem(message, Position(position.line, column, 1), "use spaces")
 
 
-def _bad_start(spot: Spot, lines: list[str]) -> Trouble:
-    char = _line(spot, lines)[spot.column - 1 : spot.column]
-    return Trouble(_invalid(f"a value cannot start with {char!r}"), spot, "quote the value")
+def _bad_start(position: Position, lines: list[str]) -> SyntaxProblem:
+    char = _line(position, lines)[position.column - 1 : position.column]
+    return SyntaxProblem(
+        _invalid(f"a value cannot start with {char!r}"), position, "quote the value"
+    )
 
 
-def _missing_space(problem: str, context: Spot, lines: list[str]) -> Trouble | None:
+def _missing_space(problem: str, context: Position, lines: list[str]) -> SyntaxProblem | None:
     """`image:registry…` on the line libyaml took for a key, or on the one before it."""
     if "expected ':'" not in problem and "mapping values" not in problem:
         return None
     for number in (context.line, context.line - 1):
-        text = _line(Spot(number, 1, 1), lines)
+        text = _line(Position(number, 1, 1), lines)
         found = _NO_SPACE.match(text)
         if found:
             message = _invalid("a mapping value is missing its space after ':'")
-            return Trouble(message, Spot(number, found.end(1) + 1, 1), "put a space here")
+            return SyntaxProblem(message, Position(number, found.end(1) + 1, 1), "put a space here")
     return None

@@ -19,9 +19,9 @@ from gitkruise.git.parsing.yaml_scalars import (
     always_text,
     ambiguity,
     resolve,
-    said,
+    worded,
 )
-from gitkruise.model.gitops.document import FieldMark, FieldPath, Spot, place_at, reveals
+from gitkruise.model.gitops.document import FieldMark, FieldPath, Position, place_at, reveals
 from gitkruise.printable import shown
 from gitkruise.wire.primitives.secret_names import holds_secret, keeps_secret, may_hold_secret
 
@@ -69,7 +69,7 @@ _QUOTED: Final = frozenset({"'", '"', "|", ">"})
 
 
 class _Frame:
-    """A collection being filled. Events stand for spots: few of them are ever asked for."""
+    """A collection being filled. Events stand for positions: few are ever asked for."""
 
     __slots__ = ("anchor", "at", "key", "key_at", "keys", "path", "value", "weight")
 
@@ -98,7 +98,7 @@ class EventMarks(Mapping[FieldPath, FieldMark]):
 
     def __getitem__(self, path: FieldPath) -> FieldMark:
         value, key = self._events[path]
-        return FieldMark(self._spot(value), None if key is None else self._spot(key))
+        return FieldMark(self._position(value), None if key is None else self._position(key))
 
     def __iter__(self) -> Iterator[FieldPath]:
         return iter(self._events)
@@ -106,9 +106,9 @@ class EventMarks(Mapping[FieldPath, FieldMark]):
     def __len__(self) -> int:
         return len(self._events)
 
-    def _spot(self, event: yaml.Event) -> Spot:
-        spot = spot_of(event)
-        return spot._replace(line=spot.line + self._below)
+    def _position(self, event: yaml.Event) -> Position:
+        position = position_of(event)
+        return position._replace(line=position.line + self._below)
 
     def below(self, lines: int) -> EventMarks:
         """The same so many lines further down."""
@@ -131,12 +131,12 @@ class _Report:
 
     code: str
     message: str  # with QUOTE where `quote` goes, and VALUE where `value` goes
-    spot: Spot
+    position: Position
     label: str
     quote: str
     value: str
     severity: Severity
-    first: Spot | None  # of two places the one further up
+    first: Position | None  # of two places the one further up
     document: int
 
 
@@ -188,8 +188,9 @@ class Composer:
                 handler(event)
 
     def report(
-        self, code: str, message: str, at: Spot | yaml.Event, *, label: str = "", quote: str = "",
-        value: str = "", severity: Severity = Severity.ERROR, first: Spot | None = None,
+        self, code: str, message: str, at: Position | yaml.Event, *, label: str = "",
+        quote: str = "", value: str = "",
+        severity: Severity = Severity.ERROR, first: Position | None = None,
     ) -> None:  # fmt: skip
         """Keep a finding; raises Stop when there are too many.
 
@@ -201,7 +202,8 @@ class Composer:
         self._reports.append(
             _Report(
                 code=code, message=message, label=label, quote=quote, value=value,
-                spot=at if isinstance(at, Spot) else spot_of(at), severity=severity, first=first,
+                position=at if isinstance(at, Position) else position_of(at),
+                severity=severity, first=first,
                 document=self._documents - 1,
             )
         )  # fmt: skip
@@ -237,17 +239,17 @@ class Composer:
         return [obj.get("kind") if isinstance(obj, dict) else None for obj in objects]
 
     def _finding(self, report: _Report, *, private: bool) -> Finding:
-        hidden = private or reveals(self._lines, report.spot)
+        hidden = private or reveals(self._lines, report.position)
         place_of = functools.partial(place_at, self._file, self._lines, hidden=private)
-        label = said(report.label, report.quote, hidden=hidden)
-        place = place_of(report.spot, label=label)
+        label = worded(report.label, report.quote, hidden=hidden)
+        place = place_of(report.position, label=label)
         others = (place_of(report.first, label="first"),) if report.first else ()
-        message = said(report.message, report.quote, hidden=hidden, value=report.value)
+        message = worded(report.message, report.quote, hidden=hidden, value=report.value)
         return Finding(
             code=report.code, message=message, places=(*others, place), severity=report.severity
         )
 
-    def _exceeds(self, code: str, limit: str, at: Spot | yaml.Event) -> Stop:
+    def _exceeds(self, code: str, limit: str, at: Position | yaml.Event) -> Stop:
         self.report(code, f"{shown(self._file)} is beyond a limit: {limit}", at, label="here")
         return Stop()
 
@@ -270,7 +272,7 @@ class Composer:
         assert event.end_mark is not None
         if event.end_mark.index - start > self._limits.document_chars:
             limit = f"{self._limits.document_chars:,} characters a document"
-            raise self._exceeds("GK9005", limit, Spot(line + 1, column + 1, 1))
+            raise self._exceeds("GK9005", limit, Position(line + 1, column + 1, 1))
         if self._root is not None:
             marks = EventMarks(self._marks or {})
             self.roots.append(Root(self._root, self._root_line, self._documents - 1, marks))
@@ -405,7 +407,7 @@ class Composer:
             raise self._exceeds("GK9001", limit, at)
         self._check_visible(key, "a key", at)
         if key in frame.keys:
-            first, again = spot_of(frame.keys[key]), spot_of(at)
+            first, again = position_of(frame.keys[key]), position_of(at)
             lines = f"first on line {first.line}, again on line {again.line}"
             if key == "kind":
                 self._two_kinds.add(self._documents - 1)
@@ -437,7 +439,7 @@ class Composer:
         if self._marks is not None:
             self._marks[self._path()] = at, frame.key_at if frame else None
         if frame is None:
-            self._root, self._root_line = value, spot_of(at).line
+            self._root, self._root_line = value, position_of(at).line
             return
         key, holder = frame.key, frame.value
         if key is _NEVER_A_KEY:
@@ -472,12 +474,12 @@ class Composer:
             raise self._exceeds("GK9001", f"{self._limits.map_keys:,} keys a mapping", at)
 
 
-def spot_of(event: yaml.Event) -> Spot:
+def position_of(event: yaml.Event) -> Position:
     start, end = event.start_mark, event.end_mark
     assert start is not None
     assert end is not None
     length = end.column - start.column if end.line == start.line else 1
-    return Spot(start.line + 1, start.column + 1, max(length, 1))
+    return Position(start.line + 1, start.column + 1, max(length, 1))
 
 
 def _is_merge(event: yaml.ScalarEvent) -> bool:

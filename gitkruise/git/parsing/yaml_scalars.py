@@ -126,7 +126,7 @@ def shown(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def said(sentence: str, quote: str, *, hidden: bool, value: str = "") -> str:
+def worded(sentence: str, quote: str, *, hidden: bool, value: str = "") -> str:
     """The sentence with `quote` and `value` in their places; *** for what may be a secret."""
     if hidden:
         return sentence.replace(QUOTE, HIDDEN).replace(VALUE, HIDDEN)

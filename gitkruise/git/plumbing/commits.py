@@ -19,6 +19,8 @@ _ACTIVE: Final = re.compile(r"[@#!<>`\[\]|*~]|://|\bwww\.")
 _RULE: Final = "---------"  # by GitHub, before the authors
 ARTIFACT: Final = "Artifact"  # trailer of a commit that was imported: the artifact's name
 ACTION, OBJECT = "Gitkruise-Action", "Gitkruise-Object"  # trailers of an action's commit
+# Actions that may change no manifest: the trailers alone say what they are.
+NOTED_ACTIONS: Final = frozenset({"hold", "resume"})
 SUBJECT_MAX: Final = 200
 MESSAGE_MAX: Final = 2_048
 # The input of `parse_touched`; of a merge, the files that no parent has.

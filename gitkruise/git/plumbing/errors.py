@@ -82,7 +82,7 @@ def remote_failure(
     url: str, result: Result, *, tries: int, timeout_s: float, unchanged: str = NOT_SEEN
 ) -> SourceFailed:
     """The error for a git command that talked to `url` and failed. `tries` counts in a row."""
-    said = _said(result, timeout_s)
+    reply = _output(result, timeout_s)
     code, message, next_step = (
         "GK3101",
         "cannot reach the git remote {url}",
@@ -98,7 +98,7 @@ def remote_failure(
             code=code,
             message=message.format(url=url),
             notes=(
-                ("git said", said + again),
+                ("git said", reply + again),
                 ("unchanged", unchanged),
                 ("next", next_step.format(url=url, keyscan=keyscan(url))),
             ),
@@ -140,11 +140,11 @@ def _rejection(text: str) -> str:
     lines = [line.strip() for line in text.splitlines()]
     server = [line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:")]
     git = [line.rpartition("\t")[2] for line in lines if line.startswith("!\t")]
-    said = list(filter(None, [*server, *git])) or lines
-    return " ".join(filter(None, (_LEVEL.sub("", line) for line in said)))
+    reasons = list(filter(None, [*server, *git])) or lines
+    return " ".join(filter(None, (_LEVEL.sub("", line) for line in reasons)))
 
 
-def _said(result: Result, timeout_s: float) -> str:
+def _output(result: Result, timeout_s: float) -> str:
     if result.stopped == "time":
         return f"nothing for {timeout_s:g} s"
     if result.stopped == "end":
@@ -195,9 +195,9 @@ def push_refused(url: str, text: str, result: Result) -> Exception:
     if taken is None and re.search(_MOVED, text, re.IGNORECASE):
         return RefMoved(shown(text))
     message = f"the push to {url} was refused"
-    said = ("git said", shown(_rejection(text) or str(result.status)))
+    git_note = ("git said", shown(_rejection(text) or str(result.status)))
     next_step = "check the write credentials and the branch rules of the repository"
     if taken is not None:
         next_step = f"rename or delete {shown(taken[1])} there, or push to a branch of another name"
-    notes = (said, ("unchanged", NOT_PUSHED), ("next", next_step))
+    notes = (git_note, ("unchanged", NOT_PUSHED), ("next", next_step))
     return SourceFailed(Finding(code="GK3106", message=message, notes=notes))

@@ -11,7 +11,7 @@ from gitkruise.git.plumbing.trees import (
     TREE,
     TreeEntry,
     beyond,
-    entry_trouble,
+    entry_problem,
     forged,
 )
 
@@ -50,7 +50,7 @@ def leaves(reader: ObjectReader, root: TreeEntry, enter: Callable[[str], bool]) 
                 if "/" in child.path:
                     raise forged(_below(folder.path, child.path))
                 whole = TreeEntry(_below(folder.path, child.path), child.mode, child.id)
-                if not child.is_tree or entry_trouble(whole):
+                if not child.is_tree or entry_problem(whole):
                     found.append(whole)
                 elif enter(whole.path):
                     inner.append(whole)

@@ -73,14 +73,14 @@ def clean_path(path: str) -> str:
 
     Raises InvalidManifests GK3010 for what could lead anywhere else.
     """
-    why = _path_trouble(path)
+    why = _path_problem(path)
     if why:
         message = f"the path {shown(path)!r} cannot be used: {why}"
         raise InvalidManifests(Finding(code="GK3010", message=message))
     return "/".join(part for part in path.split("/") if part not in {"", "."})
 
 
-def _path_trouble(path: str) -> str:
+def _path_problem(path: str) -> str:
     checks = (
         (path.startswith("/"), "it is absolute; paths start at the repository's root"),
         (".." in path.split("/"), "it leaves the repository with '..'"),
@@ -92,7 +92,7 @@ def _path_trouble(path: str) -> str:
     return next((why for broken, why in checks if broken), "")
 
 
-def entry_trouble(entry: TreeEntry) -> tuple[str, str] | None:
+def entry_problem(entry: TreeEntry) -> tuple[str, str] | None:
     """(code, text) of what is wrong with an entry by its name or kind; None when it may be read."""
     name = entry.path.rpartition("/")[2]
     checks = (

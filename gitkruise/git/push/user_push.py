@@ -96,7 +96,7 @@ class Publisher:
 
     def current(self) -> str:
         """The branch HEAD names; "" when it names none."""
-        return self._said(["symbolic-ref", "--quiet", "--short", "HEAD"])
+        return self._output(["symbolic-ref", "--quiet", "--short", "HEAD"])
 
     def branch(self, name: str) -> Branch:
         """Return the branch's state for everybody: its remote is asked.
@@ -105,7 +105,7 @@ class Publisher:
         there.
         """
         ref = full_ref(name)
-        here = self._said(["rev-parse", "--verify", "--quiet", "--end-of-options", ref])
+        here = self._output(["rev-parse", "--verify", "--quiet", "--end-of-options", ref])
         checked_out = self.tree is not None and self.current() == name
         remote = self._remote(name)
         tip = self._fetched(remote, name) if remote else here
@@ -155,7 +155,7 @@ class Publisher:
             if "couldn't find remote ref" in result.errors:
                 return ""
             raise _remote_failed(remote, result)
-        return self._said(["rev-parse", "--verify", "--quiet", kept])
+        return self._output(["rev-parse", "--verify", "--quiet", kept])
 
     def _apart(self, name: str, remote: str, here: str, there: str) -> SourceFailed:
         behind, ahead = self._count(here, there), self._count(there, here)
@@ -171,7 +171,7 @@ class Publisher:
         return BranchNotReady(Finding(code="GK3208", message=message, notes=notes))
 
     def _count(self, old: str, new: str) -> int:
-        return int(self._said(["rev-list", "--count", f"{old}..{new}"]) or 0)
+        return int(self._output(["rev-list", "--count", f"{old}..{new}"]) or 0)
 
     def remotes(self) -> list[str]:
         """The remotes a checkout has; a bare repository is what others read, and has none."""
@@ -198,7 +198,7 @@ class Publisher:
                 failures[remote] = _remote_failed(remote, result, limit_s)
         if not failures:
             return
-        listed = self._said(["for-each-ref", "--format=%(refname)", "refs/remotes/"]).split()
+        listed = self._output(["for-each-ref", "--format=%(refname)", "refs/remotes/"]).split()
         split = [name.partition("/gitkruise/status/") for name in listed]
         written = {remote for remote, found, _ in split if found}
         for remote, failure in failures.items():
@@ -242,7 +242,7 @@ class Publisher:
         No ref of this repository changes. One that no remote gives stays away; so do all where
         this clone is shallow: the whole history of an old one would come.
         """
-        if self._said(["rev-parse", "--is-shallow-repository"]) == "true":
+        if self._output(["rev-parse", "--is-shallow-repository"]) == "true":
             return
         ids = "".join(f"{commit}\n" for commit in sorted({*commits}))
         seen = self._git(["cat-file", "--batch-check=%(objectname)"], ids.encode()).output.decode()
@@ -252,14 +252,14 @@ class Publisher:
 
     def identity(self) -> str:
         """Author of commits made here, as `Name <address>`; "" when git does not know."""
-        said = self._said(["var", "GIT_COMMITTER_IDENT"])
-        return said.rpartition("> ")[0] + ">" if "> " in said else ""
+        identity = self._output(["var", "GIT_COMMITTER_IDENT"])
+        return identity.rpartition("> ")[0] + ">" if "> " in identity else ""
 
     # -- one commit -------------------------------------------------------------------------------
 
     def commit(self, tree: str, parent: str, message: str) -> str:
         """A commit by the user, signed where they sign theirs; no branch has it yet."""
-        signs = self._said(["config", "--type=bool", "--get", "commit.gpgSign"]) == "true"
+        signs = self._output(["config", "--type=bool", "--get", "commit.gpgSign"]) == "true"
         words = ["commit-tree", *(["-S"] if signs else []), "-p", parent, "-F", "-", tree]
         result = self._git(words, message.encode())
         if result.status:
@@ -282,7 +282,8 @@ class Publisher:
         """
         if branch.remote:
             return self._fetched(branch.remote, name)
-        return self._said(["rev-parse", "--verify", "--quiet", "--end-of-options", full_ref(name)])
+        words = ["rev-parse", "--verify", "--quiet", "--end-of-options", full_ref(name)]
+        return self._output(words)
 
     def publish(self, branch: Branch, commit: str, *, onto: str = "", over: str = "") -> None:
         """Put the commit on the branch where others see it, then here; or on another one, `onto`.
@@ -331,7 +332,7 @@ class Publisher:
 
     # -- running git ------------------------------------------------------------------------------
 
-    def _said(self, words: Sequence[str]) -> str:
+    def _output(self, words: Sequence[str]) -> str:
         """Return git's output; "" when it fails."""
         result = self._git(words)
         return "" if result.status else result.output.decode("utf-8", "replace").strip()

@@ -60,8 +60,8 @@ class WorkTree:
         """(commit, branch) that are checked out: "" before the first commit, and for no branch."""
         lines = self._git(["status", "--porcelain=v2", "--branch", "-uno"]).splitlines()
         heads = (line.removeprefix("# branch.") for line in lines if line.startswith("# branch."))
-        told = dict(line.split(" ", 1) for line in heads)
-        commit, branch = told["oid"], told["head"]
+        fields = dict(line.split(" ", 1) for line in heads)
+        commit, branch = fields["oid"], fields["head"]
         return "" if commit == "(initial)" else commit, "" if branch == "(detached)" else branch
 
     def move(self, old: str, new: str) -> None:

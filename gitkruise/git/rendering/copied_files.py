@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gitkruise.git.parsing.documents import LIMITS, Parsed, parse_file
-from gitkruise.git.plumbing.trees import FILE, TreeEntry, entry_trouble
+from gitkruise.git.plumbing.trees import FILE, TreeEntry, entry_problem
 from gitkruise.git.rendering.program import BYTES_MAX, FILES_MAX, refused
 from gitkruise.git.repository.repository import Repository
 from gitkruise.printable import shown
@@ -69,10 +69,10 @@ class CopiedFiles:
     def _take(self, entries: Iterable[TreeEntry], where: str) -> None:
         new = [entry for entry in entries if entry.path not in self.entries]
         for entry in new:
-            trouble = entry_trouble(entry)
-            if trouble is not None:
+            problem = entry_problem(entry)
+            if problem is not None:
                 file, following = shown(entry.path), "commit plain files in its place"
-                raise refused(trouble[0], f"{file}: {trouble[1]}", file, following=following)
+                raise refused(problem[0], f"{file}: {problem[1]}", file, following=following)
         sizes = self._repository(where).sizes([entry.id for entry in new])
         self._sizes += sum(sizes[entry.id] for entry in new)
         if len(self.entries) + len(new) > FILES_MAX or self._sizes > BYTES_MAX:
@@ -108,8 +108,8 @@ class CopiedFiles:
     def digest(self, also: Sequence[str]) -> str:
         """Name the content together with other texts: equal digest, equal result."""
         lines = sorted(f"{entry.path}\0{entry.id}\n" for entry in self.entries.values())
-        told = "\n".join(also) + "\0" + "".join(lines)
-        return hashlib.sha256(told.encode("utf-8")).hexdigest()
+        text = "\n".join(also) + "\0" + "".join(lines)
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
     def write(self, root: Path, instead: Mapping[str, bytes]) -> None:
         """Write the files below `root`, some with other content."""

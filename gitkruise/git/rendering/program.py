@@ -23,9 +23,9 @@ def refused(
     code: str, message: str, file: str, place: SourcePlace | None = None, *, following: str = ""
 ) -> InvalidManifests:
     """Return the error for one finding about what is rendered; `following` is the next step."""
-    spot = place or SourcePlace(file=file or ".")
+    at = place or SourcePlace(file=file or ".")
     notes = (("next", following),) if following else ()
-    return InvalidManifests(Finding(code=code, message=message, places=(spot,), notes=notes))
+    return InvalidManifests(Finding(code=code, message=message, places=(at,), notes=notes))
 
 
 def run(

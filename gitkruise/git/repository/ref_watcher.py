@@ -40,11 +40,11 @@ async def ref_changes(repository: Repository, *, poll_s: float = 1.0) -> AsyncGe
     moved = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def tell() -> None:
+    def notify() -> None:
         with suppress(RuntimeError):  # the loop is closed: no task waits any more
             loop.call_soon_threadsafe(moved.set)
 
-    observer = await asyncio.to_thread(_start, repository.git_dir, tell)
+    observer = await asyncio.to_thread(_start, repository.git_dir, notify)
     try:
         before = _fingerprint(repository.git_dir) if observer is None else ()
         yield None
@@ -65,10 +65,10 @@ async def ref_changes(repository: Repository, *, poll_s: float = 1.0) -> AsyncGe
             await asyncio.to_thread(observer.join, _STOP_S)
 
 
-def _start(git_dir: Path, tell: Callable[[], None]) -> BaseObserver | None:
+def _start(git_dir: Path, notify: Callable[[], None]) -> BaseObserver | None:
     """A running observer of HEAD, packed-refs, refs/ and reftable/, or None where none can be."""
     observer = Observer()
-    handler = _Handler(git_dir, tell)
+    handler = _Handler(git_dir, notify)
     try:
         observer.schedule(handler, str(git_dir), recursive=False)
         for name in ("refs", "reftable"):
@@ -84,15 +84,15 @@ def _start(git_dir: Path, tell: Callable[[], None]) -> BaseObserver | None:
 
 
 class _Handler(FileSystemEventHandler):
-    def __init__(self, git_dir: Path, tell: Callable[[], None]) -> None:
-        self._git_dir, self._tell = git_dir, tell
+    def __init__(self, git_dir: Path, notify: Callable[[], None]) -> None:
+        self._git_dir, self._notify = git_dir, notify
 
     def on_any_event(self, event: FileSystemEvent) -> None:
         if event.event_type in _READING:
             return
         paths = [str(event.src_path), str(event.dest_path or "")]
         if any(_is_ref(self._git_dir, path) for path in paths if path):
-            self._tell()
+            self._notify()
 
 
 def _is_ref(git_dir: Path, path: str) -> bool:

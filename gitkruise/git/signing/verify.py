@@ -143,8 +143,8 @@ def verify(
         if signature.startswith(_PGP):
             if not signers.openpgp:
                 return Flaw(UNTRUSTED, "is signed by an OpenPGP key, and only SSH keys are trusted")
-            trouble = _import(signers, environment)
-            return trouble or _openpgp_flaw(_ask_git(repository, kind, name, environment))
+            problem = _import(signers, environment)
+            return problem or _openpgp_flaw(_ask_git(repository, kind, name, environment))
         if not signature.startswith(_SSH):
             return Flaw(UNCHECKED, "is signed in a way that is not checked here")
         result = _ask_git(repository, kind, name, environment)

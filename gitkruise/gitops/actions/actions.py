@@ -168,15 +168,15 @@ class FileEdit:
 
 
 def compute(
-    verb: ActionVerb, repository: Repository, target: ActionTarget, wish: ActionArgs
+    verb: ActionVerb, repository: Repository, target: ActionTarget, args: ActionArgs
 ) -> FileEdit:
     """Return the edit that does it.
 
     Raises NothingToDo GK7041 when git asks for it already, UsageProblem GK704x when it makes no
     sense, InvalidManifests when the file cannot be edited.
     """
-    if wish.pods is not None and target.key.group_kind == DEPLOYMENT:
-        target = replace(target, pods=wish.pods)
+    if args.pods is not None and target.key.group_kind == DEPLOYMENT:
+        target = replace(target, pods=args.pods)
     if why := lacking(target.key.group_kind, verb):
         raise _refuse(target, "GK7042", why, next_=_other_way(target.key, verb))
     recreate = get(target.desired.obj, "spec", "strategy", "type") == "Recreate"
@@ -187,13 +187,13 @@ def compute(
             "strategy Recreate replaces all pods at the same time, so no canary holds it",
             next_=f"gitkruise pause {named(target.key)}",
         )
-    return _VERBS[verb](repository, target, wish)
+    return _VERBS[verb](repository, target, args)
 
 
-def _promote(repository: Repository, target: ActionTarget, wish: ActionArgs) -> FileEdit:
-    now, to = target.gate, _asked(target, wish) or open_gate(target.key.group_kind)
+def _promote(repository: Repository, target: ActionTarget, args: ActionArgs) -> FileEdit:
+    now, to = target.gate, _asked(target, args) or open_gate(target.key.group_kind)
     canary = target.key.group_kind == DEPLOYMENT  # which an annotation of git's own leads
-    by_hand = wish.kept > target.kept(to) and not canary and target.strategy("partition") is None
+    by_hand = args.kept > target.kept(to) and not canary and target.strategy("partition") is None
     if target.keeps_none(now) and not by_hand:
         raise _nothing(target, f"its {_already(now)}: it keeps no pod back")
     if target.kept(to) == target.kept(now) and not by_hand:
@@ -209,11 +209,11 @@ def _promote(repository: Repository, target: ActionTarget, wish: ActionArgs) -> 
     return _edited(repository, target, ActionVerb.PROMOTE, {"partition": to.value}, words)
 
 
-def _hold(repository: Repository, target: ActionTarget, wish: ActionArgs) -> FileEdit:
-    now, asked = target.gate, _asked(target, wish)
+def _hold(repository: Repository, target: ActionTarget, args: ActionArgs) -> FileEdit:
+    now, asked = target.gate, _asked(target, args)
     if asked is not None:
         to = asked
-    elif wish.keep is None:
+    elif args.keep is None:
         raise _refuse(
             target,
             "GK7047",
@@ -222,15 +222,15 @@ def _hold(repository: Repository, target: ActionTarget, wish: ActionArgs) -> Fil
             "the status branch",
         )
     else:
-        _check_holdable(target, wish.keep)
-        kept = max(wish.keep, target.kept(now))
+        _check_holdable(target, args.keep)
+        kept = max(args.keep, target.kept(now))
         to = keeping(target.key.group_kind, kept, target.pods)
     if target.kept(to) < target.kept(now):
         message = f"{to} would let more pods through than {now} does"
         raise _refuse(target, "GK7042", message, next_=f"gitkruise promote {named(target.key)}")
     if target.kept(to) == target.kept(now) and target.promoted and not _held_by(repository, target):
         why = "The promotion stays here until a user promotes or resumes it."
-        return _said(repository, target, ActionVerb.HOLD, f"hold at {now}", why)
+        return _message_only(repository, target, ActionVerb.HOLD, f"hold at {now}", why)
     if target.kept(to) == target.kept(now):
         raise _nothing(target, f"{now} holds it there already")
     return _edited(repository, target, ActionVerb.HOLD, {"partition": to.value}, f"hold at {to}")
@@ -263,23 +263,23 @@ def _pause(repository: Repository, target: ActionTarget, _: ActionArgs) -> FileE
     return _edited(repository, target, ActionVerb.PAUSE, {"paused": True}, "pause")
 
 
-def _resume(repository: Repository, target: ActionTarget, wish: ActionArgs) -> FileEdit:
+def _resume(repository: Repository, target: ActionTarget, args: ActionArgs) -> FileEdit:
     if not target.strategy("paused") and target.promoted and _held_by(repository, target):
-        return _said(repository, target, ActionVerb.RESUME, "let the promotion go on", "")
-    by_hand = wish.paused and target.strategy("paused") is None
+        return _message_only(repository, target, ActionVerb.RESUME, "let the promotion go on", "")
+    by_hand = args.paused and target.strategy("paused") is None
     if not target.strategy("paused") and not by_hand:
         raise _nothing(target, "git does not pause it")
     return _edited(repository, target, ActionVerb.RESUME, {"paused": False}, "resume")
 
 
-def _rollback(repository: Repository, target: ActionTarget, wish: ActionArgs) -> FileEdit:
+def _rollback(repository: Repository, target: ActionTarget, args: ActionArgs) -> FileEdit:
     file, now, folder = target.desired.document.file, target.commit, target.kustomized
     check_written(target.unit, target.desired, "template")
-    if wish.to:
-        back = repository.commit(wish.to)
+    if args.to:
+        back = repository.commit(args.to)
         trailers: tuple[tuple[str, str], ...] = ()
     else:
-        span = rollback_target(repository, now, target.key, file, folder, wish.failed)
+        span = rollback_target(repository, now, target.key, file, folder, args.failed)
         if span is None:
             why = "there is nothing to do: git contains no earlier template of it"
             raise _refuse(target, "GK7041", why, next_="a commit that mends its template")
@@ -326,14 +326,14 @@ def act_message(
 ) -> str:
     """The message of the commit that carries an edit; its trailers say what was done to what."""
     unit = name_in_config(target.unit)
-    told = [
+    own = [
         (ACTION, str(edit.verb)),
         *([("Gitkruise-Unit", unit)] if unit else []),
         (OBJECT, str(target.key)),
         *([] if edit.fields else [(FILE, edit.file)]),
     ]
     subject = subject or f"{target.key.name}: {edit.words}"
-    return format_message(subject, edit.why, [*told, *edit.trailers, *trailers])
+    return format_message(subject, edit.why, [*own, *edit.trailers, *trailers])
 
 
 def _edited(
@@ -391,7 +391,7 @@ def _data(repository: Repository, file: str, commit: str) -> bytes:
     return repository.read_blob(entry.id)
 
 
-def _said(
+def _message_only(
     repository: Repository, target: ActionTarget, verb: ActionVerb, words: str, why: str
 ) -> FileEdit:
     """No change of the object: what is done is that it is said, in a commit."""
@@ -409,19 +409,19 @@ def _held_by(repository: Repository, target: ActionTarget) -> bool:
     return held_by(repository, target.commit, target.key, file, folder) is not None
 
 
-def _asked(target: ActionTarget, wish: ActionArgs) -> RolloutGate | None:
+def _asked(target: ActionTarget, args: ActionArgs) -> RolloutGate | None:
     """The gate that was asked for, by the pods that stay or by those that are updated; None
     without.
 
     Raises UsageProblem GK7042.
     """
     kind = target.key.group_kind
-    if wish.updated:
-        updated = _amount(wish.updated, "number of updated pods")
+    if args.updated:
+        updated = _amount(args.updated, "number of updated pods")
         return counted(RolloutGate(kind, _value_of(target, updated)), target.pods)
-    if not wish.partition:
+    if not args.partition:
         return None
-    partition = _amount(wish.partition, "partition")
+    partition = _amount(args.partition, "partition")
     if kind != DEPLOYMENT:
         return counted(RolloutGate(kind, partition), target.pods)
     return keeping(kind, Partition(partition).kept(target.pods), target.pods)

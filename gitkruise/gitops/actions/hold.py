@@ -23,8 +23,10 @@ def action_of(repository: Repository, commit: str, key: ObjectKey | None) -> str
 def _action(repository: Repository, commit: str, key: ObjectKey | None) -> Mapping[str, str]:
     """Return the trailers of that action; none without one."""
     found = squashed_trailers(repository.message(commit))
-    said = (one for one in found if ACTION in one and (key is None or one.get(OBJECT) == str(key)))
-    return next(said, {})
+    matching = (
+        one for one in found if ACTION in one and (key is None or one.get(OBJECT) == str(key))
+    )
+    return next(matching, {})
 
 
 def same_action(
@@ -32,9 +34,9 @@ def same_action(
 ) -> bool:
     """Return whether a commit is this action on this object in `files`: objects of several clusters
     may have the same name. Blocking."""
-    said = _action(repository, commit, key)
-    same = said.get(ACTION) == verb
-    return same and _concerns(repository, repository.commit(commit), files, said)
+    trailers = _action(repository, commit, key)
+    same = trailers.get(ACTION) == verb
+    return same and _concerns(repository, repository.commit(commit), files, trailers)
 
 
 def held_by(
@@ -56,14 +58,14 @@ def held_by(
         return None
     paths = paths_of(repository, commit, file, folder)
     for each in (*repository.commits_between(set_by.id, commit), set_by):
-        said = _action(repository, each.id, key)
-        if said and _concerns(repository, each, paths, said):
-            return each if said[ACTION] == HOLD else None
+        trailers = _action(repository, each.id, key)
+        if trailers and _concerns(repository, each, paths, trailers):
+            return each if trailers[ACTION] == HOLD else None
     return None
 
 
 def _concerns(
-    repository: Repository, commit: GitCommit, paths: Iterable[str], said: Mapping[str, str]
+    repository: Repository, commit: GitCommit, paths: Iterable[str], trailers: Mapping[str, str]
 ) -> bool:
     """Return whether the commit of an action changes one of `paths`, or says that the action, which
     changes no file, is about one of them; an earlier version did not say so."""
@@ -71,7 +73,7 @@ def _concerns(
         return True
     parent = commit.parents[0]
     changes = repository.tree_id(parent) != repository.tree_id(commit.id)
-    named = said.get(FILE)
+    named = trailers.get(FILE)
     if named is None:
         return not changes or any(
             repository.changed_paths(parent, commit.id, path) for path in paths

@@ -25,7 +25,7 @@ from gitkruise.errors import (
 )
 from gitkruise.git.plumbing.errors import RefMoved
 from gitkruise.gitops.actions.image_update import updates_images_of
-from gitkruise.gitops.actions.loop import keep_looking, told
+from gitkruise.gitops.actions.loop import error_line, keep_looking
 from gitkruise.gitops.actions.proposals import ImageProposal, Proposer
 from gitkruise.gitops.actions.pull_requests import ActionPullRequests
 from gitkruise.gitops.build.builder import BuiltCommit
@@ -99,7 +99,7 @@ class ImageUpdater:
         reporter: Reporter,
         proposer: Proposer,
         *,
-        offers: ActionPullRequests | None,
+        pull_requests: ActionPullRequests | None,
         reader: TagReader,
         branch: str,
         has_news: Callable[[str], bool],
@@ -108,7 +108,7 @@ class ImageUpdater:
         """`branch` is that of pull requests; `reader` reads for the unit."""
         unit = reader.unit
         self._unit, self._following, self._reporter = unit, following, reporter
-        self._proposer, self._offers, self._reader = proposer, offers, reader
+        self._proposer, self._pull_requests, self._reader = proposer, pull_requests, reader
         self._branch, self._has_news = branch, has_news
         self._clock, self._containment = proposer.clock, containment
         self._registries = [_Registry(i) for i in unit.spec.images if i.write != "none"]
@@ -116,7 +116,7 @@ class ImageUpdater:
         self._problem: _Note | None = None
         self._seen_commit = ""
         self._wake = asyncio.Event()
-        reporter.listen(self._heard)
+        reporter.listen(self._reported)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -125,7 +125,7 @@ class ImageUpdater:
             seed=self._unit.id, containment=self._containment, part="image updates",
         )  # fmt: skip
 
-    def _heard(self, _: UnitRecord) -> None:
+    def _reported(self, _: UnitRecord) -> None:
         built = self._following.built
         if built is not None and built.commit.id != self._seen_commit:
             self._wake.set()
@@ -142,7 +142,7 @@ class ImageUpdater:
         text, following = "newer images cannot be written; it is tried again", ""
         if isinstance(error, DiagnosticError):
             following = dict(error.findings[0].notes).get("next", "")
-        self._problem = _Note(text, following or f"{self._by_hand} --print", told(error))
+        self._problem = _Note(text, following or f"{self._by_hand} --print", error_line(error))
         self._reporter.remark(_CHANNEL, self._finding())
         return _FAILED_S
 
@@ -202,7 +202,9 @@ class ImageUpdater:
                 await self._withdraw(states, why)
             made = _Delivered(note=_Note(why, self._by_hand))
         except (InvalidManifests, UsageProblem) as error:
-            note = _Note("newer images cannot be written", f"{self._by_hand} --print", told(error))
+            note = _Note(
+                "newer images cannot be written", f"{self._by_hand} --print", error_line(error)
+            )
             self._delivered[write] = _Delivered(note=note)
             return True  # it is tried again with the registries
         if made is None:
@@ -228,17 +230,17 @@ class ImageUpdater:
         if proposal is None or self._has_news(self._unit.id):
             return None
         await asyncio.to_thread(self._proposer.push, proposal)
-        self._tell("ImagesCommitted", proposal, proposal.commit[:7])
+        self._report("ImagesCommitted", proposal, proposal.commit[:7])
         return _Delivered()
 
     async def _offer(self, tags: Mapping[str, SeenTags], tip: str) -> _Delivered | None:
         """Propose the tags by the pull request of the branch."""
-        assert self._offers is not None, "checked"
+        assert self._pull_requests is not None, "checked"
         over = await asyncio.to_thread(self._head)
         if over is None:
             text = f"a user pushed to {self._branch}"
             return _Delivered(note=_Note(text, "merge that branch, or delete it"))
-        pull = await self._offers.found(self._branch)
+        pull = await self._pull_requests.found(self._branch)
         proposal = await self._proposer.propose_images(self._unit, tags, tip, over)
         if proposal is None or self._has_news(self._unit.id):
             return None
@@ -253,9 +255,9 @@ class ImageUpdater:
         )
         body += "registry has a newer tag."
         known = pull is not None and pull.state == "open" and proposal.commit == over
-        pull = await self._offers.put(self._branch, proposal, body, over=over, pull=pull)
+        pull = await self._pull_requests.put(self._branch, proposal, body, over=over, pull=pull)
         if not known:
-            self._tell("ImagesProposed", proposal, pull.url)
+            self._report("ImagesProposed", proposal, pull.url)
         return _Delivered()
 
     async def _withdraw(self, states: Iterable[ImageState], why: str = "") -> None:
@@ -263,15 +265,15 @@ class ImageUpdater:
 
         Its title says so, because one that a user closed is not opened again.
         """
-        if self._offers is None or not await asyncio.to_thread(self._head):
+        if self._pull_requests is None or not await asyncio.to_thread(self._head):
             return
-        pull = await self._offers.found(self._branch)
+        pull = await self._pull_requests.found(self._branch)
         if pull is None or pull.state != "open":
             return
         reasons = [*map(_compared, states), *([why] if why else ())]
         body = "Withdrawn, because there is no newer image to propose:\n"
         body += "".join(f"\n- {plain(reason)}" for reason in reasons)
-        await self._offers.withdraw(pull, self._withdrawal, body)
+        await self._pull_requests.withdraw(pull, self._withdrawal, body)
         log.info(log_line("ImagesWithdrawn", unit=self._unit.id, where=pull.url))
 
     @property
@@ -289,7 +291,7 @@ class ImageUpdater:
 
     # Reporting ------------------------------------------------------------------------------
 
-    def _tell(self, reason: str, proposal: ImageProposal, where: str) -> None:
+    def _report(self, reason: str, proposal: ImageProposal, where: str) -> None:
         """Log a commit or pull request, and record an Event at each object that it changes."""
         unit, live = self._unit.id, self._proposer.live
         log.info(log_line(reason, unit=unit, subject=proposal.subject, where=where))

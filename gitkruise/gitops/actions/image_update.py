@@ -77,16 +77,16 @@ class ImageUpdate:
     def message(self, subject: str = "") -> str:
         """Return the message of the commit; its trailers name the unit."""
         unit = name_in_config(self.unit)
-        told = [(ACTION, UPDATE), *([(_UNIT, unit)] if unit else [])]
-        return format_message(subject or self.subject, self.why, told)
+        trailers = [(ACTION, UPDATE), *([(_UNIT, unit)] if unit else [])]
+        return format_message(subject or self.subject, self.why, trailers)
 
 
 def updates_images_of(repository: Repository, commit: str, unit: Unit) -> bool:
     """Return whether a commit is, or squashes, one of these for a unit, by its trailers."""
     name = name_in_config(unit)
     return any(
-        said.get(ACTION) == UPDATE and said.get(_UNIT, "") == name
-        for said in squashed_trailers(repository.message(commit))
+        trailers.get(ACTION) == UPDATE and trailers.get(_UNIT, "") == name
+        for trailers in squashed_trailers(repository.message(commit))
     )
 
 

@@ -147,14 +147,14 @@ def _operation(patch: Setter, obj: Obj, steps: Steps) -> Setter | None:
     if where is None:
         return None
     for number, operation in reversed(list(enumerate(patch.document.obj))):
-        told = operation if isinstance(operation, Mapping) else {}
-        if told.get("op") not in {"add", "replace"}:
+        fields = operation if isinstance(operation, Mapping) else {}
+        if fields.get("op") not in {"add", "replace"}:
             continue
-        pointer = [_unescaped(part) for part in str(told.get("path", "")).split("/")[1:]]
+        pointer = [_unescaped(part) for part in str(fields.get("path", "")).split("/")[1:]]
         depth = len(pointer)
         if [str(part) for part in where[:depth]] != pointer:
             continue
-        rest = within(told.get("value"), steps[depth:])
+        rest = within(fields.get("value"), steps[depth:])
         if rest is not None:
             return Setter(patch.document, (number, "value", *rest), patch.outer)
     return None
@@ -213,15 +213,17 @@ def replaced_by(
         parts: list[tuple[Any, Setter]] = [(entry, Setter(kustomization, at))]
         if entry.get("path"):
             parts = [
-                (told, Setter(d, ()))
+                (replacement, Setter(d, ()))
                 for d in read(posixpath.join(folder, str(entry["path"])))
-                for told in _items(d.obj)
+                for replacement in _items(d.obj)
             ]
-        for told, place in reversed(parts):
-            targets = get(told, "targets")
+        for replacement, place in reversed(parts):
+            targets = get(replacement, "targets")
             for target in reversed(targets if isinstance(targets, list) else []):
                 if _writes(target, obj, names, where):
-                    return Replacement(told.get("source") or {}, target.get("options") or {}, place)
+                    return Replacement(
+                        replacement.get("source") or {}, target.get("options") or {}, place
+                    )
     return None
 
 

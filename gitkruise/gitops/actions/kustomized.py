@@ -103,7 +103,7 @@ def _renderer(repository: Repository, bases: RemoteBases) -> Renderer:
     return Renderer(repository, ParseCache(), bases=bases)
 
 
-class _Sought(NamedTuple):
+class _FieldTarget(NamedTuple):
     """A field of an object: the object as it is rendered, as its own file has it, the names that
     kustomizations know it by, and the steps to the field."""
 
@@ -130,23 +130,23 @@ class KustomizedEdits:
         `wanted` is the object whose items `path` counts, if not the rendered one. Raises
         InvalidManifests GK3602, which names the place, where its value alone cannot be changed.
         """
-        self._set(self._sought(rendered, path, wanted), value, _DEPTH_MAX)
+        self._set(self._target(rendered, path, wanted), value, _DEPTH_MAX)
 
     def elsewhere(self, rendered: Document, path: FieldPath, wanted: Any) -> bool:
         """Return whether a kustomization sets the field, and not the object's own file."""
-        sought = self._sought(rendered, path, wanted)
+        target = self._target(rendered, path, wanted)
         return any(
-            self._replacement(one, sought)
-            or self._patch(one, sought)
-            or (_is_image(sought.steps) and image_entry(one, _image(sought)[0]))
+            self._replacement(one, target)
+            or self._patch(one, target)
+            or (_is_image(target.steps) and image_entry(one, _image(target)[0]))
             for one in self.kustomizations
         )
 
-    def _sought(self, rendered: Document, path: FieldPath, wanted: Any) -> _Sought:
+    def _target(self, rendered: Document, path: FieldPath, wanted: Any) -> _FieldTarget:
         own = self.own(rendered)
         names = {str(get(d.obj, "metadata", "name", default="")) for d in (rendered, own)}
         steps = steps_of(rendered.obj if wanted is None else wanted, path)
-        return _Sought(rendered, own, names, steps)
+        return _FieldTarget(rendered, own, names, steps)
 
     def own(self, rendered: Document, commit: str = "") -> Document:
         """Return the object as the file has it that it is rendered from, here or at a commit."""
@@ -155,31 +155,31 @@ class KustomizedEdits:
         obj = get(found.obj, *rendered.base)
         return replace(found, obj=obj if obj is not None else {}, base=rendered.base)
 
-    def _set(self, sought: _Sought, value: Any, depth: int) -> None:
-        image = (_image(sought), image_parts(str(value))) if _is_image(sought.steps) else None
+    def _set(self, target: _FieldTarget, value: Any, depth: int) -> None:
+        image = (_image(target), image_parts(str(value))) if _is_image(target.steps) else None
         for kustomization in self.kustomizations:
-            replacement = self._replacement(kustomization, sought)
+            replacement = self._replacement(kustomization, target)
             if replacement is not None:
-                self._follow(replacement, sought, value, depth)
+                self._follow(replacement, target, value, depth)
                 return
             if image is not None:
                 image = self._retag(kustomization, *image)
                 if image is None:
                     return
                 value = _joined(image[1])
-            patch = self._patch(kustomization, sought)
+            patch = self._patch(kustomization, target)
             if patch is not None:
                 self._write(patch, value)
                 return
-        path = within(sought.own.obj, sought.steps) or _missing(sought)
-        self._write(Setter(sought.own, path), value)
+        path = within(target.own.obj, target.steps) or _missing(target)
+        self._write(Setter(target.own, path), value)
 
-    def _replacement(self, kustomization: Document, sought: _Sought) -> Replacement | None:
-        obj, names, steps = sought.rendered.obj, sought.names, sought.steps
+    def _replacement(self, kustomization: Document, target: _FieldTarget) -> Replacement | None:
+        obj, names, steps = target.rendered.obj, target.names, target.steps
         return replaced_by(kustomization, obj, names, steps, self._documents)
 
-    def _patch(self, kustomization: Document, sought: _Sought) -> Setter | None:
-        obj, names, steps = sought.rendered.obj, sought.names, sought.steps
+    def _patch(self, kustomization: Document, target: _FieldTarget) -> Setter | None:
+        obj, names, steps = target.rendered.obj, target.names, target.steps
         return patched_by(kustomization, obj, names, steps, self._documents)
 
     # Images -------------------------------------------------------------------------------------
@@ -213,10 +213,10 @@ class KustomizedEdits:
 
     # Replacements -------------------------------------------------------------------------------
 
-    def _follow(self, found: Replacement, sought: _Sought, value: Any, depth: int) -> None:
+    def _follow(self, found: Replacement, target: _FieldTarget, value: Any, depth: int) -> None:
         """Edit the source of a replacement."""
         field_path = str(found.source.get("fieldPath") or "metadata.name")
-        was = str(get(sought.rendered.obj, *(within(sought.rendered.obj, sought.steps) or ())))
+        was = str(get(target.rendered.obj, *(within(target.rendered.obj, target.steps) or ())))
         options = found.source.get("options") or {}
         for kustomization in self.kustomizations:
             literal = generated_by(kustomization, found.source, field_path)
@@ -238,9 +238,9 @@ class KustomizedEdits:
                 break
             name = str(get(source.obj, "metadata", "name", default=""))
             steps = steps_of(source.obj, path)
-            self._set(_Sought(source, source, {name}, steps), text, depth - 1)
+            self._set(_FieldTarget(source, source, {name}, steps), text, depth - 1)
             return
-        message = f"cannot change the source of the replacement that sets {_dotted(sought.steps)}"
+        message = f"cannot change the source of the replacement that sets {_dotted(target.steps)}"
         raise refused("GK3602", message, found.place.document, found.place.path)
 
     def _source(self, source: Mapping[str, Any]) -> Document | None:
@@ -252,8 +252,8 @@ class KustomizedEdits:
                     continue
                 for document in self._documents(entry.path):
                     name = get(document.obj, "metadata", "name")
-                    told = {"kind": get(document.obj, "kind"), "name": name}
-                    if all(told[field] == text for field, text in wanted.items()):
+                    identity = {"kind": get(document.obj, "kind"), "name": name}
+                    if all(identity[field] == text for field, text in wanted.items()):
                         return document
         return None
 
@@ -262,9 +262,9 @@ class KustomizedEdits:
     def place(self, rendered: Document, path: FieldPath) -> tuple[Document, FieldPath]:
         """Return the place that sets a field, or the nearest field around it."""
         for end in range(len(path), 1, -1):
-            sought = self._sought(rendered, path[:end], None)
+            target = self._target(rendered, path[:end], None)
             for one in self.kustomizations:
-                patch = self._patch(one, sought)
+                patch = self._patch(one, target)
                 if patch is not None:
                     return patch.outer or (patch.document, patch.path)
         return rendered, path
@@ -327,13 +327,13 @@ def _inline_refusal(outer: Document, where: FieldPath, line: int) -> InvalidMani
     return InvalidManifests(replace(finding, places=(place,)))
 
 
-def _missing(sought: _Sought) -> FieldPath:
+def _missing(target: _FieldTarget) -> FieldPath:
     """The path of a field that nothing sets yet. Raises InvalidManifests GK3602 in a list."""
-    path = tuple(step for step in sought.steps if not isinstance(step, NamedItem))
-    if len(path) == len(sought.steps) and not any(isinstance(step, int) for step in path):
+    path = tuple(step for step in target.steps if not isinstance(step, NamedItem))
+    if len(path) == len(target.steps) and not any(isinstance(step, int) for step in path):
         return path
-    message = f"cannot find the place that sets {_dotted(sought.steps)}"
-    raise refused("GK3602", message, sought.own, ())
+    message = f"cannot find the place that sets {_dotted(target.steps)}"
+    raise refused("GK3602", message, target.own, ())
 
 
 def _is_image(steps: Steps) -> bool:
@@ -341,9 +341,9 @@ def _is_image(steps: Steps) -> bool:
     return len(steps) > 2 and steps[-1] == "image" and steps[-3] in lists
 
 
-def _image(sought: _Sought) -> _Parts:
-    path = within(sought.rendered.obj, sought.steps)
-    return image_parts(str(get(sought.rendered.obj, *path)) if path else "")
+def _image(target: _FieldTarget) -> _Parts:
+    path = within(target.rendered.obj, target.steps)
+    return image_parts(str(get(target.rendered.obj, *path)) if path else "")
 
 
 def _joined(parts: _Parts) -> str:

@@ -56,6 +56,6 @@ async def keep_looking(
         wake.clear()
 
 
-def told(error: DiagnosticError | ApiError) -> str:
+def error_line(error: DiagnosticError | ApiError) -> str:
     """An error in one line, with the words of the server that refused a push."""
     return error.message if isinstance(error, ApiError) else error.findings[0].with_cause

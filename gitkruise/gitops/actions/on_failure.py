@@ -14,7 +14,7 @@ from gitkruise.errors import ApiError, DiagnosticError, Finding, Severity
 from gitkruise.git.plumbing.errors import RefMoved
 from gitkruise.gitops.actions.actions import ActionArgs, ActionVerb
 from gitkruise.gitops.actions.hold import action_of
-from gitkruise.gitops.actions.loop import Following, keep_looking, told
+from gitkruise.gitops.actions.loop import Following, error_line, keep_looking
 from gitkruise.gitops.actions.proposals import ActionProposal, ActionRequest, Proposer
 from gitkruise.gitops.actions.pull_requests import ActionPullRequests, action_branch
 from gitkruise.gitops.containment import UNREPORTED, Containment
@@ -61,12 +61,12 @@ class FailureHandler:
         reporter: Reporter,
         proposer: Proposer,
         *,
-        offers: ActionPullRequests | None = None,
+        pull_requests: ActionPullRequests | None = None,
         has_news: Callable[[str], bool],
         containment: Containment = UNREPORTED,
     ) -> None:
         self._unit, self._following, self._reporter = unit, following, reporter
-        self._proposer, self._offers, self._has_news = proposer, offers, has_news
+        self._proposer, self._pull_requests, self._has_news = proposer, pull_requests, has_news
         self._clock = proposer.clock
         self._wake = asyncio.Event()
         self._containment = containment
@@ -94,7 +94,7 @@ class FailureHandler:
             if self._failure is not None:
                 proposed = f"the pull request of {self._proposed} cannot be read"
                 what = proposed if self._proposed else "the rollback cannot be prepared"
-            self._say(f"{what}: {told(error)}")
+            self._say(f"{what}: {error_line(error)}")
         return 2.0
 
     async def look(self) -> timedelta | None:
@@ -129,7 +129,7 @@ class FailureHandler:
 
     async def _retire(self, record: UnitRecord, causal: GitCommit | None) -> timedelta | None:
         """Withdraw proposed rollbacks of a unit that recovered; how long it has to stay so."""
-        if self._offers is None or causal is None:
+        if self._pull_requests is None or causal is None:
             return None
         if record.state not in SETTLED or self._recovered == causal.id:
             return None
@@ -137,16 +137,16 @@ class FailureHandler:
         if left > timedelta():
             return left
         why = f"{plain(self._unit.id)} is {record.state} at {causal.short}: it has recovered."
-        kin = action_branch(BRANCHES, record, "")
-        await self._offers.retire(kin, "", ActionVerb.ROLLBACK, None, why)
+        prefix = action_branch(BRANCHES, record, "")
+        await self._pull_requests.retire(prefix, "", ActionVerb.ROLLBACK, None, why)
         self._recovered, self._done, self._proposed = causal.id, "", ""
         return None
 
     async def _follow(self, causal: GitCommit) -> timedelta | None:
         """Say what has become of the pull request; how long nothing is to be done without news."""
-        if self._offers is None or not self._proposed:
+        if self._pull_requests is None or not self._proposed:
             return None
-        pull = await self._offers.found(self._proposed)
+        pull = await self._pull_requests.found(self._proposed)
         if pull is not None:
             self._say(_became(causal, pull), pull)
         return LOOK
@@ -161,13 +161,13 @@ class FailureHandler:
             return
         name = f"{failure.key.name}-{causal.short}"
         branch = action_branch(BRANCHES, record, name)
-        pull = await self._offers.found(branch) if self._offers is not None else None
+        pull = await self._pull_requests.found(branch) if self._pull_requests is not None else None
         if pull is None:
             steps = dict(record.steps).get(failure.key, ())
             act = ActionRequest(
                 verb=ActionVerb.ROLLBACK,
                 key=failure.key,
-                wish=ActionArgs(failed=failed_commits(steps)),
+                args=ActionArgs(failed=failed_commits(steps)),
                 trailers=failure.trailers,
             )
             proposal = await self._proposer.propose(act, live)
@@ -178,9 +178,9 @@ class FailureHandler:
             pull = await self._deliver(proposal, branch, failure)
             subject = proposal.subject
             log.warning(log_line("rollback-proposed", unit=self._unit.id, subject=subject))
-        if self._offers is not None and pull is not None:
-            kin, why = action_branch(BRANCHES, record, ""), f"Overtaken by #{pull.number}."
-            await self._offers.retire(kin, branch, ActionVerb.ROLLBACK, failure.key, why)
+        if self._pull_requests is not None and pull is not None:
+            prefix, why = action_branch(BRANCHES, record, ""), f"Overtaken by #{pull.number}."
+            await self._pull_requests.retire(prefix, branch, ActionVerb.ROLLBACK, failure.key, why)
         self._done, self._proposed = causal.id, branch if pull is not None else ""
         self._recovered = ""
         if pull is not None:
@@ -190,11 +190,11 @@ class FailureHandler:
         self, proposal: ActionProposal, branch: str, failure: Failure
     ) -> Pull | None:
         """Return its pull request; None for a push."""
-        if self._offers is None:
+        if self._pull_requests is None:
             await asyncio.to_thread(self._proposer.push, proposal)
             return None
         body = f"{failure.why}\n\n{plain(proposal.edit.why)}"
-        return await self._offers.make(branch, proposal, body)
+        return await self._pull_requests.make(branch, proposal, body)
 
     def _say(self, words: str, pull: Pull | None = None) -> None:
         finding = None

@@ -17,7 +17,7 @@ from typing import Final
 from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding, Severity
 from gitkruise.git.plumbing.errors import RefMoved
 from gitkruise.gitops.actions.actions import ActionArgs, ActionVerb
-from gitkruise.gitops.actions.loop import Following, keep_looking, told
+from gitkruise.gitops.actions.loop import Following, error_line, keep_looking
 from gitkruise.gitops.actions.proposals import ActionProposal, ActionRequest, Proposer
 from gitkruise.gitops.actions.pull_requests import ActionPullRequests, action_branch
 from gitkruise.gitops.analysis.analyst import Analyst, MeasuredStep
@@ -65,7 +65,7 @@ class Promoter:
         reporter: Reporter,
         proposer: Proposer,
         *,
-        offers: ActionPullRequests | None = None,
+        pull_requests: ActionPullRequests | None = None,
         analyst: Analyst,
         has_news: Callable[[str], bool],
         containment: Containment = UNREPORTED,
@@ -75,7 +75,7 @@ class Promoter:
         self._analyst = analyst
         self._unit, self._spec = unit, unit.spec.promotion
         self._following, self._reporter, self._has_news = following, reporter, has_news
-        self._proposer, self._offers = proposer, offers
+        self._proposer, self._pull_requests = proposer, pull_requests
         self._clock = proposer.clock
         self._windows = Windows(unit.spec.windows, self._clock)
         self._key = unit.promoted
@@ -99,7 +99,7 @@ class Promoter:
         if rollout is None:
             return None
         where = (rollout.kept, rollout.replicas)
-        told = PromotionRecord(
+        promotion = PromotionRecord(
             key=self._key,
             step=self._spec.reached(*where),
             steps=len(self._spec.steps),
@@ -107,15 +107,15 @@ class Promoter:
         )
         following = self._spec.next(*where)
         if following is None:
-            return told
+            return promotion
         soaking = self._soaking(rollout)
         why = next(self._hindrances(record, rollout), "") or self._unmeasured(rollout, soaking)
-        told = replace(told, next=following.asks(rollout.replicas).text, why=why)
+        promotion = replace(promotion, next=following.asks(rollout.replicas).text, why=why)
         if why or soaking is None:
-            return told
+            return promotion
         since = soaking.since.replace(microsecond=0)  # as precise as records and pods are
         due = since + self._spec.soak(*where)
-        return replace(told, due=due, offered=self._offered, note=soaking.note)
+        return replace(promotion, due=due, offered=self._offered, note=soaking.note)
 
     def _rollout(self, record: UnitRecord) -> Rollout | None:
         return next((r for r in record.rollouts if r.key == self._key), None)
@@ -257,8 +257,8 @@ class Promoter:
         there = [o.key for o in self._reporter.record.objects]
         if not there or self._key in there:
             return None
-        space = self._key.namespace
-        namesake = next((k for k in there if k._replace(namespace=space) == self._key), None)
+        namespace = self._key.namespace
+        namesake = next((k for k in there if k._replace(namespace=namespace) == self._key), None)
         next_ = "correct promotion.workload, or add it to the unit"
         if namesake is not None:
             next_ = f"for {namesake} set target.namespace: {namesake.namespace} on the unit"
@@ -277,7 +277,7 @@ class Promoter:
         what = "the next step cannot be prepared"
         if self._merging is not None:
             what = f"the next step is proposed, and {self._merging.url} is not merged"
-        self._say(f"{what}: {told(error)}")
+        self._say(f"{what}: {error_line(error)}")
         return 5.0
 
     def _say(self, problem: str) -> None:
@@ -294,26 +294,26 @@ class Promoter:
         return min((pause for pause in (measured, step) if pause is not None), default=None)
 
     async def _step(self) -> timedelta | None:
-        told = self._now()
-        if told is not None:
-            await self._retire(told)
-        if told is None or not told.next:
+        promotion = self._now()
+        if promotion is not None:
+            await self._retire(promotion)
+        if promotion is None or not promotion.next:
             return None
-        if told.why in {"", self._stop} or self._declined is not None:
+        if promotion.why in {"", self._stop} or self._declined is not None:
             await self._learn()
-            told = self._now()
-        if told is None or told.due is None:
+            promotion = self._now()
+        if promotion is None or promotion.due is None:
             return LOOK
-        left = told.due - self._clock.now()
+        left = promotion.due - self._clock.now()
         if left > timedelta():
             return min(left, LOOK)
         commit = self._following.live_commit
         if not commit or self._has_news(self._unit.id):
             return timedelta(seconds=1)
         if self._spec.via == "commit":
-            await self._commit(told, commit)
+            await self._commit(promotion, commit)
         else:
-            await self._offer(told, commit)
+            await self._offer(promotion, commit)
         return MERGE if self._spec.merge == "whenReady" else LOOK
 
     def _now(self) -> PromotionRecord | None:
@@ -340,88 +340,88 @@ class Promoter:
 
     async def _reopened(self) -> bool:
         """Return whether the pull request that people closed is open again, or merged."""
-        assert self._offers is not None
+        assert self._pull_requests is not None
         assert self._declined is not None
-        pull = await self._offers.found(self._declined.branch)
+        pull = await self._pull_requests.found(self._declined.branch)
         return pull is not None and pull.state != "closed"
 
-    async def _commit(self, told: PromotionRecord, commit: str) -> None:
-        proposal = await self._proposed(told, commit)
+    async def _commit(self, promotion: PromotionRecord, commit: str) -> None:
+        proposal = await self._proposed(promotion, commit)
         if proposal is not None:
             await asyncio.to_thread(self._proposer.push, proposal)
             log.info(log_line("promotion-committed", unit=self._unit.id, subject=proposal.subject))
 
-    async def _proposed(self, told: PromotionRecord, commit: str) -> ActionProposal | None:
+    async def _proposed(self, promotion: PromotionRecord, commit: str) -> ActionProposal | None:
         """The commit of the next step; None when things are otherwise by now."""
-        number = f"{told.step + 1}/{told.steps}"
+        number = f"{promotion.step + 1}/{promotion.steps}"
         act = ActionRequest(
             verb=ActionVerb.PROMOTE,
             key=self._key,
-            wish=ActionArgs(partition=told.next),
+            args=ActionArgs(partition=promotion.next),
             trailers=(("Gitkruise-Step", number),),
         )
         proposal = await self._proposer.propose(act, commit)
         still = self._now()
-        same = still is not None and (still.next, still.why) == (told.next, "")
+        same = still is not None and (still.next, still.why) == (promotion.next, "")
         return proposal if same and not self._has_news(self._unit.id) else None
 
-    def _branch(self, told: PromotionRecord) -> str:
+    def _branch(self, promotion: PromotionRecord) -> str:
         """Return the branch of the pull request of the next step, "" without one."""
-        record, slug = self._reporter.record, told.next.replace("%", "pct")
+        record, slug = self._reporter.record, promotion.next.replace("%", "pct")
         name = f"{self._key.name}-{slug}-{record.causal.short if record.causal else ''}"
         return action_branch(BRANCHES, record, name) if slug else ""
 
-    async def _retire(self, told: PromotionRecord) -> None:
+    async def _retire(self, promotion: PromotionRecord) -> None:
         """Withdraw the pull requests of other steps than the next one, as often as it changes; also
         of a workload that the unit promoted before."""
-        keep, causal = self._branch(told), self._reporter.record.causal
+        keep, causal = self._branch(promotion), self._reporter.record.causal
         current = self._following.live_commit and not self._has_news(self._unit.id)
-        if self._offers is None or causal is None or not current or keep == self._kept:
+        if self._pull_requests is None or causal is None or not current or keep == self._kept:
             return
         why = f"Superseded by {causal.short}: {plain(causal.subject)}"
-        kin = action_branch(BRANCHES, self._reporter.record, "")
-        await self._offers.retire(kin, keep, ActionVerb.PROMOTE, None, why)
+        prefix = action_branch(BRANCHES, self._reporter.record, "")
+        await self._pull_requests.retire(prefix, keep, ActionVerb.PROMOTE, None, why)
         self._kept = keep
 
-    async def _offer(self, told: PromotionRecord, commit: str) -> None:
+    async def _offer(self, promotion: PromotionRecord, commit: str) -> None:
         """Propose the step by a pull request, once; and have it merged, where that is asked."""
-        assert self._offers is not None
-        branch = self._branch(told)
-        pull = await self._offers.found(branch)
+        assert self._pull_requests is not None
+        branch = self._branch(promotion)
+        pull = await self._pull_requests.found(branch)
         if pull is None:
-            proposal = await self._proposed(told, commit)
+            proposal = await self._proposed(promotion, commit)
             if proposal is None:
                 return
-            body = _body(told, self._spec, proposal)
-            pull = await self._offers.make(branch, proposal, body)
+            body = _body(promotion, self._spec, proposal)
+            pull = await self._pull_requests.make(branch, proposal, body)
         elif pull.state == "closed":
             self._declined = pull
         elif pull.state == "open" and self._spec.merge == "whenReady":
             self._merging = pull
-            await self._offers.merge(pull, self._key)
+            await self._pull_requests.merge(pull, self._key)
         self._offered = pull.url if pull.state == "open" else ""
         self._reporter.look_again()
 
 
-def _body(told: PromotionRecord, spec: Promotion, proposal: ActionProposal) -> str:
+def _body(promotion: PromotionRecord, spec: Promotion, proposal: ActionProposal) -> str:
     """Return the body of the pull request; the plan is added as a comment."""
     done = ""
-    if told.step:
-        soak = spec.steps[told.step - 1].soak
-        done = f"Step {told.step} was healthy for {soak}. " if soak != "0s" else ""
-        done += _measured(told)
+    if promotion.step:
+        soak = spec.steps[promotion.step - 1].soak
+        done = f"Step {promotion.step} was healthy for {soak}. " if soak != "0s" else ""
+        done += _measured(promotion)
     merged = "It is merged when the forge lets it be."
     waits = "Merge it to go on; close it to stay where it is."
     return (
-        f"Step {told.step + 1} of {told.steps} of the promotion of {told.key}: "
+        f"Step {promotion.step + 1} of {promotion.steps} of the promotion of {promotion.key}: "
         f"{proposal.edit.words}.\n\n{done}{merged if spec.merge == 'whenReady' else waits}"
     )
 
 
-def _measured(told: PromotionRecord) -> str:
+def _measured(promotion: PromotionRecord) -> str:
     """Return the measurements of the step that is complete, as a sentence; "" without any."""
-    run = told.analysis
-    if run is None or run.step != told.step:
+    run = promotion.analysis
+    if run is None or run.step != promotion.step:
         return ""
     results = "; ".join(f"{one.name}: {counts_of(one)}{_last_value(one)}" for one in run.metrics)
     return f"Measured on {many(run.pods)} of revision {run.revision}: {results}. "

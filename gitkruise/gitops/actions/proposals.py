@@ -54,7 +54,7 @@ class ActionRequest:
 
     verb: ActionVerb
     key: ObjectKey
-    wish: ActionArgs
+    args: ActionArgs
     trailers: tuple[tuple[str, str], ...] = ()
 
 
@@ -183,7 +183,7 @@ class Proposer:
         if repository.fetch(self.ref) != tip:
             return None
         state, target = self._target(act.key, tip)
-        edit = compute(act.verb, repository, target, act.wish)
+        edit = compute(act.verb, repository, target, act.args)
         message = act_message(edit, target, trailers=act.trailers)
         after = self._committed(state, target.unit, edit.files, message, [tip])
         return (state.side, after), target, edit
@@ -208,8 +208,8 @@ class Proposer:
         ]
         update = compute_update(repository, tip, unit, not_taken_back(repository, tip, states))
         message = update.message()
-        said = repository.message(over).strip() if over else ""
-        if said == message and self._has(over, update.files):
+        earlier = repository.message(over).strip() if over else ""
+        if earlier == message and self._has(over, update.files):
             return state.side, None, update
         parents = [tip]
         if over and not repository.is_ancestor(over, tip):

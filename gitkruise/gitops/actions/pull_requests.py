@@ -57,13 +57,13 @@ class ActionPullRequests:
         return "\n\n".join(filter(None, (body, closing_trailers(message))))
 
     async def retire(
-        self, kin: str, keep: str, verb: ActionVerb, key: ObjectKey | None, why: str
+        self, prefix: str, keep: str, verb: ActionVerb, key: ObjectKey | None, why: str
     ) -> None:
         """Withdraw the open pull requests of an action on an object (None: on any) whose branches
-        start with `kin`, except that of `keep`. Raises ApiError."""
+        start with `prefix`, except that of `keep`. Raises ApiError."""
         base = self._proposer.branch
         ours = partial(is_of_action, self._proposer.repository, verb=verb, key=key)
-        await withdraw_others(self._forge, base, kin, keep, ours, why)
+        await withdraw_others(self._forge, base, prefix, keep, ours, why)
 
     async def put(
         self, branch: str, proposal: Proposal, body: str, *, over: str, pull: Pull | None
@@ -116,16 +116,16 @@ def action_branch(what: str, record: UnitRecord, name: str) -> str:
 async def withdraw_others(
     forge: ForgeRepository,
     base: str,
-    kin: str,
+    prefix: str,
     keep: str,
     ours: Callable[[Pull], bool],
     why: str,
 ) -> None:
-    """Withdraw open pull requests into `base` whose branches start with `kin`, except that of
+    """Withdraw open pull requests into `base` whose branches start with `prefix`, except that of
     `keep`, and that are `ours` (asked in a thread): other ways to do the same to the same object,
     by an older state of it."""
     for other in await forge.open_pulls():
-        named = other.branch.startswith(kin) and other.branch != keep
+        named = other.branch.startswith(prefix) and other.branch != keep
         if not named or other.foreign or other.base != base:
             continue
         if await asyncio.to_thread(ours, other):
@@ -137,7 +137,7 @@ async def withdraw(forge: ForgeRepository, pull: Pull, why: str) -> None:
     branch may be proposed again. Raises ApiError."""
     if not pull.title.startswith(WITHDRAWN):  # an earlier try did not get further
         await forge.edit_pull(pull.number, WITHDRAWN + pull.title)
-    said = {comment.body.strip() async for comment in forge.comments(pull.number)}
-    if why.strip() not in said:
+    comments = {comment.body.strip() async for comment in forge.comments(pull.number)}
+    if why.strip() not in comments:
         await forge.add_comment(pull.number, why)
     await forge.close(pull.number)

@@ -171,12 +171,12 @@ def _pods(d: Desired, objects: Iterable[Desired]) -> int:
     if d.key.group_kind != SIDECARSET:
         return _replicas(d)
     selector = label_selector(get(d.obj, "spec", "selector", default={}))
-    space = get(d.obj, "spec", "namespace", default="")
+    namespace = get(d.obj, "spec", "namespace", default="")
     return sum(
         _replicas(other)
         for other in objects
         if other.key.group_kind in BEARERS
-        and space in {"", other.key.namespace}
+        and namespace in {"", other.key.namespace}
         and selector.matches(get(other.obj, *_LABELS, default={}))
     )
 

@@ -121,15 +121,15 @@ class Withdrawals:
 
     def _obsolete(self, pull: Pull) -> ProposedPull | None:
         """Return what an open pull request proposes if its unit does not ask for it."""
-        kind = next((k for k in _ACTIONS if pull.branch.startswith(self._kin(k))), None)
+        kind = next((k for k in _ACTIONS if pull.branch.startswith(self._prefix(k))), None)
         if kind is None or pull.foreign:
             return None
-        unit = "/".join(pull.branch.removeprefix(self._kin(kind)).split("/")[:2])
+        unit = "/".join(pull.branch.removeprefix(self._prefix(kind)).split("/")[:2])
         asked = self._asked.get(unit)
         obsolete = unit in self._left if asked is None else kind not in asked
         return ProposedPull(pull, unit, kind) if obsolete else None
 
-    def _kin(self, kind: str) -> str:
+    def _prefix(self, kind: str) -> str:
         return f"gitkruise/{kind}/{self._cluster}/"
 
     async def _withdraw(self, forge: ForgeRepository, one: ProposedPull) -> None:

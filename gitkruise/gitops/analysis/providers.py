@@ -54,12 +54,12 @@ def samples(reply: HttpReply) -> list[float]:
     Raises Unavailable for an error and for results of other types.
     """
     body = _decoded(reply)
-    told = body if isinstance(body, Mapping) else {}
-    if told.get("status") != "success":
-        error = told.get("error")
+    answer = body if isinstance(body, Mapping) else {}
+    if answer.get("status") != "success":
+        error = answer.get("error")
         words = f": {error}" if isinstance(error, str) else ""
         raise Unavailable(f"Prometheus rejected the query with status {reply.status}{words}")
-    kind, result = get(told, "data", "resultType"), get(told, "data", "result")
+    kind, result = get(answer, "data", "resultType"), get(answer, "data", "result")
     try:
         if kind == "vector":
             return [float(series["value"][1]) for series in result]

@@ -186,9 +186,9 @@ def _about(listed: ListedBase, error: SourceFailed) -> SourceFailed:
     unchanged = ("unchanged", "what runs stays as it is; the commit is tried again")
     findings = []
     for one in error.findings:
-        said = [note for note in one.notes if note[0] == "git said"]
+        git_notes = [note for note in one.notes if note[0] == "git said"]
         following = _FOLLOWING.get(one.code) or dict(one.notes).get("next", _CORRECT)
-        notes = (*said, ("read with", secret), unchanged, ("next", following))
+        notes = (*git_notes, ("read with", secret), unchanged, ("next", following))
         findings.append(replace(one, notes=notes))
     return SourceFailed(*findings)
 

@@ -201,7 +201,7 @@ class Builder:
         catalog: Catalog,
         before: BuiltCommit | None,
         looked: str,
-        ingredients: PostBuildInputs = NOTHING,
+        inputs: PostBuildInputs = NOTHING,
     ) -> BuiltCommit:
         """Read, render, finish and check the unit's path at `commit`. Raises SourceFailed.
 
@@ -211,7 +211,7 @@ class Builder:
         if refused is not None:
             return refused
         asked = BuildRequest.of(commit, before, looked)
-        return built_commit(self.answer(asked, catalog, ingredients), before)
+        return built_commit(self.answer(asked, catalog, inputs), before)
 
     def refused(self, commit: str) -> BuiltCommit | None:
         """Return the intake of a commit that is not trusted; None when it may be read."""
@@ -221,29 +221,29 @@ class Builder:
         return rejected_commit(self.repository.commit(commit), (flaw,))
 
     def answer(
-        self, asked: BuildRequest, catalog: Catalog, ingredients: PostBuildInputs
+        self, request: BuildRequest, catalog: Catalog, post_inputs: PostBuildInputs
     ) -> BuildResult:
         """Build a trusted commit. Raises SourceFailed."""
-        commit, path = asked.commit, self.unit.spec.path
+        commit, path = request.commit, self.unit.spec.path
         info = self.repository.commit(commit)
         manifests: Manifests | None = None
         inputs: tuple[str, ...] = (path,)
         wrong: tuple[Finding, ...] = ()
         missing = False
         try:
-            release = release_of(self.unit, catalog, ingredients.release)
+            release = release_of(self.unit, catalog, post_inputs.release)
             content = self._look(content_at, commit, release)
-            inputs, tree = content.inputs, named(content.tree, ingredients)
-            if not asked.tree or tree != asked.tree:
+            inputs, tree = content.inputs, named(content.tree, post_inputs)
+            if not request.tree or tree != request.tree:
                 manifests = replace(self._look(read_desired, commit, release), tree=tree)
         except (InvalidManifests, PathMissing) as error:
             inputs, wrong = (path,), error.findings
             missing = isinstance(error, PathMissing)
-        touching = self.history.touching(asked.old, commit, inputs)
+        touching = self.history.touching(request.old, commit, inputs)
         found = BuildResult(
             commit=info,
             touching=touching[0] if touching else None,
-            overtaken=self._overtaken(touching, asked.looked or asked.old, commit, inputs),
+            overtaken=self._overtaken(touching, request.looked or request.old, commit, inputs),
             findings=wrong,
             path_missing=missing,
         )
@@ -251,7 +251,7 @@ class Builder:
             return found
         if manifests is None:
             return replace(found, same=True)
-        return self._checked(self.finisher.finish(manifests, ingredients), catalog, found)
+        return self._checked(self.finisher.finish(manifests, post_inputs), catalog, found)
 
     def is_unchanged(self, commit: str, old: str, tree: str) -> bool:
         """Return whether `commit` has the content `tree` of the accepted commit `old`, and no
@@ -315,10 +315,10 @@ def with_unchanged(
     none is known."""
     short = live.causal.short if live else recorded[:7]
     stays = f"commit {short} stays live" if short else "what runs stays as it is"
-    told = f"{stays}; nothing of this commit was applied"
+    text = f"{stays}; nothing of this commit was applied"
     if built.commit.id == (live.commit.id if live else recorded):
-        told = f"what was applied of commit {short} before stays live"
-    unchanged, findings = ("unchanged", told), built.findings
+        text = f"what was applied of commit {short} before stays live"
+    unchanged, findings = ("unchanged", text), built.findings
     return tuple(completed(f, unchanged) if f.is_error else f for f in findings)
 
 

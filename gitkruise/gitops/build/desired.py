@@ -243,13 +243,13 @@ def _second(first: Desired, second: Desired) -> str:
     change = ObjectChange(
         kind=ChangeKind.CONFIGURE, key=first.key, before=first.obj, after=second.obj, fields=fields
     )
-    told = next(covered(change, bytes(32)))  # no fingerprint of it is shown
-    path = concealed(told.path)
+    change_shown = next(covered(change, bytes(32)))  # no fingerprint of it is shown
+    path = concealed(change_shown.path)
     name = ".".join(map(str, path[-2:] if len(path) > 2 else path[-1:]))
-    private = any(d.secret or d.document.tells(told.path) for d in (first, second))
+    private = any(d.secret or d.document.may_be_secret(change_shown.path) for d in (first, second))
     plain = not private and not any(
-        isinstance(v, Redacted | dict | list) for v in (told.before, told.after)
+        isinstance(v, Redacted | dict | list) for v in (change_shown.before, change_shown.after)
     )
-    values = f": {shown(told.before)} and {shown(told.after)}" if plain else ""
+    values = f": {shown(change_shown.before)} and {shown(change_shown.after)}" if plain else ""
     more = f", and {len(fields) - 1} more" if len(fields) > 1 else ""
     return f"second ({name} differs{values}{more})"

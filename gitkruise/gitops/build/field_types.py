@@ -122,7 +122,7 @@ def _null(node: Node, at: FieldPath) -> Problem:
 def shape(document: Document, subject: str, obj: Obj, problem: Problem) -> Finding:
     """Return the finding for a value that breaks its schema."""
     notes: tuple[tuple[str, str], ...] = ()
-    if document.tells(problem.path):
+    if document.may_be_secret(problem.path):
         message = f"{subject}: {problem.field}: {rule(problem.reason)}"
         notes = (("next", "quote the value if it is to be text"),)
     else:

@@ -52,8 +52,8 @@ class ClusterDialect:
         full = _defaulted(body, live, self.kind, gates)
         silent = get(body, *_REPLICAS) is None
         scaled = get(live, *_REPLICAS) not in (None, get(full, *_REPLICAS)) if live else False
-        told = drop(full, _REPLICAS) if silent and scaled else full
-        return convert(told, self.kind.version)
+        sent = drop(full, _REPLICAS) if silent and scaled else full
+        return convert(sent, self.kind.version)
 
     def incoming(self, reply: Obj) -> Obj:
         """Return the stored object in git's version."""

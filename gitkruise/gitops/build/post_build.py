@@ -67,9 +67,9 @@ class PostBuildInputs:
 NOTHING: Final = PostBuildInputs()
 
 
-def named(tree: str, ingredients: PostBuildInputs) -> str:
+def named(tree: str, inputs: PostBuildInputs) -> str:
     """Return a tree id that differs for other inputs."""
-    return f"{tree}+{ingredients.digest}" if ingredients.digest else tree
+    return f"{tree}+{inputs.digest}" if inputs.digest else tree
 
 
 def wants(unit: Unit) -> bool:
@@ -86,20 +86,20 @@ def offline(unit: Unit) -> PostBuildInputs:
     """Return the inputs that are known without a cluster: the values written in the unit itself,
     those that `read_ahead` read, and a chart that was fetched. Raises InvalidManifests GK3418 where
     that is missing."""
-    said = unit.spec.render.substitute
+    substitute = unit.spec.render.substitute
     release = offline_release(unit) if unit.spec.render.kind == "helm" else None
-    if said is None:
+    if substitute is None:
         return PostBuildInputs(release=release) if release else NOTHING
     known: dict[str, Value] = {}
     unread: dict[str, str] = {}
-    for kind, name in _named(said):
+    for kind, name in _named(substitute):
         data, why = KnownData.of(kind, unit.namespace, name)
         known |= _texts(kind, data or {})
         if data is None:
             unread[f"{kind} {unit.namespace}/{name}"] = why
-    known |= {name: Value(text=text) for name, text in said.vars.items()}
+    known |= {name: Value(text=text) for name, text in substitute.vars.items()}
     whys = "; ".join(dict.fromkeys(unread.values()))
-    values = Values(known=known, strict=said.strict, elsewhere=" or ".join(unread), why=whys)
+    values = Values(known=known, strict=substitute.strict, elsewhere=" or ".join(unread), why=whys)
     return PostBuildInputs(values=values, release=release)
 
 
@@ -137,11 +137,11 @@ async def gather(unit: Unit, transport: Transport, charts: Charts) -> PostBuildI
         values = Values(known=known, strict=render.substitute.strict)
     if render.decryption is not None:
         ref = render.decryption.secret_ref
-        told: Mapping[str, str] = {}
+        secret: Mapping[str, str] = {}
         if ref is not None:
             where = ref.namespace or unit.namespace
-            told = await _required("Secret", where, ref.name, transport, "decryption")
-        keys = PrivateKeys.from_secret(told)
+            secret = await _required("Secret", where, ref.name, transport, "decryption")
+        keys = PrivateKeys.from_secret(secret)
     release, answer = None, None
     if render.kind == "helm":
         read = functools.partial(_data, transport, unit.namespace)
@@ -198,8 +198,8 @@ async def read_base_secrets(unit: Unit, transport: Transport) -> None:
             BaseMirrors.secrets[listed] = git_credentials(data, listed.secret)
 
 
-def _named(said: Substitute | None) -> Iterator[tuple[str, str]]:
-    for source in said.sources if said else ():
+def _named(substitute: Substitute | None) -> Iterator[tuple[str, str]]:
+    for source in substitute.sources if substitute else ():
         yield _one_of(source)
 
 
@@ -213,8 +213,8 @@ def _digest(
     chart = [[one.origin, one.text] for one in release.values] if release else []
     if not known and keys is None and not chart:
         return ""
-    told = [[name, value.text, value.secret] for name, value in sorted(known.items())]
-    whole = json.dumps([told, [keys.age, keys.openpgp] if keys else [], chart])
+    substitutes = [[name, value.text, value.secret] for name, value in sorted(known.items())]
+    whole = json.dumps([substitutes, [keys.age, keys.openpgp] if keys else [], chart])
     data = whole.encode("utf-8", "surrogatepass")
     return hmac.new(_SALT, data, hashlib.sha256).hexdigest()
 
@@ -271,21 +271,21 @@ class PostBuild:
         self._repository, self._unit, self._search = repository, unit, search
         self._opener: tuple[PrivateKeys, Opener] | None = None
 
-    def finish(self, manifests: Manifests, ingredients: PostBuildInputs) -> Manifests:
+    def finish(self, manifests: Manifests, inputs: PostBuildInputs) -> Manifests:
         """Decrypt and substitute; problems of the files become findings. Raises SourceFailed
         GK1502."""
         closed = {id(d) for d in manifests.documents if is_encrypted(d.obj)}
-        spots = [id(d) in closed for d in manifests.documents]
+        encrypted_marks = [id(d) in closed for d in manifests.documents]
         if self._unit.spec.render.decryption is None:
             manifests = _with(manifests, tuple(locked(manifests.documents)))
             # What sops adds to an object needs no second finding.
             sound = (sealed(d) if is_encrypted(d.obj) else d for d in manifests.documents)
             manifests = replace(manifests, documents=tuple(sound))
-        elif ingredients.keys is None:
-            manifests, spots = _closed(manifests)
+        elif inputs.keys is None:
+            manifests, encrypted_marks = _closed(manifests)
         else:
-            manifests, spots = self._opened(manifests, ingredients.keys)
-        return _with_values(manifests, ingredients.values, spots)
+            manifests, encrypted_marks = self._opened(manifests, inputs.keys)
+        return _with_values(manifests, inputs.values, encrypted_marks)
 
     def _opened(self, manifests: Manifests, keys: PrivateKeys) -> tuple[Manifests, list[bool]]:
         if self._opener is None or self._opener[0] != keys:
@@ -299,7 +299,7 @@ def _closed(manifests: Manifests) -> tuple[Manifests, list[bool]]:
     """Return manifests as they can be judged without the keys, and which of them are encrypted.
     What no key could open is a finding."""
     documents: list[Document] = []
-    spots: list[bool] = []
+    encrypted_marks: list[bool] = []
     findings = list(manifests.findings)
     for document in manifests.documents:
         encrypted = is_encrypted(document.obj)
@@ -312,8 +312,8 @@ def _closed(manifests: Manifests) -> tuple[Manifests, list[bool]]:
             findings += error.findings
             continue
         documents.append(sealed(document) if encrypted else document)
-        spots.append(encrypted)
-    return replace(manifests, documents=tuple(documents), findings=tuple(findings)), spots
+        encrypted_marks.append(encrypted)
+    return replace(manifests, documents=tuple(documents), findings=tuple(findings)), encrypted_marks
 
 
 def _with(manifests: Manifests, findings: tuple[Finding, ...]) -> Manifests:

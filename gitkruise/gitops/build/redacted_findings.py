@@ -54,9 +54,9 @@ def refused_field(error: ApiError) -> str:
     return named[1] if named else "spec"
 
 
-def tells(desired: Desired, path: FieldPath) -> bool:
+def may_be_secret(desired: Desired, path: FieldPath) -> bool:
     """Return whether a message about the field at `path` may quote a secret."""
-    return desired.secret or desired.document.tells(path)
+    return desired.secret or desired.document.may_be_secret(path)
 
 
 def rule(reason: str) -> str:
@@ -67,11 +67,11 @@ def rule(reason: str) -> str:
 def unquoted(error: _E, desired: Desired) -> _E:
     """Return `error` itself, or for an object with secrets the same error without any value."""
     causes = error.details.causes
-    hidden = [tells(desired, c.path or parse_field(c.field)) for c in causes]
+    hidden = [may_be_secret(desired, c.path or parse_field(c.field)) for c in causes]
     if not (desired.secret or any(hidden)):
         return error
     kept = tuple(
-        replace(cause, message=_said(cause)) if hide else cause
+        replace(cause, message=_message_without_value(cause)) if hide else cause
         for cause, hide in zip(causes, hidden, strict=True)
     )
     details = replace(error.details, causes=kept) if kept else StatusDetails()
@@ -81,7 +81,7 @@ def unquoted(error: _E, desired: Desired) -> _E:
     return type(error)(f"{desired.key}: {message}", details)
 
 
-def _said(cause: Cause) -> str:
+def _message_without_value(cause: Cause) -> str:
     immutable = "immutable" in cause.message
     return "field is immutable" if immutable else rule(cause.reason)
 

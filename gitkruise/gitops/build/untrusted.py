@@ -64,7 +64,7 @@ class Workers(Protocol):
     """Everything that reads repository content. The event loop only awaits it."""
 
     async def read(
-        self, reader: Builder, asked: BuildRequest, catalog: Catalog, given: PostBuildInputs
+        self, reader: Builder, request: BuildRequest, catalog: Catalog, inputs: PostBuildInputs
     ) -> BuildResult:
         """Build a trusted commit for a unit. Raises SourceFailed."""
         ...
@@ -102,7 +102,7 @@ class Workers(Protocol):
 
     async def page(
         self, repository: Repository, config: Config, catalog: Catalog, gates: Gates,
-        asked: PageRequest,
+        request: PageRequest,
     ) -> PlanPage:  # fmt: skip
         """Return a plan or a diff as a page shows it. Raises SourceFailed, InvalidManifests."""
         ...

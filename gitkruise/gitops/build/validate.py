@@ -14,7 +14,7 @@ from gitkruise.gitops.build.field_types import cut, has_null, nulls, shape, unty
 from gitkruise.gitops.build.in_place_only import REFUSAL, in_place_problems
 from gitkruise.gitops.build.object_checks import own_rules
 from gitkruise.gitops.build.ordering_checks import impossible
-from gitkruise.gitops.build.redacted_findings import parse_field, tells, unquoted
+from gitkruise.gitops.build.redacted_findings import may_be_secret, parse_field, unquoted
 from gitkruise.gitops.build.typos import is_sure, place_of
 from gitkruise.gitops.config.other_tools import instead_of_field
 from gitkruise.kube.system.package_data import KUBERNETES, load_catalog
@@ -251,7 +251,7 @@ def check_object(
 
 def _unknown(desired: Desired, problem: Problem, *, sure: bool, place: str) -> Finding:
     *parent, name = problem.path
-    if len(parent) > 0 and problem.path[0] != "metadata" and tells(desired, problem.path):
+    if len(parent) > 0 and problem.path[0] != "metadata" and may_be_secret(desired, problem.path):
         return _unknown_in_secret(desired, problem)
     hint = f'did you mean "{problem.suggestion}"?' if problem.suggestion else ""
     next_ = hint.replace("did you mean", "rename it to").rstrip("?") or "take it out"

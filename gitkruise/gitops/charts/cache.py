@@ -97,8 +97,8 @@ class ChartCache:
 
     def note(self, wanted: WantedChart, version: str, digest: str) -> FetchedChart:
         """Remember that a kept archive is what is wanted. Raises OSError."""
-        told = {"version": version, "digest": digest}
-        write_private(self.folder / wanted.note, json.dumps(told).encode())
+        note = {"version": version, "digest": digest}
+        write_private(self.folder / wanted.note, json.dumps(note).encode())
         self._prune()
         found = self.archived(wanted, version, digest)
         if found is None:

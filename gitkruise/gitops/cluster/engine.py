@@ -206,7 +206,7 @@ async def withdraw_canaries(transport: Transport) -> None:
     )  # fmt: skip
 
 
-async def choose_engine(transport: Transport, wishes: set[str], clock: Clock) -> Engine:
+async def choose_engine(transport: Transport, engines: set[str], clock: Clock) -> Engine:
     """Return the one engine of this process; with OpenKruise, no Deployment is led to canaries.
 
     Raises ClusterFailed GK4401, GK4402 on a conflict.
@@ -214,7 +214,7 @@ async def choose_engine(transport: Transport, wishes: set[str], clock: Clock) ->
     Two engines on one object corrupt it. Units must therefore not name different engines, and our
     own is refused while OpenKruise's manager is alive.
     """
-    firm = wishes - {AUTO}
+    firm = engines - {AUTO}
     if len(firm) > 1:
         raise ClusterFailed(
             Finding(

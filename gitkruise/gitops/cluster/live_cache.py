@@ -65,8 +65,8 @@ class LiveView:
         self._clock, self._containment = clock, containment
         # Topics: keys of objects, uids of owners, WATCHES.
         self.changes: Subscriptions[ObjectKey | str, []] = Subscriptions()
-        self.autoscaled = Autoscaled(self.store, self.changes.tell)
-        self.store.subscribe(self._hear)
+        self.autoscaled = Autoscaled(self.store, self.changes.notify)
+        self.store.subscribe(self._on_change)
         self._inventory = Inventory(self.transport, self.store, clock)
         self._listable: dict[GroupKind, bool] = {}  # autoscalers, and whether we may list them
         self._asking = asyncio.Lock()
@@ -77,13 +77,13 @@ class LiveView:
         self._watches: dict[Informer, asyncio.Task[None]] = {}
         self.others: tuple[FollowedCache, ...] = ()  # that controllers of this process follow
 
-    def _hear(self, change: StoreChange) -> None:
+    def _on_change(self, change: StoreChange) -> None:
         seen = change.after or change.before
         assert seen is not None
-        self.changes.tell((change.key, *seen.owners))
+        self.changes.notify((change.key, *seen.owners))
 
     def _recovered(self) -> None:
-        self.changes.tell((WATCHES,))
+        self.changes.notify((WATCHES,))
 
     async def discover(self) -> None:
         """Read which kinds this cluster serves. Raises ApiError.
@@ -123,8 +123,8 @@ class LiveView:
         async with asyncio.TaskGroup() as tasks:
             looking = ("the discovery of kinds", self._look_again, self._clock)
             tasks.create_task(self._containment.keep(*looking, lambda _: None))
-            telling = ("Kubernetes Events", self.events.run, self._clock)
-            tasks.create_task(self._containment.keep(*telling, lambda _: None))
+            events = ("Kubernetes Events", self.events.run, self._clock)
+            tasks.create_task(self._containment.keep(*events, lambda _: None))
             while True:
                 informer = await self._new.get()
                 if self._current(informer) is informer:
@@ -139,7 +139,7 @@ class LiveView:
             await self._clock.sleep(AGAIN_S)
             silent = self.problem() is not None
             if silent:
-                self.changes.tell((WATCHES,))
+                self.changes.notify((WATCHES,))
             if self._doubted or silent:
                 try:
                     await self.rediscover()
@@ -398,22 +398,22 @@ def _feed(kind: Kind, *, namespace: str = "", selector: str = "") -> Feed:
 class Autoscaled:
     """Workloads whose replicas autoscalers of the cluster set, updated by events of the cache.
 
-    `tell` hears of the workloads that begin or cease to be scaled.
+    `notify` is called with the workloads that begin or cease to be scaled.
     """
 
-    def __init__(self, store: InformerCache, tell: Callable[[Iterable[ObjectKey]], None]) -> None:
+    def __init__(self, store: InformerCache, notify: Callable[[Iterable[ObjectKey]], None]) -> None:
         self._target: dict[ObjectKey, ObjectKey] = {}
-        self._tell = tell
-        store.subscribe(self._hear, frozenset(AUTOSCALERS))
+        self._notify = notify
+        store.subscribe(self._on_change, frozenset(AUTOSCALERS))
 
     def targets(self) -> frozenset[ObjectKey]:
         """Return every workload that an autoscaler scales."""
         return frozenset(self._target.values())
 
-    def _hear(self, change: StoreChange) -> None:
+    def _on_change(self, change: StoreChange) -> None:
         target = target_of(change.after.read()) if change.after is not None else None
         before = self._target.pop(change.key, None)
         if target is not None:
             self._target[change.key] = target
         if target != before:
-            self._tell(filter(None, (before, target)))
+            self._notify(filter(None, (before, target)))

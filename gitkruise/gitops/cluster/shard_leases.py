@@ -154,12 +154,12 @@ class ShardElection:
         if free is not None:
             self._seat = free, tasks.create_task(self._keep(free))
 
-    async def _keep(self, seat: Lease) -> None:
+    async def _keep(self, lease: Lease) -> None:
         try:
-            async with seat.held():
+            async with lease.held():
                 await asyncio.get_running_loop().create_future()  # until it is lost
         except* Exception as lost:
-            log.warning(log_line("seat-lost", lease=seat.name.name, error=lost.exceptions[0]))
+            log.warning(log_line("seat-lost", lease=lease.name.name, error=lost.exceptions[0]))
 
     def _share(self, tasks: asyncio.TaskGroup, serve: Serve) -> None:
         """Hand back what exceeds our quota, or take what is free within it."""

@@ -58,7 +58,7 @@ class WriteAuthority:
                 async with self._lease.held(self._notes):
                     self.term, self._paused = self.term + 1, ""
                     self._begun.set()
-                    self._listeners.tell_all()
+                    self._listeners.notify_all()
                     await asyncio.get_running_loop().create_future()  # until it is lost
             except* LeaseRefused as refused:
                 self._refuse(next(iter(leaves(refused))))
@@ -116,7 +116,7 @@ class WriteAuthority:
         """Record that `source` pointed to `commit` in a read that began in `term`."""
         before, self._read[source] = self._read.get(source), (term, commit)
         if before is None or before[0] != term:
-            self._listeners.tell((source,))
+            self._listeners.notify((source,))
 
     def fresh(self, source: str) -> bool:
         """Return whether the source was read in this term."""

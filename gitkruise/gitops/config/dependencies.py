@@ -51,32 +51,32 @@ class UnitStates:
         self._records.pop(unit, None)
         self._busy.discard(unit)
         self._waiting.leave(unit)
-        self._waiting.tell((unit,))
+        self._waiting.notify((unit,))
 
-    def hear(self, record: UnitRecord) -> None:
+    def receive(self, record: UnitRecord) -> None:
         """Store a new record of a unit."""
         before = self._records.get(record.unit)
         self._records[record.unit] = record
         if before is None or _variables(before) != _variables(record):
-            self._waiting.tell((record.unit,))
+            self._waiting.notify((record.unit,))
 
-    def hear_foreign(self, unit: str, variables: Mapping[str, Any], *, late: bool) -> None:
+    def receive_foreign(self, unit: str, variables: Mapping[str, Any], *, late: bool) -> None:
         """Store the state of a unit of another shard; `late`: it has not read the newest commit."""
         before, self._foreign[unit] = self._foreign.get(unit), variables
         self.busy(unit, with_news=late)
         if before != variables:
-            self._waiting.tell((unit,))
+            self._waiting.notify((unit,))
 
     def leave_foreign(self, unit: str) -> None:
         """The state of a unit of another shard is not known; units that depend on it wait."""
         if self._foreign.pop(unit, None) is not None:
-            self._waiting.tell((unit,))
+            self._waiting.notify((unit,))
 
     def busy(self, unit: str, *, with_news: bool) -> None:
         """Set whether `unit` has been offered a commit that it has not read."""
         if with_news is not (unit in self._busy):
             (self._busy.add if with_news else self._busy.discard)(unit)
-            self._waiting.tell((unit,))
+            self._waiting.notify((unit,))
 
     def has_news(self, unit: str) -> bool:
         """Return whether `unit` has been offered a commit that it has not read, or waits with."""
@@ -122,9 +122,9 @@ class Gate:
     """Decides what one unit waits for before it takes a commit that has an effect."""
 
     def __init__(
-        self, unit: Unit, standings: UnitStates, windows: Windows, workers: Workers, clock: Clock
+        self, unit: Unit, states: UnitStates, windows: Windows, workers: Workers, clock: Clock
     ) -> None:
-        self._standings, self._spec, self.windows = standings, unit.spec, windows
+        self._states, self._spec, self.windows = states, unit.spec, windows
         self._unit, self._workers, self._clock = unit.id, workers, clock
         self._suspension = f"the end of its suspension{suspension_details(unit)}"
         self._answers: dict[tuple[str, str], tuple[dict[str, Any], CheckResult]] = {}
@@ -136,7 +136,7 @@ class Gate:
 
     def listen(self, wake: Callable[[], None]) -> None:
         """Call `wake` when the state of a unit that this one depends on changes."""
-        self._standings.listen(self._unit, [name for name, _ in self._awaited], wake)
+        self._states.listen(self._unit, [name for name, _ in self._awaited], wake)
 
     async def blocked_by(self) -> str:
         """Return `shop/db (Rolling, 1/3 updated)`, several joined by commas; "" when nothing
@@ -144,7 +144,7 @@ class Gate:
         until = self._spec.suspended(self._clock.now())
         reasons = [self.approval, self._suspension if until else "", self.windows.why()]
         for name, ready in self._awaited:
-            why = self._standings.not_ready_reason(name) or await self._unready(name, ready)
+            why = self._states.not_ready_reason(name) or await self._unready(name, ready)
             reasons.append(f"{name} ({why})" if why else "")
         return ", ".join(filter(None, reasons))
 
@@ -159,7 +159,7 @@ class Gate:
         `ready` is an expression over its phase, state, message, updated and total; without one a
         unit is ready when everything is current, or held as requested.
         """
-        variables = self._standings.variables(name)
+        variables = self._states.variables(name)
         if ready:
             verdict = await self._asked(name, ready, variables)
             if verdict.why:

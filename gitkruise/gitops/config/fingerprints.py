@@ -14,7 +14,7 @@ from gitkruise.model.gitops.config import resolve_reference as resolve
 from gitkruise.planner.notify.commit_statuses import aggregate_context
 
 Mark = object  # compared, and nothing else
-DOORS: Final = "doors"  # all Receivers share one server
+ENDPOINTS: Final = "endpoints"  # all Receivers share one server
 
 
 def source_of(unit: Unit) -> str:
@@ -83,7 +83,7 @@ def _names_on_forge(sink: Sink) -> dict[str, tuple[str, ...]]:
         "deployment": deployment.environment if deployment is not None else "",
     }
     place = forge_place(sink) or ()
-    return {part: (*place, said) for part, said in names.items() if said}
+    return {part: (*place, names_of_part) for part, names_of_part in names.items() if names_of_part}
 
 
 class Fingerprints:
@@ -111,7 +111,7 @@ class DerivedComponents:
 
     follows: Mapping[str, Mark]
     notifications: Mapping[str, Mark]
-    doors: Mapping[str, Mark]
+    endpoints: Mapping[str, Mark]
 
     @classmethod
     def of(
@@ -120,20 +120,20 @@ class DerivedComponents:
         """Return them for the `sources` and `units` that run."""
         config = marks.config
         readers: dict[str, list[Mark]] = {}
-        told: dict[str, list[Mark]] = {}
+        marks_by_sink: dict[str, list[Mark]] = {}
         for name, mark in units.items():
             unit = config.units[name]
             readers.setdefault(source_of(unit), []).append((name, mark))
-            told.setdefault(sink_of(unit), []).append((name, mark))
+            marks_by_sink.setdefault(sink_of(unit), []).append((name, mark))
         follows: dict[str, list[Mark]] = {}
         for name, mark in sources.items():
             place = place_of(config.sources[name])
             follows.setdefault(place, []).append((name, mark, readers.get(name)))
         notifications = {
-            name: (sink.spec, told.get(name), shared_names(config, name))
+            name: (sink.spec, marks_by_sink.get(name), shared_names(config, name))
             for name, sink in config.sinks.items()
             if sink.spec.forge or sink.spec.notify
         }
         receivers = {n: r.spec for n, r in config.receivers.items()}
-        doors = {DOORS: (receivers, follows, notifications)} if receivers else {}
-        return cls(follows, notifications, doors)
+        endpoints = {ENDPOINTS: (receivers, follows, notifications)} if receivers else {}
+        return cls(follows, notifications, endpoints)

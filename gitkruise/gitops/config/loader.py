@@ -52,7 +52,7 @@ from gitkruise.model.gitops.document import Document
 from gitkruise.planner.sync.annotations import ACCEPT_REWRITE, APPROVE
 from gitkruise.wire.primitives.names import OWN_API, OWN_GROUP, GroupKind, Obj, split_api_version
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.secret_names import keeps_secret, path_tells
+from gitkruise.wire.primitives.secret_names import keeps_secret, path_names_secret
 from gitkruise.wire.primitives.times import parse_duration, parse_time
 
 if TYPE_CHECKING:
@@ -246,20 +246,20 @@ def _schema_findings(document: Document, error: jsonschema.ValidationError) -> I
         return
     yield Finding(
         code="GK7003",
-        message=f"{document.obj['kind']} {_dotted(path)}: {_said(document, path, error)}",
+        message=f"{document.obj['kind']} {_dotted(path)}: {_problem_text(document, path, error)}",
         places=(document.place(path),),
         notes=_unquoted(document, path, error.instance) or _instead(document, path),
     )
 
 
-def _said(
+def _problem_text(
     document: Document, path: tuple[str | int, ...], error: jsonschema.ValidationError
 ) -> str:
     """The schema's refusal; it quotes no value that may be a secret."""
     value = error.instance
     free = path[:-1] in _FREE or path in _FREE
     hidden = free and not isinstance(value, bool | int | float)
-    hidden = hidden or path_tells(document.obj, path) or keeps_secret([value])
+    hidden = hidden or path_names_secret(document.obj, path) or keeps_secret([value])
     return error.message.replace(repr(value), "the value") if hidden else error.message
 
 
@@ -334,9 +334,9 @@ def _bad_times(document: Document) -> Iterator[Finding]:
 def _bad_values(document: Document) -> Iterator[Finding]:
     """Findings for invalid variable names, for sources that name no object or two, and for a chart
     that is not rendered."""
-    said = get(document.obj, "spec", "render", "substitute", default={})
+    substitute = get(document.obj, "spec", "render", "substitute", default={})
     where = ("spec", "render", "substitute")
-    for name in said.get("vars", {}):
+    for name in substitute.get("vars", {}):
         if not NAME.fullmatch(name):
             yield Finding(
                 code="GK7003",

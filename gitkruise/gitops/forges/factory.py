@@ -12,7 +12,7 @@ from gitkruise.errors import Finding, UsageProblem
 from gitkruise.gitops.forges.github import DIALECTS, GitHubClient
 from gitkruise.gitops.forges.github_app import AppKey, AppToken
 from gitkruise.gitops.forges.gitlab import ROOT, GitLab
-from gitkruise.gitops.forges.http import Authorize, HttpCarrier, JsonClient
+from gitkruise.gitops.forges.http import Authorize, HttpForgeTransport, JsonClient
 from gitkruise.gitops.forges.provider import ForgeRepository
 from gitkruise.gitops.source.secret_ref import Rotating
 from gitkruise.kube.client.transport import Transport
@@ -42,11 +42,11 @@ async def open_forge(
 
     Nothing is sent yet: a forge that is away does not keep anything from starting.
     """
-    carriers = list[HttpCarrier]()
+    carriers = list[HttpForgeTransport]()
 
     def access(data: Mapping[str, str], where: str) -> _Access:
         if not carriers:
-            carriers.append(carrier_for(data, where))
+            carriers.append(transport_for(data, where))
         return _access(spec, data, where, carriers[0], clock)
 
     rotating = Rotating(spec.secret_ref, access, clock, namespace=namespace, transport=transport)
@@ -59,10 +59,10 @@ async def open_forge(
     async def app() -> AppToken | None:
         return (await rotating.now()).app
 
-    caller = JsonClient(carriers[0], root_of(spec), authorize, clock)
+    client = JsonClient(carriers[0], root_of(spec), authorize, clock)
     if spec.type == "gitlab":
-        return GitLab(caller, spec.repo)
-    return GitHubClient(caller, spec.repo, DIALECTS[spec.type], app)
+        return GitLab(client, spec.repo)
+    return GitHubClient(client, spec.repo, DIALECTS[spec.type], app)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +74,27 @@ class _Access:
 
 
 def _access(
-    spec: ForgeSink, data: Mapping[str, str], where: str, carrier: HttpCarrier, clock: Clock
+    spec: ForgeSink,
+    data: Mapping[str, str],
+    where: str,
+    transport: HttpForgeTransport,
+    clock: Clock,
 ) -> _Access:
     if spec.type == "gitlab":
         return _Access(always("PRIVATE-TOKEN", _token(data, where)))
     if spec.type == "github" and "token" not in data and _APP[0] in data:
-        app = AppToken(_app_key(data, where), carrier, root_of(spec), clock)
+        app = AppToken(_app_key(data, where), transport, root_of(spec), clock)
         return _Access(app.headers, app)
     scheme = DIALECTS[spec.type].scheme
     return _Access(always("Authorization", f"{scheme} {_token(data, where)}"))
 
 
-def carrier_for(data: Mapping[str, str], where: str) -> HttpCarrier:
+def transport_for(data: Mapping[str, str], where: str) -> HttpForgeTransport:
     """Trusts the system's authorities, or the one in `ca.crt`. Raises UsageProblem GK7028."""
     if "ca.crt" not in data:
-        return HttpCarrier()
+        return HttpForgeTransport()
     try:
-        return HttpCarrier(ssl.create_default_context(cadata=data["ca.crt"]))
+        return HttpForgeTransport(ssl.create_default_context(cadata=data["ca.crt"]))
     except (ssl.SSLError, ValueError) as error:
         raise _unusable(where, f"ca.crt is no certificate: {error}", data) from error
 

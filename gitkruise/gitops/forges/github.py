@@ -76,37 +76,37 @@ class GitHubClient:
 
     def __init__(
         self,
-        caller: JsonClient,
+        client: JsonClient,
         repo: str,
         dialect: ForgeDialect,
         app: Callable[[], Awaitable[AppToken | None]] | None = None,
     ) -> None:
         """`app` returns the app that requests are made for, None for a user."""
-        self._caller, self._dialect = caller, dialect
+        self._client, self._dialect = client, dialect
         self._repo = "/repos/" + "/".join(quote(part, safe="") for part in repo.split("/"))
-        self._app, self._login = app, Login(caller, self._user)
+        self._app, self._login = app, Login(client, self._user)
 
-    async def set_status(self, letter: CommitStatusItem) -> None:
+    async def set_status(self, item: CommitStatusItem) -> None:
         body = {
-            "state": letter.state, "context": letter.context, "description": letter.description,
+            "state": item.state, "context": item.context, "description": item.description,
         }  # fmt: skip
-        await self._caller.send("POST", f"{self._repo}/statuses/{letter.commit}", body)
+        await self._client.send("POST", f"{self._repo}/statuses/{item.commit}", body)
 
-    async def set_deployment(self, letter: DeploymentItem) -> None:
+    async def set_deployment(self, item: DeploymentItem) -> None:
         """Neither waits for checks nor merges anything; Gitea and Forgejo have no deployments."""
         path = f"{self._repo}/deployments"
         names = urlencode({
-            "sha": letter.commit, "environment": letter.environment, "task": _TASK, "per_page": 1,
+            "sha": item.commit, "environment": item.environment, "task": _TASK, "per_page": 1,
         })  # fmt: skip
-        found = read_all(await self._caller.get(f"{path}?{names}"), _number)
+        found = read_all(await self._client.get(f"{path}?{names}"), _number)
         if not found:
             wanted = {
-                "ref": letter.commit, "environment": letter.environment, "task": _TASK,
+                "ref": item.commit, "environment": item.environment, "task": _TASK,
                 "auto_merge": False, "required_contexts": [], "description": "applied by gitkruise",
             }  # fmt: skip
-            found = read_all([await self._caller.send("POST", path, wanted)], _number)
-        state = {"state": letter.state, "description": letter.description}
-        await self._caller.send("POST", f"{path}/{found[0]}/statuses", state)
+            found = read_all([await self._client.send("POST", path, wanted)], _number)
+        state = {"state": item.state, "description": item.description}
+        await self._client.send("POST", f"{path}/{found[0]}/statuses", state)
 
     async def me(self) -> str:
         return await self._login.now()
@@ -115,7 +115,7 @@ class GitHubClient:
         app = await self._app() if self._app is not None else None
         if app is not None:
             return await app.login()
-        (login,) = read_all([await self._caller.get("/user")], lambda user: user["login"])
+        (login,) = read_all([await self._client.get("/user")], lambda user: user["login"])
         return str(login)
 
     async def open_pulls(self) -> list[Pull]:
@@ -129,13 +129,13 @@ class GitHubClient:
         if not self._dialect.queues:
             return []
         try:
-            found = await self._caller.get(f"{self._repo}/git/matching-refs/heads/{_QUEUE}")
+            found = await self._client.get(f"{self._repo}/git/matching-refs/heads/{_QUEUE}")
         except (Forbidden, NotFound):
             return []
         return [one for one in read_all(found, _queued) if one.base]
 
     async def pull(self, number: int) -> Pull:
-        (found,) = read_all([await self._caller.get(f"{self._repo}/pulls/{number}")], _pull)
+        (found,) = read_all([await self._client.get(f"{self._repo}/pulls/{number}")], _pull)
         assert isinstance(found, Pull)
         return found
 
@@ -160,35 +160,35 @@ class GitHubClient:
 
     async def open_pull(self, branch: str, base: str, title: str, body: str) -> Pull:
         wanted = {"title": title, "head": branch, "base": base, "body": body}
-        made = await self._caller.send("POST", f"{self._repo}/pulls", wanted)
+        made = await self._client.send("POST", f"{self._repo}/pulls", wanted)
         (found,) = read_all([made], _pull)
         assert isinstance(found, Pull)
         return found
 
     async def edit_pull(self, number: int, title: str, body: str | None = None) -> None:
         wanted = {"title": title} if body is None else {"title": title, "body": body}
-        await self._caller.send("PATCH", f"{self._repo}/pulls/{number}", wanted)
+        await self._client.send("PATCH", f"{self._repo}/pulls/{number}", wanted)
 
     async def merge(self, number: int, head: str) -> None:
         method, body = self._dialect.merge(head, await self._way())
-        await self._caller.send(method, f"{self._repo}/pulls/{number}/merge", body)
+        await self._client.send(method, f"{self._repo}/pulls/{number}/merge", body)
 
     async def _way(self) -> str:
         """Return the way to merge that the repository prefers among those that it allows; a token
         may not see its settings."""
-        shown = await self._caller.get(self._repo)
+        shown = await self._client.get(self._repo)
         settings = shown if isinstance(shown, dict) else {}
         allowed = [way for name, way in self._dialect.ways.items() if settings.get(name)]
         preferred = settings.get(_PREFERRED)
         return str(preferred) if preferred in allowed else next(iter(allowed), "merge")
 
     async def close(self, number: int) -> None:
-        await self._caller.send("PATCH", f"{self._repo}/pulls/{number}", {"state": "closed"})
+        await self._client.send("PATCH", f"{self._repo}/pulls/{number}", {"state": "closed"})
 
     async def comments(self, number: int) -> AsyncIterator[Comment]:
         path = f"{self._repo}/issues/{number}/comments"
         if not self._dialect.comments_paged:
-            for comment in read_all(await self._caller.get(path), _comment):
+            for comment in read_all(await self._client.get(path), _comment):
                 yield comment
             return
         async for page in self._pages(path):
@@ -196,17 +196,17 @@ class GitHubClient:
                 yield comment
 
     async def add_comment(self, number: int, body: str) -> None:
-        await self._caller.send("POST", f"{self._repo}/issues/{number}/comments", {"body": body})
+        await self._client.send("POST", f"{self._repo}/issues/{number}/comments", {"body": body})
 
     async def edit_comment(self, number: int, comment: int, body: str) -> None:
         path = f"{self._repo}/issues/comments/{comment}"
-        await self._caller.send("PATCH", path, {"body": body})
+        await self._client.send("PATCH", path, {"body": body})
 
     def ref_of(self, number: int) -> str:
         return PULL_REF.format(number)
 
     def _pages(self, path: str) -> AsyncIterator[list[Any]]:
-        return pages(self._caller, path, size_name=self._dialect.size_name, size=self._dialect.size)
+        return pages(self._client, path, size_name=self._dialect.size_name, size=self._dialect.size)
 
 
 def _number(item: Any) -> int:

@@ -56,29 +56,29 @@ def _packed(data: bytes) -> bytes:
 class AppToken:
     """Token of an installation, renewed before it expires."""
 
-    def __init__(self, key: AppKey, carrier: ForgeTransport, root: str, clock: Clock) -> None:
+    def __init__(self, key: AppKey, transport: ForgeTransport, root: str, clock: Clock) -> None:
         self._key, self._clock = key, clock
-        self._caller = JsonClient(carrier, root, self._claim, clock)
+        self._client = JsonClient(transport, root, self._claim, clock)
         self._token, self._ends = "", clock.now()
 
     async def headers(self) -> Mapping[str, str]:
         """The Authorization of a request. Raises ApiError."""
         if not self._token or self._clock.now() + _SPARE >= self._ends:
             path = f"/app/installations/{self._key.installation}/access_tokens"
-            told = await self._caller.send("POST", path, {})
+            answer = await self._client.send("POST", path, {})
             try:
-                ends = parse_time(told["expires_at"])
-                self._token, self._ends = str(told["token"]), ends or self._clock.now()
+                ends = parse_time(answer["expires_at"])
+                self._token, self._ends = str(answer["token"]), ends or self._clock.now()
             except (KeyError, TypeError, ValueError) as error:
                 raise Unavailable("the forge gave no token that can be read") from error
         return {"Authorization": f"Bearer {self._token}"}
 
     async def login(self) -> str:
         """The name the app's comments carry. Raises ApiError."""
-        told = await self._caller.get("/app")
-        if not isinstance(told, dict) or not told.get("slug"):
+        app = await self._client.get("/app")
+        if not isinstance(app, dict) or not app.get("slug"):
             raise Unavailable("the forge does not say who the app is")
-        return f"{told['slug']}[bot]"
+        return f"{app['slug']}[bot]"
 
     async def _claim(self) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {self._key.claim(self._clock.now())}"}

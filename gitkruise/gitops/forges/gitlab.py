@@ -36,20 +36,20 @@ _ON_NO_BRANCH: Final = "References for commit"  # of this project, as the head f
 class GitLab:
     """Implement ForgeRepository."""
 
-    def __init__(self, caller: JsonClient, repo: str) -> None:
-        self._caller = caller
+    def __init__(self, client: JsonClient, repo: str) -> None:
+        self._client = client
         self._project = f"/projects/{quote(repo, safe='')}"
-        self._login = Login(caller, self._user)
+        self._login = Login(client, self._user)
 
-    async def set_status(self, letter: CommitStatusItem) -> None:
+    async def set_status(self, item: CommitStatusItem) -> None:
         """A running status cannot be set to running again, with other words either. A commit that
         no branch of the project has gets none."""
         body = {
-            "state": _STATES[letter.state], "name": letter.context,
-            "description": letter.description,
+            "state": _STATES[item.state], "name": item.context,
+            "description": item.description,
         }  # fmt: skip
         try:
-            await self._caller.send("POST", f"{self._project}/statuses/{letter.commit}", body)
+            await self._client.send("POST", f"{self._project}/statuses/{item.commit}", body)
         except BadRequest as error:
             if _SAME not in error.message:
                 raise
@@ -57,36 +57,36 @@ class GitLab:
             if _ON_NO_BRANCH not in error.message:
                 raise
 
-    async def set_deployment(self, letter: DeploymentItem) -> None:
+    async def set_deployment(self, item: DeploymentItem) -> None:
         """One that has ended runs no more, and one that was a success is not called off."""
-        path, state = f"{self._project}/deployments", _DEPLOYED[letter.state]
-        words = {"environment": letter.environment, "order_by": "id", "sort": "desc"}
-        page = await self._caller.get(f"{path}?{urlencode(words)}&per_page=100")
-        found = [d for d in read_all(page, _deployment) if d[1] == letter.commit]
+        path, state = f"{self._project}/deployments", _DEPLOYED[item.state]
+        words = {"environment": item.environment, "order_by": "id", "sort": "desc"}
+        page = await self._client.get(f"{path}?{urlencode(words)}&per_page=100")
+        found = [d for d in read_all(page, _deployment) if d[1] == item.commit]
         if not found:
             body = {
-                "environment": letter.environment, "sha": letter.commit, "tag": False,
-                "ref": letter.ref or letter.commit, "status": state,
+                "environment": item.environment, "sha": item.commit, "tag": False,
+                "ref": item.ref or item.commit, "status": state,
             }  # fmt: skip
-            await self._caller.send("POST", path, body)
+            await self._client.send("POST", path, body)
             return
         number, _, before = found[0]
         over = before not in _RUNNING
         if state != before and not (over and state in {"running", "canceled"}):
-            await self._caller.send("PUT", f"{path}/{number}", {"status": state})
+            await self._client.send("PUT", f"{path}/{number}", {"status": state})
 
     async def me(self) -> str:
         return await self._login.now()
 
     async def _user(self) -> str:
-        (name,) = read_all([await self._caller.get("/user")], lambda user: user["username"])
+        (name,) = read_all([await self._client.get("/user")], lambda user: user["username"])
         return str(name)
 
     async def open_pulls(self) -> list[Pull]:
         path = f"{self._project}/merge_requests?state=opened"
         return [
             pull
-            async for page in pages(self._caller, path, size_name="per_page", size=100)
+            async for page in pages(self._client, path, size_name="per_page", size=100)
             for pull in read_all(page, _pull)
             if pull.head  # one whose branch was deleted has none
         ]
@@ -97,13 +97,13 @@ class GitLab:
 
     async def pull(self, number: int) -> Pull:
         path = f"{self._project}/merge_requests/{number}"
-        (found,) = read_all([await self._caller.get(path)], _pull)
+        (found,) = read_all([await self._client.get(path)], _pull)
         assert isinstance(found, Pull)
         return found
 
     async def pulls_from(self, branch: str) -> list[Pull]:
         words = f"state=all&source_branch={quote(branch, safe='')}&order_by=created_at&sort=desc"
-        found = read_all(await self._caller.get(f"{self._project}/merge_requests?{words}"), _pull)
+        found = read_all(await self._client.get(f"{self._project}/merge_requests?{words}"), _pull)
         return [pull for pull in found if pull.branch == branch and not pull.foreign]
 
     async def open_pull(self, branch: str, base: str, title: str, body: str) -> Pull:
@@ -111,7 +111,7 @@ class GitLab:
             "source_branch": branch, "target_branch": base, "title": title, "description": body,
             "remove_source_branch": True,
         }  # fmt: skip
-        made = await self._caller.send("POST", f"{self._project}/merge_requests", wanted)
+        made = await self._client.send("POST", f"{self._project}/merge_requests", wanted)
         (found,) = read_all([made], _pull)
         assert isinstance(found, Pull)
         return found
@@ -119,28 +119,28 @@ class GitLab:
     async def edit_pull(self, number: int, title: str, body: str | None = None) -> None:
         wanted = {"title": title} if body is None else {"title": title, "description": body}
         path = f"{self._project}/merge_requests/{number}"
-        await self._caller.send("PUT", path, wanted)
+        await self._client.send("PUT", path, wanted)
 
     async def merge(self, number: int, head: str) -> None:
-        await self._caller.send(
+        await self._client.send(
             "PUT", f"{self._project}/merge_requests/{number}/merge", {"sha": head}
         )
 
     async def close(self, number: int) -> None:
         path = f"{self._project}/merge_requests/{number}"
-        await self._caller.send("PUT", path, {"state_event": "close"})
+        await self._client.send("PUT", path, {"state_event": "close"})
 
     async def comments(self, number: int) -> AsyncIterator[Comment]:
         path = f"{self._notes(number)}?sort=asc&order_by=created_at"
-        async for page in pages(self._caller, path, size_name="per_page", size=100):
+        async for page in pages(self._client, path, size_name="per_page", size=100):
             for comment in read_all(page, _comment):
                 yield comment
 
     async def add_comment(self, number: int, body: str) -> None:
-        await self._caller.send("POST", self._notes(number), {"body": body})
+        await self._client.send("POST", self._notes(number), {"body": body})
 
     async def edit_comment(self, number: int, comment: int, body: str) -> None:
-        await self._caller.send("PUT", f"{self._notes(number)}/{comment}", {"body": body})
+        await self._client.send("PUT", f"{self._notes(number)}/{comment}", {"body": body})
 
     def ref_of(self, number: int) -> str:
         return MERGE_REQUEST_REF.format(number)

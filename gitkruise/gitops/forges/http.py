@@ -55,7 +55,7 @@ class ForgeTransport(Protocol):
     ) -> JsonReply: ...
 
 
-class HttpCarrier:
+class HttpForgeTransport:
     """By aiohttp. Redirects are not followed: a token never leaves its host."""
 
     def __init__(self, trusted: ssl.SSLContext | None = None) -> None:
@@ -106,9 +106,9 @@ class JsonClient:
     """Calls of one JSON API. Lists are asked for by ETag, where the server gives any."""
 
     def __init__(
-        self, carrier: ForgeTransport, root: str, authorize: Authorize, clock: Clock
+        self, transport: ForgeTransport, root: str, authorize: Authorize, clock: Clock
     ) -> None:
-        self._carrier, self._root = carrier, root.rstrip("/")
+        self._transport, self._root = transport, root.rstrip("/")
         self._authorize, self._clock = authorize, clock
         self._known: OrderedDict[str, tuple[str, Any, CIMultiDictProxy[str]]] = OrderedDict()
 
@@ -144,9 +144,9 @@ class JsonClient:
     async def _exchange(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
     ) -> JsonReply:
-        told = {"Accept": "application/json", "User-Agent": USER_AGENT, **headers}
-        told |= await self._authorize()
-        answer = await self._carrier.exchange(method, self._root + path, told, body)
+        headers_sent = {"Accept": "application/json", "User-Agent": USER_AGENT, **headers}
+        headers_sent |= await self._authorize()
+        answer = await self._transport.exchange(method, self._root + path, headers_sent, body)
         if answer.status >= 300 and answer.status != 304:
             raise refused(answer, self._clock.now())
         return answer
@@ -155,13 +155,13 @@ class JsonClient:
 class Login:
     """Login of the account that requests are made for; other credentials may be of another one."""
 
-    def __init__(self, caller: JsonClient, ask: Callable[[], Awaitable[str]]) -> None:
-        self._caller, self._ask = caller, ask
+    def __init__(self, client: JsonClient, ask: Callable[[], Awaitable[str]]) -> None:
+        self._client, self._ask = client, ask
         self._name, self._of = "", dict[str, str]()
 
     async def now(self) -> str:
         """Return it; the forge is asked once for the same credentials. Raises ApiError."""
-        of = dict(await self._caller.authorization())
+        of = dict(await self._client.authorization())
         if of != self._of:
             self._name, self._of = await self._ask(), of
         return self._name
@@ -190,17 +190,17 @@ def _words(body: bytes) -> str:
         return _page(body) or body[:_WORDS_MAX].decode("utf-8", "replace")
 
 
-def _texts(said: Any) -> Iterator[str]:
+def _texts(value: Any) -> Iterator[str]:
     """Yield the texts of a JSON answer that are for people, however deep."""
-    match said:
+    match value:
         case str():
-            yield said
+            yield value
         case list():
-            for one in said:
+            for one in value:
                 yield from _texts(one)
         case dict():
-            named = [said[name] for name in _TEXTS if said.get(name)]
-            for one in named or said.values():
+            named = [value[name] for name in _TEXTS if value.get(name)]
+            for one in named or value.values():
                 yield from _texts(one)
         case _:
             return

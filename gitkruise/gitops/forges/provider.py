@@ -21,9 +21,9 @@ _FIELDS: Final = (KeyError, TypeError, ValueError, AttributeError)
 class ForgeRepository(Protocol):
     """One repository of a forge. Every call raises ApiError for a refusal or silence."""
 
-    async def set_status(self, letter: CommitStatusItem) -> None: ...
+    async def set_status(self, item: CommitStatusItem) -> None: ...
 
-    async def set_deployment(self, letter: DeploymentItem) -> None:
+    async def set_deployment(self, item: DeploymentItem) -> None:
         """Set the state of a deployment; create it if it is missing."""
         ...
 
@@ -72,7 +72,7 @@ class ForgeRepository(Protocol):
 
 
 async def pages(
-    caller: JsonClient, path: str, *, size_name: str, size: int
+    client: JsonClient, path: str, *, size_name: str, size: int
 ) -> AsyncIterator[list[Any]]:
     """Every page of a list, until one is not full and names no next one; PAGES_MAX at most.
 
@@ -80,7 +80,7 @@ async def pages(
     """
     joint = "&" if "?" in path else "?"
     for number in range(1, PAGES_MAX + 1):
-        page, headers = await caller.page(f"{path}{joint}{size_name}={size}&page={number}")
+        page, headers = await client.page(f"{path}{joint}{size_name}={size}&page={number}")
         if not isinstance(page, list):
             raise BadRequest("the forge answered something that is no list")
         yield page

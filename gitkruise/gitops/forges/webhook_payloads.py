@@ -165,9 +165,9 @@ class _Push(msgspec.Struct):
 
 
 def _read_push(body: bytes) -> Push:
-    told = msgspec.json.decode(body, type=_Push)
-    urls = told.repository
-    return Push((urls.clone_url, urls.ssh_url, urls.html_url), (told.ref,))
+    push = msgspec.json.decode(body, type=_Push)
+    urls = push.repository
+    return Push((urls.clone_url, urls.ssh_url, urls.html_url), (push.ref,))
 
 
 class _Project(msgspec.Struct):
@@ -182,9 +182,9 @@ class _GitlabPush(msgspec.Struct):
 
 
 def _read_gitlab(body: bytes) -> Push:
-    told = msgspec.json.decode(body, type=_GitlabPush)
-    urls = told.project
-    return Push((urls.git_http_url, urls.git_ssh_url, urls.web_url), (told.ref,))
+    push = msgspec.json.decode(body, type=_GitlabPush)
+    urls = push.project
+    return Push((urls.git_http_url, urls.git_ssh_url, urls.web_url), (push.ref,))
 
 
 class _PushFields(msgspec.Struct):
@@ -195,8 +195,8 @@ class _PushFields(msgspec.Struct):
 
 
 def _read_repository(body: bytes) -> Push:
-    told = msgspec.json.decode(body, type=_PushFields)
-    repository, project = told.repository, told.project
+    payload = msgspec.json.decode(body, type=_PushFields)
+    repository, project = payload.repository, payload.project
     urls = (repository.clone_url, repository.ssh_url, repository.html_url)
     return Push((*urls, project.git_http_url, project.git_ssh_url, project.web_url), ())
 
@@ -241,10 +241,10 @@ _SPACES: Final[Mapping[str, str]] = {"branch": "refs/heads/", "tag": "refs/tags/
 
 
 def _read_bitbucket(body: bytes) -> Push:
-    told = msgspec.json.decode(body, type=_BitbucketPush)
-    links = told.repository.links
-    refs = [change.ref_id for change in told.changes]
-    for change in told.push.changes:
+    payload = msgspec.json.decode(body, type=_BitbucketPush)
+    links = payload.repository.links
+    refs = [change.ref_id for change in payload.changes]
+    for change in payload.push.changes:
         tip = change.new or change.old
         if tip is not None and tip.type in _SPACES:
             refs.append(_SPACES[tip.type] + tip.name)
@@ -258,8 +258,8 @@ class _Generic(msgspec.Struct):
 
 
 def _read_generic(body: bytes) -> Push:
-    told = msgspec.json.decode(body or b"{}", type=_Generic)
-    return Push((told.repository,), tuple(told.refs))
+    payload = msgspec.json.decode(body or b"{}", type=_Generic)
+    return Push((payload.repository,), tuple(payload.refs))
 
 
 _PULL: Final = frozenset({"pull_request", "pull_request_sync"})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from gitkruise.admission.conversion.registry import convertible
 from gitkruise.errors import Forbidden, NotFound
 from gitkruise.gitops.status.observer import STATE_OF
-from gitkruise.gitops.status.reader import PodsToGo, UnitNews
+from gitkruise.gitops.status.reader import PodsToGo, RecordedUnit
 from gitkruise.gitops.status.rollout_annotation import annotated_stuck
 from gitkruise.kube.cache.layered import OverlaidCache
 from gitkruise.kube.cache.list_watch import (
@@ -398,7 +398,7 @@ def _overdue(obj: Obj, rollout: Rollout) -> Rollout:
     return replace(rollout, state=State.STUCK, message=text)
 
 
-def as_recorded(m: Managed, unit: UnitNews | None) -> Managed:
+def as_recorded(m: Managed, unit: RecordedUnit | None) -> Managed:
     """Return an object in the state that its unit's record gives where only that knows it: drift,
     a rejection, or a newer commit that is not sent to the object yet."""
     news = unit.objects.get(m.key) if unit is not None else None
@@ -411,7 +411,7 @@ def as_recorded(m: Managed, unit: UnitNews | None) -> Managed:
     return replace(m, state=news.state, message=news.message)
 
 
-def dated(unit: UnitNews, live: Sequence[Managed]) -> UnitNews:
+def dated(unit: RecordedUnit, live: Sequence[Managed]) -> RecordedUnit:
     """Return a unit with the reason why its record is out of date: a live object has a commit that
     the record, whose commits of objects are short, does not name."""
     newest = (unit.attempted, unit.applied, unit.causal, unit.sent)

@@ -76,7 +76,7 @@ class Check:
     area: str
     name: str
     verdict: CheckVerdict
-    said: str
+    message: str
     next: str = ""
 
 
@@ -94,16 +94,16 @@ class Right(NamedTuple):
         return " ".join(filter(None, (what, "/".join(filter(None, (self.namespace, self.name))))))
 
 
-def good(area: str, name: str, said: str) -> Check:
-    return Check(area=area, name=name, verdict=CheckVerdict.GOOD, said=said)
+def good(area: str, name: str, message: str) -> Check:
+    return Check(area=area, name=name, verdict=CheckVerdict.GOOD, message=message)
 
 
-def bad(area: str, name: str, said: str, next_: str = "") -> Check:
-    return Check(area=area, name=name, verdict=CheckVerdict.BAD, said=said, next=next_)
+def bad(area: str, name: str, message: str, next_: str = "") -> Check:
+    return Check(area=area, name=name, verdict=CheckVerdict.BAD, message=message, next=next_)
 
 
-def warn(area: str, name: str, said: str, next_: str = "") -> Check:
-    return Check(area=area, name=name, verdict=CheckVerdict.WARNING, said=said, next=next_)
+def warn(area: str, name: str, message: str, next_: str = "") -> Check:
+    return Check(area=area, name=name, verdict=CheckVerdict.WARNING, message=message, next=next_)
 
 
 async def cluster_checks(
@@ -135,8 +135,8 @@ async def _engine(transport: Transport, clock: Clock, namespace: str, driving: s
     if not is_led(await lease_spec(transport, namespace, driving)):
         lease = await lease_spec(transport, KRUISE_NAMESPACE, KRUISE_LEASE)
         if lease:
-            said = f"no engine drives the pods: {silence({'spec': lease})}"
-            return [warn("cluster", "engine", said, _WITHOUT_ENGINE)]
+            message = f"no engine drives the pods: {silence({'spec': lease})}"
+            return [warn("cluster", "engine", message, _WITHOUT_ENGINE)]
     own = good("cluster", "engine", "gitkruise's own")
     driver = _controller(transport, clock.now(), namespace, driving)
     return [own, *await _as_far_as_read("controller", driver)]
@@ -146,20 +146,20 @@ async def _kinds(transport: Transport, clock: Clock) -> list[Check]:
     crds = {str(get(crd, "metadata", "name")): crd for crd in await listed(transport, CRDS)}
     missing = [name for name in _NEEDED if name not in crds]
     if missing:
-        said, next_ = f"missing: {', '.join(missing)}", "gitkruise install --crds"
-        return [bad("cluster", "kinds", said, next_)]
+        message, next_ = f"missing: {', '.join(missing)}", "gitkruise install --crds"
+        return [bad("cluster", "kinds", message, next_)]
     versions = {
         name.partition(".")[0]: ", ".join(
             v["name"] for v in get(crds[name], "spec", "versions", default=()) if v.get("served")
         )
         for name in _NEEDED
     }
-    said = "; ".join(f"{kind} {served}" for kind, served in versions.items())
+    message = "; ".join(f"{kind} {served}" for kind, served in versions.items())
     if all(DRIVEN_VERSION in served.split(", ") for served in versions.values()):
-        return [good("cluster", "kinds", said)]
+        return [good("cluster", "kinds", message)]
     if await kruise_is_at_work(transport, clock):
-        return [good("cluster", "kinds", said)]
-    return [bad("cluster", "kinds", f"{said}; gitkruise drives {DRIVEN_VERSION}", UPGRADE_KINDS)]
+        return [good("cluster", "kinds", message)]
+    return [bad("cluster", "kinds", f"{message}; gitkruise drives {DRIVEN_VERSION}", UPGRADE_KINDS)]
 
 
 async def _controller(
@@ -193,13 +193,13 @@ async def _left_over(
     try:
         names = await left_over(transport, namespace, lease, count, now)
     except Forbidden as error:
-        said = f"of an earlier number of shards: not known: {error.message}"
-        return [warn("cluster", "leases", said, "run it as a user who may list leases there")]
+        message = f"of an earlier number of shards: not known: {error.message}"
+        return [warn("cluster", "leases", message, "run it as a user who may list leases there")]
     if not names:
         return []
-    said = f"{len(names)} remain of an earlier number of shards: {', '.join(names)}"
+    message = f"{len(names)} remain of an earlier number of shards: {', '.join(names)}"
     next_ = f"kubectl delete lease -n {namespace} {' '.join(names)}"
-    return [warn("cluster", "leases", said, next_)]
+    return [warn("cluster", "leases", message, next_)]
 
 
 def _shard(held: ShardHolder, now: datetime) -> Check:
@@ -217,11 +217,11 @@ def _leader(name: str, spec: Obj, now: datetime) -> Check:
     assert renewed is not None
     holder, age = spec["holderIdentity"], now - renewed
     if age < -_SKEW_MAX:
-        said = f"{holder}'s clock is {format_duration(_whole(-age))} ahead of this one"
-        return bad("cluster", "clock", said, "let both follow a time server")
+        message = f"{holder}'s clock is {format_duration(_whole(-age))} ahead of this one"
+        return bad("cluster", "clock", message, "let both follow a time server")
     if is_overdue(spec, now):
-        said = f"{holder} has not renewed its lease for {format_duration(_whole(age))}"
-        return warn("cluster", name, said, "is gitkruise run alive, and its clock right?")
+        message = f"{holder} has not renewed its lease for {format_duration(_whole(age))}"
+        return warn("cluster", name, message, "is gitkruise run alive, and its clock right?")
     began = parse_time(spec.get("acquireTime"))
     since = f" since {format_time(began)}" if began is not None else ""
     if int(spec.get("leaseDurationSeconds") or 0) > _LONG_S:
@@ -248,9 +248,9 @@ async def object_checks(transport: Transport) -> list[Check]:
         except Forbidden as error:
             return [warn("cluster", "objects", f"not known: {error.message}", _LOOK)]
     well = sum(check is None for check in found)
-    said = f"{well} of {len(found)} sources, units, sinks and receivers are well"
+    message = f"{well} of {len(found)} sources, units, sinks and receivers are well"
     rest = [check for check in found if check is not None]
-    return [good("cluster", "objects", said), *rest] if found else []
+    return [good("cluster", "objects", message), *rest] if found else []
 
 
 def _object(kind: str, obj: Obj) -> Check | None:
@@ -263,13 +263,13 @@ def _object(kind: str, obj: Obj) -> Check | None:
     phase = str(get(obj, "status", "phase", default=""))
     if ready["status"] == "True" or (ready["status"] == "Unknown" and phase != State.UNKNOWN):
         return None
-    told = f"{name} is {phase or 'not ready'} ({ready['reason']})"
-    said = f"{told} since {ready['lastTransitionTime']}: {ready['message']}"
-    space, _, own = name.partition("/")
-    next_ = f"kubectl describe {short} {own} -n {space}"
+    condition = f"{name} is {phase or 'not ready'} ({ready['reason']})"
+    message = f"{condition} since {ready['lastTransitionTime']}: {ready['message']}"
+    namespace, _, own = name.partition("/")
+    next_ = f"kubectl describe {short} {own} -n {namespace}"
     if ready["reason"] in CHOSEN or phase in {State.DRIFTED, State.UNKNOWN}:
-        return warn(area, short, said, next_)
-    return bad(area, short, said, next_)
+        return warn(area, short, message, next_)
+    return bad(area, short, message, next_)
 
 
 def _whole(span: timedelta) -> timedelta:
@@ -295,12 +295,12 @@ def needed_rights(shards: int = 1) -> tuple[Right, ...]:
 
 
 def _rights(role: Obj) -> Iterator[Right]:
-    space = get(role, "metadata", "namespace", default="")
+    namespace = get(role, "metadata", "namespace", default="")
     for rule in role.get("rules") or ():
         each = (rule.get(field) or () for field in ("apiGroups", "resources", "verbs"))
         for group, resource, verb in product(*each):
             for name in rule.get("resourceNames") or ("",):
-                yield Right(group, resource, verb, space, name)
+                yield Right(group, resource, verb, namespace, name)
 
 
 async def missing_rights(transport: Transport, rights: Sequence[Right]) -> list[Right] | None:
@@ -355,8 +355,8 @@ def rights_checks(rights: Sequence[Right], missing: Sequence[Right] | None) -> l
     if not missing:
         return [good("rbac", "rights", f"all {len(rights)} that gitkruise run needs")]
     shown = ", ".join(map(str, missing[:6])) + (" …" if len(missing) > 6 else "")
-    said = f"{len(missing)} of {len(rights)} that gitkruise run needs are missing: {shown}"
-    return [bad("rbac", "rights", said, _GRANT)]
+    message = f"{len(missing)} of {len(rights)} that gitkruise run needs are missing: {shown}"
+    return [bad("rbac", "rights", message, _GRANT)]
 
 
 def granting(missing: Sequence[Right], user: str) -> list[Mapping[str, Any]]:
@@ -370,18 +370,18 @@ def granting(missing: Sequence[Right], user: str) -> list[Mapping[str, Any]]:
     spaces = dict.fromkeys(right.namespace for right in missing)
     return [
         document
-        for space in spaces
+        for namespace in spaces
         for document in _role(
             f"gitkruise-missing-{digest[:8]}",
-            [right for right in missing if right.namespace == space],
-            space,
+            [right for right in missing if right.namespace == namespace],
+            namespace,
             user,
         )
     ]
 
 
 def _role(
-    own_name: str, missing: Sequence[Right], space: str, user: str
+    own_name: str, missing: Sequence[Right], namespace: str, user: str
 ) -> list[Mapping[str, Any]]:
     rules: dict[tuple[str, tuple[str, ...], str], list[str]] = {}
     verbs: dict[tuple[str, str, str], list[str]] = {}
@@ -389,8 +389,8 @@ def _role(
         verbs.setdefault((right.group, right.resource, right.name), []).append(right.verb)
     for (group, resource, name), those in verbs.items():
         rules.setdefault((group, tuple(those), name), []).append(resource)
-    kind = "Role" if space else "ClusterRole"
-    where = {"namespace": space} if space else {}
+    kind = "Role" if namespace else "ClusterRole"
+    where = {"namespace": namespace} if namespace else {}
     meta = {"metadata": {"name": own_name, **where}}
     api = {"apiVersion": "rbac.authorization.k8s.io/v1"}
     role = {

@@ -22,7 +22,7 @@ from gitkruise.gitops.inspect.wait import (
     unwritten_units,
 )
 from gitkruise.gitops.preview.inputs import DEFAULT_BRANCH, config_at, whole_repository
-from gitkruise.gitops.status.reader import UnitNews, read_units, status_branches
+from gitkruise.gitops.status.reader import RecordedUnit, read_units, status_branches
 from gitkruise.model.gitops.config import Config, GitRef, GitSource
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.printable import many, shown
@@ -96,7 +96,7 @@ def _records(publisher: Publisher) -> Iterator[Check]:
         yield warn("git", "record", "no status branch: nothing was written back yet")
 
 
-def _unit(unit: UnitNews) -> Check | None:
+def _unit(unit: RecordedUnit) -> Check | None:
     """Return a check of a unit that needs a user, or waits; None for the others."""
     at = f" at {unit.attempted.short}" if unit.attempted else ""
     next_ = unit.next or "gitkruise status --all-clusters"
@@ -115,8 +115,8 @@ def directory_checks(folder: Path, path: Path | None, areas: Collection[str]) ->
     """Check the configuration of a directory that is no checkout, as `gitkruise run` reads it: its
     units may follow artifacts and repositories elsewhere."""
     if "git" in areas:
-        said = f"{folder} is in no checkout: nothing that needs one was checked"
-        yield warn("git", "repository", said, _IN_CHECKOUT)
+        message = f"{folder} is in no checkout: nothing that needs one was checked"
+        yield warn("git", "repository", message, _IN_CHECKOUT)
     if "config" in areas:
         try:
             yield good("config", "documents", _counted(load_config(path or folder / CONFIG_FILE)))
@@ -135,8 +135,8 @@ def config_checks(folder: Path, path: Path | None, variables: Mapping[str, str])
                 yield from _sources(config, Publisher(folder, {**variables, **_NO_PROMPT}))
             for unit in config.units.values():
                 if repository.find(head, unit.spec.path) is None:
-                    said = f"{unit.id}: there is no folder {unit.spec.path} at {head[:7]}"
-                    yield bad("config", "unit", said, "correct spec.path, or its GitSource")
+                    message = f"{unit.id}: there is no folder {unit.spec.path} at {head[:7]}"
+                    yield bad("config", "unit", message, "correct spec.path, or its GitSource")
             branches = status_branches(repository).items()
             recorded = {cluster: _names(repository, ref) for cluster, ref in branches}
             for name in sorted(unwritten_units(config, [*chain(*recorded.values())])):
@@ -166,11 +166,13 @@ def _source(publisher: Publisher, source: GitSource) -> Check:
         secret = source.spec.secret_ref
         if secret is None:
             return _bad("config", "source", error)
-        said = f"{name}: {error.findings[0].with_cause}, asked with the credentials of this user"
-        return warn("config", "source", said, f"the controller reads Secret {secret.name}; {_SEEN}")
+        message = f"{name}: {error.findings[0].with_cause}, asked with the credentials of this user"
+        return warn(
+            "config", "source", message, f"the controller reads Secret {secret.name}; {_SEEN}"
+        )
     if refs and not found:
-        said = f"{name}: {shown_url} has no {refs[0]}"
-        return bad("config", "source", said, "push it, or correct spec.ref")
+        message = f"{name}: {shown_url} has no {refs[0]}"
+        return bad("config", "source", message, "push it, or correct spec.ref")
     return good("config", "source", f"{name}: {shown_url} answers")
 
 

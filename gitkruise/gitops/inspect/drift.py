@@ -178,8 +178,8 @@ class _UnitsRead:
         reader = Builder(
             repository=self._repository, unit=unit, gates=Gates(), cache=self._cache, shared=history
         )
-        ingredients = await gather(unit, access.transport, access.charts)
-        built = await asyncio.to_thread(reader.read, commit, access.catalog, None, "", ingredients)
+        inputs = await gather(unit, access.transport, access.charts)
+        built = await asyncio.to_thread(reader.read, commit, access.catalog, None, "", inputs)
         if built.desired is None:
             raise InvalidManifests(*built.findings)
         return tuple(d for d in built.desired.objects if not d.hook)

@@ -9,7 +9,7 @@ from typing import Final
 
 from gitkruise.gitops.inspect.cluster_view import Managed, as_recorded
 from gitkruise.gitops.inspect.disruption_budgets import ALONE, Sharing, UnavailableBudget
-from gitkruise.gitops.status.reader import UnitNews
+from gitkruise.gitops.status.reader import RecordedUnit
 from gitkruise.model.gitops.analysis import AnalysisRun
 from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.record import UNSEEN, Rollout, RolloutStep
@@ -43,7 +43,7 @@ class Why:
     held: tuple[HeldPod, ...] = ()
     acts: int = 0  # writes the controller is about to make
     step: RolloutStep | None = None  # the newest of the record
-    unit: UnitNews | None = None
+    unit: RecordedUnit | None = None
     sharing: Sharing = ALONE
     unavailable: tuple[UnavailableBudget, ...] = ()
     division: Division | None = None  # its pods by subset of a WorkloadSpread
@@ -51,8 +51,8 @@ class Why:
     @property
     def promotion(self) -> PromotionRecord | None:
         """Return its promotion unless there is none or it is complete."""
-        told = self._promotion
-        return told if told and told.next else None
+        promotion = self._promotion
+        return promotion if promotion and promotion.next else None
 
     @property
     def analysis(self) -> AnalysisRun | None:
@@ -61,8 +61,8 @@ class Why:
 
     @property
     def _promotion(self) -> PromotionRecord | None:
-        told = self.unit.promotion if self.unit else None
-        return told if told and told.key == self.managed.key else None
+        promotion = self.unit.promotion if self.unit else None
+        return promotion if promotion and promotion.key == self.managed.key else None
 
 
 # What is said of the pods a rule leaves alone: `{n}` as "4 pods", `{detail}` as the rule gives it.
@@ -100,7 +100,7 @@ MOVING: Final = frozenset({State.STUCK, State.ROLLING, State.WAITING})
 def explain(
     managed: Managed,
     plan: Plan | None,
-    unit: UnitNews | None = None,
+    unit: RecordedUnit | None = None,
     step: RolloutStep | None = None,
     sharing: Sharing = ALONE,
     unavailable: Sequence[UnavailableBudget] = (),
@@ -164,7 +164,7 @@ def budgets(answer: Why) -> Iterator[tuple[ObjectKey, Rollout]]:
         yield from ((m.key, m.rollout) for m in found if m.rollout is not None)
 
 
-def _of_unit(unit: UnitNews | None) -> Iterator[str]:
+def _of_unit(unit: RecordedUnit | None) -> Iterator[str]:
     """Yield the problems of its unit."""
     if unit is None:
         return
@@ -185,25 +185,25 @@ def _of_unit(unit: UnitNews | None) -> Iterator[str]:
         yield f"newer commits may wait: unit {unit.unit}: {unit.obstacle}"
 
 
-def _of_leaving(m: Managed, unit: UnitNews | None) -> Iterator[str]:
+def _of_leaving(m: Managed, unit: RecordedUnit | None) -> Iterator[str]:
     """Yield why an object is still there that git does not name any more."""
     if unit is None or not left_git(m, unit):
         return
-    said = f"unit {unit.unit} does not name it any more"
+    reason = f"unit {unit.unit} does not name it any more"
     problems = [p for p in unit.problems if may_be_of(p, m.key)]
     about = [problem for problem in problems if str(m.key) in problem]
     if m.obj["metadata"].get("deletionTimestamp"):
-        yield f"{said}: it is being deleted"
+        yield f"{reason}: it is being deleted"
     elif problems:
-        yield f"{said}: {(about or problems)[0]}"
+        yield f"{reason}: {(about or problems)[0]}"
     elif unit.state in SETTLED:
-        yield f"{said}: its deletion has not begun"
+        yield f"{reason}: its deletion has not begun"
     else:
         now = f"the unit is {unit.state}: {unit.message}" if unit.message else ""
-        yield f"{said}: deletions come when all other objects are ready{now and f'; {now}'}"
+        yield f"{reason}: deletions come when all other objects are ready{now and f'; {now}'}"
 
 
-def _of_problems(m: Managed, unit: UnitNews | None) -> Iterator[str]:
+def _of_problems(m: Managed, unit: RecordedUnit | None) -> Iterator[str]:
     """Yield what its unit reports of the object by name."""
     if unit is None or unit.state is State.REJECTED or left_git(m, unit):
         return
@@ -211,7 +211,7 @@ def _of_problems(m: Managed, unit: UnitNews | None) -> Iterator[str]:
     yield from (text for text in unit.problems if any(name in text for name in named))
 
 
-def _of_aside(m: Managed, unit: UnitNews | None) -> Iterator[str]:
+def _of_aside(m: Managed, unit: RecordedUnit | None) -> Iterator[str]:
     """Yield why commits do not reach an object that opted out of changes."""
     news = unit.objects.get(m.key) if unit is not None else None
     if news is not None and (why := left_alone(news.message)):
@@ -317,7 +317,7 @@ def budget(r: Rollout) -> str:
 def _next(
     m: Managed,
     state: State,
-    unit: UnitNews | None,
+    unit: RecordedUnit | None,
     shared: Sharing,
     held: Sequence[HeldPod],
     *,
@@ -354,7 +354,7 @@ def _moved_by_others(m: Managed, held: Sequence[HeldPod]) -> list[str]:
 def _moves(
     m: Managed,
     state: State,
-    unit: UnitNews | None,
+    unit: RecordedUnit | None,
     shared: Sharing,
     *,
     warned: bool,
@@ -451,12 +451,12 @@ def _culprits(r: Rollout, shared: Sharing) -> Iterator[str]:
         yield f"a commit that mends {r.hindered[0][1].partition(':')[0]} where it is defined"
 
 
-def unit_of(units: Sequence[UnitNews], m: Managed) -> UnitNews | None:
+def unit_of(units: Sequence[RecordedUnit], m: Managed) -> RecordedUnit | None:
     """The record of the unit that brought an object."""
     return next((u for u in units if u.unit == m.unit or m.key in u.objects), None)
 
 
-def left_git(m: Managed, unit: UnitNews | None) -> bool:
+def left_git(m: Managed, unit: RecordedUnit | None) -> bool:
     """Return whether the record of an object's unit does not name the object.
 
     Nothing is known of it without a record, and while the newest commit cannot be read.

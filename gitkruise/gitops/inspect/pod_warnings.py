@@ -43,8 +43,8 @@ class PodWarnings:
 async def pod_warnings(transport: Transport, managed: Managed, now: datetime) -> PodWarnings:
     """Return what the pods of an object do not say themselves. Raises ApiError but Forbidden."""
     lost, unread = await _lost_nodes(transport, managed.pods, now)
-    told = await _of_events(transport, managed, now)
-    return PodWarnings((*lost.values(), *told.texts), (*lost,), (*unread, *told.unread))
+    events = await _of_events(transport, managed, now)
+    return PodWarnings((*lost.values(), *events.texts), (*lost,), (*unread, *events.unread))
 
 
 async def _lost_nodes(
@@ -93,9 +93,9 @@ async def _of_events(transport: Transport, managed: Managed, now: datetime) -> P
     dark = [p for p in managed.pods if p.active and unready(p) and not unscheduled(p)]
     if not dark:
         return PodWarnings()
-    space = managed.key.namespace
+    namespace = managed.key.namespace
     try:
-        listed = each(transport, EVENTS, namespace=space, field_selector=_OF_PODS)
+        listed = each(transport, EVENTS, namespace=namespace, field_selector=_OF_PODS)
         events = [event async for event in listed]
     except Forbidden:
         return PodWarnings(unread=("this account may not list events",))
@@ -113,8 +113,8 @@ def _newest(events: Sequence[Obj], uids: Collection[str], now: datetime) -> tupl
 
 def _sentence(event: Obj, now: datetime) -> str:
     pod, since = event["involvedObject"].get("name", ""), now - _last(event, now)
-    said = visible(" ".join(str(event.get("message", "")).split()))
-    return f"{pod}: {event.get('reason', '')} {format_duration(since)} ago: {said}"
+    message = visible(" ".join(str(event.get("message", "")).split()))
+    return f"{pod}: {event.get('reason', '')} {format_duration(since)} ago: {message}"
 
 
 def _last(event: Obj, now: datetime) -> datetime:

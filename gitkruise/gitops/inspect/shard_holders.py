@@ -137,8 +137,8 @@ def _lost(lease: str, spec: Obj) -> str:
     renewed = parse_time(spec.get("renewTime"))
     if not spec.get("holderIdentity") or renewed is None:
         return ""
-    said = f"{spec['holderIdentity']} has not renewed lease {lease} since {format_time(renewed)}"
-    return f"{said}: no unit is reconciled"
+    reason = f"{spec['holderIdentity']} has not renewed lease {lease} since {format_time(renewed)}"
+    return f"{reason}: no unit is reconciled"
 
 
 def _is_held(spec: Obj, now: datetime) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gitkruise.errors import Forbidden, NotFound
-from gitkruise.gitops.status.reader import UnitNews
+from gitkruise.gitops.status.reader import RecordedUnit
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.document import GitCommit
@@ -34,11 +34,11 @@ class UnitObjects:
     Those `without_sink` write no record: what a repository has of them is from earlier.
     """
 
-    units: tuple[UnitNews, ...] = ()
+    units: tuple[RecordedUnit, ...] = ()
     unread: str = ""
     without_sink: frozenset[str] = frozenset()
 
-    def beside(self, recorded: Iterable[UnitNews]) -> tuple[UnitNews, ...]:
+    def beside(self, recorded: Iterable[RecordedUnit]) -> tuple[RecordedUnit, ...]:
         """Return the records of a repository, and these units where it has none, or not the newest
         one."""
         found = {news.unit: news for news in recorded}
@@ -62,15 +62,15 @@ async def read_unit_objects(transport: Transport, cluster: str, namespace: str =
             break
         except Forbidden as error:
             unread = unread or error.message
-    told = [(news_of(obj, cluster), get(obj, "spec", "sinkRef")) for obj in found]
+    units = [(recorded_unit(obj, cluster), get(obj, "spec", "sinkRef")) for obj in found]
     return UnitObjects(
-        tuple(news for news, _ in told),
+        tuple(news for news, _ in units),
         unread,
-        frozenset(news.unit for news, sink in told if sink is None),
+        frozenset(news.unit for news, sink in units if sink is None),
     )
 
 
-def unrecorded_in(units: Iterable[str], recorded: Sequence[UnitNews]) -> tuple[str, ...]:
+def unrecorded_in(units: Iterable[str], recorded: Sequence[RecordedUnit]) -> tuple[str, ...]:
     """Return the units among the marks of live objects of which nothing is recorded."""
     known = {news.unit for news in recorded}
     return tuple(sorted({unit for unit in units if unit} - known))
@@ -81,11 +81,11 @@ def record_it(elsewhere: Sequence[str]) -> str:
     which the repository has a record of it."""
     if not elsewhere:
         return _RECORD_IT
-    said = f"the repository has its record of cluster {' and '.join(elsewhere)}"
-    return f"{said}: --cluster {elsewhere[0]}, if that is this one"
+    reason = f"the repository has its record of cluster {' and '.join(elsewhere)}"
+    return f"{reason}: --cluster {elsewhere[0]}, if that is this one"
 
 
-def news_of(obj: Obj, cluster: str) -> UnitNews:
+def recorded_unit(obj: Obj, cluster: str) -> RecordedUnit:
     """Return what the status of a Unit says."""
     status: Mapping[str, Any] = obj.get("status") or {}
     ready: Mapping[str, Any] = condition_of(obj, "Ready") or {}
@@ -96,7 +96,7 @@ def news_of(obj: Obj, cluster: str) -> UnitNews:
     published: Mapping[str, Any] = condition_of(obj, "StatusPublished") or {}
     unwritten = published.get("status") == "False"
     waits = message.removeprefix(_WAITS) if message.startswith(_WAITS) else ""
-    news = UnitNews(
+    news = RecordedUnit(
         unit=f"{obj['metadata']['namespace']}/{obj['metadata']['name']}",
         cluster=cluster,
         source=str(get(obj, "status", "lastAttemptedRevision", default="")).partition("@")[0],

@@ -27,7 +27,7 @@ from gitkruise.gitops.preview.inputs import (
     whole_config_at,
 )
 from gitkruise.gitops.source.ref_resolver import TAG, pinned
-from gitkruise.gitops.status.reader import UnitNews
+from gitkruise.gitops.status.reader import RecordedUnit
 from gitkruise.model.gitops.config import Config, Unit, resolve_reference
 from gitkruise.model.gitops.unit_state import SETTLED, State, stuck_for_good, worst
 from gitkruise.model.workloads.feature_gates import Gates
@@ -47,7 +47,7 @@ class WaitResult:
     `passed_by`: the unit follows a tag or a commit without ours, and so says nothing about it.
     """
 
-    news: UnitNews
+    news: RecordedUnit
     met: bool | None
     why: str
     passed_by: bool = False
@@ -69,11 +69,11 @@ class WaitCondition:
     config: Config | None = None
     _same: dict[tuple[str, str], bool] = field(default_factory=dict)
 
-    def ask(self, units: Sequence[UnitNews], now: datetime) -> list[WaitResult]:
+    def ask(self, units: Sequence[RecordedUnit], now: datetime) -> list[WaitResult]:
         """One answer for each unit that follows this repository. Raises SourceFailed."""
         return [self._judge(news, now) for news in units if news.unit not in self.elsewhere]
 
-    def check(self, units: Sequence[UnitNews]) -> None:
+    def check(self, units: Sequence[RecordedUnit]) -> None:
         """Raise UsageProblem GK7049 where all units are among those that never read the commit."""
         there = [news.unit for news in units if news.unit in self.elsewhere]
         all_there = self._whole.units.keys() == self.elsewhere.keys()
@@ -85,8 +85,8 @@ class WaitCondition:
         """Units that never read the commit: their files are in other repositories."""
         config = self._whole
         names = units_elsewhere(self.repository, config)
-        told = "git and the cluster; nothing was waited for"
-        return {name: not_here(config, config.units[name], unchanged=told) for name in names}
+        unchanged = "git and the cluster; nothing was waited for"
+        return {name: not_here(config, config.units[name], unchanged=unchanged) for name in names}
 
     @cached_property
     def _whole(self) -> Config:
@@ -97,7 +97,7 @@ class WaitCondition:
         except DiagnosticError:
             return Config()
 
-    def unrecorded(self, units: Sequence[UnitNews]) -> list[WaitResult]:
+    def unrecorded(self, units: Sequence[RecordedUnit]) -> list[WaitResult]:
         """One answer for each unit that the commit configures and no record names.
 
         A later commit that was read may have removed it again. Raises SourceFailed.
@@ -118,7 +118,7 @@ class WaitCondition:
         """Return the units that the commit configures; none where it cannot be read."""
         return {*self._stated.units, *self.elsewhere}
 
-    def unwritten(self, units: Sequence[UnitNews]) -> set[str]:
+    def unwritten(self, units: Sequence[RecordedUnit]) -> set[str]:
         """Return the units that the commit configures and no record will ever name."""
         return unwritten_units(self._stated, [news.unit for news in units])
 
@@ -135,34 +135,38 @@ class WaitCondition:
         config = self.config or whole_config_at(self.repository, commit)
         return config_here(self.repository, commit, config)
 
-    def _judge(self, news: UnitNews, now: datetime) -> WaitResult:
-        applied = news.applied.id if news.applied else ""
-        read = news.attempted.id if news.attempted else applied
-        known = bool(read) and self._covers(read, news)
-        live = self._live(news, read)
-        refused = news.state is State.REJECTED and bool(live)
+    def _judge(self, recorded: RecordedUnit, now: datetime) -> WaitResult:
+        applied = recorded.applied.id if recorded.applied else ""
+        read = recorded.attempted.id if recorded.attempted else applied
+        known = bool(read) and self._covers(read, recorded)
+        live = self._live(recorded, read)
+        refused = recorded.state is State.REJECTED and bool(live)
         if not known and not (refused and self._within(live)):
-            if fixed := self._fixed(news):
+            if fixed := self._fixed(recorded):
                 why = f"it follows {fixed}, which does not contain this commit: it does not read it"
-                return WaitResult(news=news, met=False, why=why, passed_by=True)
-            sent = news.sent or news.applied
+                return WaitResult(news=recorded, met=False, why=why, passed_by=True)
+            sent = recorded.sent or recorded.applied
             at = f"at {sent.short}" if sent else "nothing applied yet"
-            return WaitResult(news=news, met=None, why=f"not read yet, {at}: {news.message}")
-        if news.waits or news.state is State.REJECTED:
-            return self._behind(news, now, read, live)
+            return WaitResult(
+                news=recorded, met=None, why=f"not read yet, {at}: {recorded.message}"
+            )
+        if recorded.waits or recorded.state is State.REJECTED:
+            return self._behind(recorded, now, read, live)
         return WaitResult(
-            news=news, met=self._reached(news, _rolled_out(news), now), why=self._told(news, read)
+            news=recorded,
+            met=self._reached(recorded, _rolled_out(recorded), now),
+            why=self._message(recorded, read),
         )
 
-    def _fixed(self, news: UnitNews) -> str:
+    def _fixed(self, recorded: RecordedUnit) -> str:
         """Return the tag or commit that a unit follows, if it is known here and lacks ours."""
-        unit = self._whole.units.get(news.unit)
+        unit = self._whole.units.get(recorded.unit)
         source = self._whole.source_of(unit) if unit is not None else None
         if source is None or source.spec.is_artifact:
             return ""
         try:
             name = pinned(source.spec.ref, self.repository.tags())
-            if not name or self._covers(self.repository.resolve(name), news):
+            if not name or self._covers(self.repository.resolve(name), recorded):
                 return ""
         except HistoryCut:
             raise
@@ -171,7 +175,7 @@ class WaitCondition:
         tag = name.removeprefix(TAG)
         return f"commit {name[:7]}" if tag == name else f"tag {tag}"
 
-    def _live(self, news: UnitNews, read: str) -> str:
+    def _live(self, recorded: RecordedUnit, read: str) -> str:
         """Return the last commit all of which was sent, if it contains ours; "" otherwise.
 
         The same content counts where a later commit is the newest that was read: only then is what
@@ -181,40 +185,40 @@ class WaitCondition:
         return next(
             (
                 one
-                for one in _there(news)
-                if (self._covers(one, news) if earlier else self._within(one))
+                for one in _there(recorded)
+                if (self._covers(one, recorded) if earlier else self._within(one))
             ),
             "",
         )
 
-    def _behind(self, news: UnitNews, now: datetime, read: str, live: str) -> WaitResult:
+    def _behind(self, recorded: RecordedUnit, now: datetime, read: str, live: str) -> WaitResult:
         """Return the result while the newest commit that was read is not live.
 
         An older commit that is live is judged by its objects, but not where the branch went back
         to ours: then what is live has more than it.
         """
         if live and read not in {live, self.commit}:
-            state = worst(one.state for one in news.objects.values())
-            why = f"at {live[:7]}: {state}; {news.message}"
-            return WaitResult(news=news, met=self._reached(news, state, now), why=why)
-        if news.state is not State.REJECTED:
-            return WaitResult(news=news, met=None, why=news.message)
-        problem = news.problems[0] if news.problems else news.message
-        if read in _there(news) and not self._within(read):
-            return WaitResult(news=news, met=None, why=f"not read yet: {problem}")
-        return WaitResult(news=news, met=False, why=f"rejected: {problem}")
+            state = worst(one.state for one in recorded.objects.values())
+            why = f"at {live[:7]}: {state}; {recorded.message}"
+            return WaitResult(news=recorded, met=self._reached(recorded, state, now), why=why)
+        if recorded.state is not State.REJECTED:
+            return WaitResult(news=recorded, met=None, why=recorded.message)
+        problem = recorded.problems[0] if recorded.problems else recorded.message
+        if read in _there(recorded) and not self._within(read):
+            return WaitResult(news=recorded, met=None, why=f"not read yet: {problem}")
+        return WaitResult(news=recorded, met=False, why=f"rejected: {problem}")
 
-    def _reached(self, news: UnitNews, state: State, now: datetime) -> bool | None:
-        if self.goal == "applied" and any(self._covers(one, news) for one in _there(news)):
+    def _reached(self, recorded: RecordedUnit, state: State, now: datetime) -> bool | None:
+        if self.goal == "applied" and any(self._covers(one, recorded) for one in _there(recorded)):
             return True
-        if stuck_for_good(state, news.since, now):
+        if stuck_for_good(state, recorded.since, now):
             return False
         wanted = {State.DONE} if self.goal == "done" else SETTLED
         return True if state in wanted else None
 
-    def _told(self, news: UnitNews, read: str) -> str:
+    def _message(self, recorded: RecordedUnit, read: str) -> str:
         overtaken = read != self.commit and self._within(read)
-        return news.message + (f" (overtaken by {read[:7]})" if overtaken else "")
+        return recorded.message + (f" (overtaken by {read[:7]})" if overtaken else "")
 
     def _within(self, there: str) -> bool:
         """Return whether the history of `there` contains the commit."""
@@ -230,15 +234,15 @@ class WaitCondition:
         except SourceFailed:
             return False
 
-    def _covers(self, there: str, news: UnitNews) -> bool:
+    def _covers(self, there: str, recorded: RecordedUnit) -> bool:
         """Return whether a unit at `there` contains the commit, by history or by content."""
         if self._within(there):
             return True
-        if (there, news.unit) not in self._same:
-            self._same[there, news.unit] = self._asks_the_same(there, news)
-        return self._same[there, news.unit]
+        if (there, recorded.unit) not in self._same:
+            self._same[there, recorded.unit] = self._asks_the_same(there, recorded)
+        return self._same[there, recorded.unit]
 
-    def _asks_the_same(self, there: str, news: UnitNews) -> bool:
+    def _asks_the_same(self, there: str, recorded: RecordedUnit) -> bool:
         """Return whether the commit changes nothing of a unit: neither objects nor errors.
 
         Of a unit that git does not configure only its folder is known, by its record. The folder
@@ -249,15 +253,15 @@ class WaitCondition:
             return False
         try:
             config = self._config(self.commit)
-            if news.unit not in config.units:
-                return bool(news.path) and self._same_folder(there, news.path)
+            if recorded.unit not in config.units:
+                return bool(recorded.path) and self._same_folder(there, recorded.path)
         except DiagnosticError:
             return False  # it cannot be read: the controller will say so
-        alone = Config(config.sources, {news.unit: config.units[news.unit]}, config.sinks)
+        alone = Config(config.sources, {recorded.unit: config.units[recorded.unit]}, config.sinks)
         before, after = self._outcome(there, alone), self._outcome(self.commit, alone)
         if before != after:
             return False
-        return not after[1] or self._same_folder(there, config.units[news.unit].spec.path)
+        return not after[1] or self._same_folder(there, config.units[recorded.unit].spec.path)
 
     def _same_folder(self, there: str, path: str) -> bool:
         """Return whether the commit changes nothing in a folder."""
@@ -287,14 +291,14 @@ class WaitCondition:
         return digests, errors
 
 
-def _rolled_out(news: UnitNews) -> State:
+def _rolled_out(recorded: RecordedUnit) -> State:
     """Return the state of a unit apart from drift that it leaves uncorrected: that of an object
     without pods holds up no rollout, and may stay for ever."""
-    if news.state is not State.DRIFTED:
-        return news.state
+    if recorded.state is not State.DRIFTED:
+        return recorded.state
     return worst(
         one.state
-        for key, one in news.objects.items()
+        for key, one in recorded.objects.items()
         if one.state is not State.DRIFTED or key.group_kind in ROLLING_KINDS
     )
 
@@ -321,13 +325,13 @@ def _may_be_recorded(unit: Unit, config: Config) -> bool:
     return ref is not None and (sink is None or sink.spec.git is not None)
 
 
-def _there(news: UnitNews) -> tuple[str, ...]:
+def _there(recorded: RecordedUnit) -> tuple[str, ...]:
     """Return the commits of a unit all of which was sent, the last one first."""
-    return tuple(one.id for one in (news.sent, news.applied) if one is not None)
+    return tuple(one.id for one in (recorded.sent, recorded.applied) if one is not None)
 
 
-def _no_news(unit: str) -> UnitNews:
-    return UnitNews(
+def _no_news(unit: str) -> RecordedUnit:
+    return RecordedUnit(
         unit=unit,
         cluster="",
         source="",

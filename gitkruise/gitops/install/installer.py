@@ -93,21 +93,21 @@ class InstallOptions:
     command: str = "install"
 
 
-def manifests(wishes: InstallOptions) -> tuple[Obj, ...]:
+def manifests(options: InstallOptions) -> tuple[Obj, ...]:
     """The objects of deploy/ in the order they are applied, in the namespace that is wished for.
 
     Raises FileNotFoundError or InvalidManifests when the installation is damaged.
     """
     folder = data_dir("deploy")
-    more = {"webhook": wishes.webhooks, "bootstrap": wishes.kept_in_git}
+    more = {"webhook": options.webhooks, "bootstrap": options.kept_in_git}
     folders = (folder, *(folder / name for name, wanted in more.items() if wanted))
     objects = tuple(obj for one in folders for obj in _kustomization(one))
-    if wishes.crds_only:
+    if options.crds_only:
         return tuple(obj for obj in objects if key_of(obj).group_kind == CRD)
-    if wishes.kept_in_git:
+    if options.kept_in_git:
         objects = tuple(_without_file(o) for o in objects if key_of(o).group_kind != _CONFIG)
-    moved = (with_shards(_moved(obj, wishes.namespace), wishes.shards) for obj in objects)
-    return tuple(_with_image(obj, wishes.image) for obj in moved)
+    moved = (with_shards(_moved(obj, options.namespace), options.shards) for obj in objects)
+    return tuple(_with_image(obj, options.image) for obj in moved)
 
 
 def roles(shards: int = 1) -> Iterator[Obj]:
@@ -176,8 +176,8 @@ def _without_file(obj: Obj) -> Obj:
     pod, first = ("spec", "template", "spec"), ("spec", "template", "spec", "containers", 0)
     args = [word for word in get(obj, *first, "args") if word not in _FILE]
     obj = put(obj, (*first, "args"), args)
-    for spot in ((*first, "volumeMounts"), (*pod, "volumes")):
-        obj = put(obj, spot, [one for one in get(obj, *spot) if one["name"] != "config"])
+    for path in ((*first, "volumeMounts"), (*pod, "volumes")):
+        obj = put(obj, path, [one for one in get(obj, *path) if one["name"] != "config"])
     return obj
 
 
@@ -215,8 +215,8 @@ def _moved(obj: Obj, namespace: str) -> Obj:
         if subject.get("namespace") == HOME:
             obj = put(obj, ("subjects", at, "namespace"), namespace)
     if obj["kind"] == "Deployment":
-        spot = ("spec", "template", "spec", "containers", 0, "args")
-        obj = put(obj, spot, [namespace if word == HOME else word for word in get(obj, *spot)])
+        path = ("spec", "template", "spec", "containers", 0, "args")
+        obj = put(obj, path, [namespace if word == HOME else word for word in get(obj, *path)])
     if obj["kind"] == _CONFIG.kind:
         texts = {k: text.replace(HOME, namespace) for k, text in obj["data"].items()}
         obj = put(obj, ("data",), texts)
@@ -234,16 +234,16 @@ class Installer:
     """Applies manifests to one cluster, one after the other."""
 
     def __init__(
-        self, transport: Transport, catalog: Catalog, clock: Clock, wishes: InstallOptions
+        self, transport: Transport, catalog: Catalog, clock: Clock, options: InstallOptions
     ) -> None:
         self._transport, self._catalog, self._clock = transport, catalog, clock
-        self._wishes = wishes
+        self._options = options
         self._coming: set[str] = set()  # namespaces that a dry run only pretends to make
 
     async def install(self, objects: Sequence[Obj]) -> list[Installed]:
         """Apply all, wait for CRDs to be served. Raises ApiError, ClusterFailed, TimedOut."""
         done = [await self._one(obj) for obj in objects]
-        if not self._wishes.dry_run:
+        if not self._options.dry_run:
             for item in done:
                 if item.key.group_kind == CRD:
                     await self._established(item.key.name)
@@ -259,7 +259,7 @@ class Installer:
             return Installed(key=key, change=InstallChange.CREATED)
         reply = await self._apply(ref, key, obj)
         if live is None:
-            if key.group_kind == NAMESPACE and self._wishes.dry_run:
+            if key.group_kind == NAMESPACE and self._options.dry_run:
                 self._coming.add(key.name)
             return Installed(key=key, change=InstallChange.CREATED)
         changes = _differences(live, reply)
@@ -267,7 +267,7 @@ class Installer:
         return Installed(key=key, change=change, changes=changes)
 
     def _not_ours(self, key: ObjectKey, live: Obj | None) -> str:
-        if live is None or self._wishes.take_over:
+        if live is None or self._options.take_over:
             return ""
         if key.group_kind == _CONFIG:
             return "it is yours to edit"
@@ -295,15 +295,15 @@ class Installer:
             content_type=APPLY_PATCH,
             params={
                 "fieldManager": MANAGER,
-                "force": str(self._wishes.take_over).lower(),
-                **({"dryRun": "All"} if self._wishes.dry_run else {}),
+                "force": str(self._options.take_over).lower(),
+                **({"dryRun": "All"} if self._options.dry_run else {}),
             },
         )
         try:
             return (await self._transport.send(request)).body
         except ApplyConflict as error:
-            if not sets_replicas(key, error, self._wishes.shards):
-                raise ClusterFailed(_conflict(key, error, self._wishes.command)) from error
+            if not sets_replicas(key, error, self._options.shards):
+                raise ClusterFailed(_conflict(key, error, self._options.command)) from error
         forced = replace(request, params={**request.params, "force": "true"})
         return (await self._transport.send(forced)).body
 

@@ -314,12 +314,12 @@ def _not_installed(manifest: Obj, live: Obj) -> str:
     return f"no mark says that gitkruise installed it (applied by {', '.join(sorted(owners))})"
 
 
-def _foreign(space: Obj) -> Uninstalled | None:
+def _foreign(namespace: Obj) -> Uninstalled | None:
     """A namespace that others wrote, too, and that may have been there before."""
-    owners = managers_of(space)
+    owners = managers_of(namespace)
     if MANAGER in owners and owners <= {MANAGER, APPLIER}:
         return None
-    key, others = key_of(space), sorted(owners - {MANAGER})
+    key, others = key_of(namespace), sorted(owners - {MANAGER})
     why = f"gitkruise install may not have created it: {', '.join(others)} wrote it, too"
     why += "; labels that install applied stay on it" if MANAGER in owners else ""
     return _kept(key, why, next_=f"kubectl delete namespace {key.name}")
@@ -330,12 +330,12 @@ def _written_by(catalog: Catalog, role: Obj) -> Iterator[ObjectKey]:
     if role["kind"] != "Role":
         return
     plurals: dict[tuple[str, str], str] = {(k.group, k.plural): k.kind for k in catalog.kinds()}
-    space = role["metadata"]["namespace"]
+    namespace = role["metadata"]["namespace"]
     for rule in role.get("rules") or ():
         if "update" in rule["verbs"]:
             names = rule.get("resourceNames") or ()
             for group, plural, name in product(rule["apiGroups"], rule["resources"], names):
-                yield ObjectKey(group, plurals[group, plural], space, name)
+                yield ObjectKey(group, plurals[group, plural], namespace, name)
 
 
 def _goes_along(

@@ -47,7 +47,7 @@ _TRIES: Final = 3
 _REPLICASETS: Final = ResourceRef("apps", "v1", "replicasets")
 _GRANTS: Final = GroupKind("rbac.authorization.k8s.io", "ClusterRoleBinding")
 _AGAIN: Final = ("next", "gitkruise uninstall again: it continues with what is left")
-Told = Callable[[Uninstalled], None]
+OnChange = Callable[[Uninstalled], None]
 
 
 class Registration(Protocol):
@@ -63,8 +63,8 @@ class Registration(Protocol):
 
 
 class Uninstaller:
-    """Removes one installation. `finalizer` is the one that our controller sets on units; `told`
-    hears of every object as soon as it is gone."""
+    """Removes one installation. `finalizer` is the one that our controller sets on units;
+    `on_change` is called with every object as soon as it is gone."""
 
     def __init__(
         self,
@@ -74,11 +74,11 @@ class Uninstaller:
         registration: Registration,
         *,
         finalizer: str,
-        told: Told = lambda _: None,
+        on_change: OnChange = lambda _: None,
     ) -> None:
         self._transport, self._clock = transport, clock
         self._planner, self._registration = planner, registration
-        self._finalizer, self._told = finalizer, told
+        self._finalizer, self._on_change = finalizer, on_change
         self._done: list[Uninstalled] = []
 
     async def uninstall(self, plan: UninstallPlan) -> list[Uninstalled]:
@@ -124,18 +124,18 @@ class Uninstaller:
             await self._registration.withdraw()
             left = set(await self._registration.registered())
             for key in (key for key in found if key not in left):
-                self._tell_withdrawn(key)
+                self._report_withdrawn(key)
             if left and self._clock.monotonic() > deadline:
                 raise TimedOut(_waiting(sorted(left), "another process writes them again"))
             if left:
                 await self._clock.sleep(_LOOK_S)
 
-    def _tell_withdrawn(self, key: ObjectKey) -> None:
+    def _report_withdrawn(self, key: ObjectKey) -> None:
         if key.group_kind == CRD:
             why = "its storage version alone is served: no webhook converts it any more"
-            self._tell(Uninstalled(key=key, change=UninstallChange.CONFIGURED, why=why))
+            self._report(Uninstalled(key=key, change=UninstallChange.CONFIGURED, why=why))
         else:
-            self._tell(Uninstalled(key=key, change=UninstallChange.REMOVED))
+            self._report(Uninstalled(key=key, change=UninstallChange.REMOVED))
 
     async def _stop(self, workloads: Sequence[InstalledObject]) -> None:
         """Delete the workloads, and come back when their pods have ended."""
@@ -153,10 +153,10 @@ class Uninstaller:
         for target in workloads:
             selector = ",".join(f"{name}={value}" for name, value in target.selector.items())
             for ref, kind in ((_REPLICASETS, "ReplicaSet"), (PODS, "Pod")):
-                space = target.key.namespace
-                objects = each(self._transport, ref, namespace=space, selector=selector)
+                namespace = target.key.namespace
+                objects = each(self._transport, ref, namespace=namespace, selector=selector)
                 found += [
-                    ObjectKey(ref.group, kind, space, obj["metadata"]["name"])
+                    ObjectKey(ref.group, kind, namespace, obj["metadata"]["name"])
                     async for obj in objects
                 ]
         return found
@@ -208,7 +208,7 @@ class Uninstaller:
         for space in plan.spaces:
             kept = await self._planner.space_kept(space, plan)
             if kept:
-                self._tell(kept)
+                self._report(kept)
             else:
                 await self._remove([space])
 
@@ -274,7 +274,7 @@ class Uninstaller:
             for target in waiting:
                 live = await self._read(target)
                 if live is None:
-                    self._tell(Uninstalled(key=target.key, change=UninstallChange.REMOVED))
+                    self._report(Uninstalled(key=target.key, change=UninstallChange.REMOVED))
                 else:
                     left.append((target, live))
             if not left:
@@ -300,9 +300,9 @@ class Uninstaller:
             verb=verb, resource=target.ref, namespace=key.namespace, name=key.name, **more
         )
 
-    def _tell(self, removal: Uninstalled) -> None:
+    def _report(self, removal: Uninstalled) -> None:
         self._done.append(removal)
-        self._told(removal)
+        self._on_change(removal)
 
     def _stopped(self, step: str, error: ApiError, plan: UninstallPlan) -> Finding:
         done = {removal.key for removal in self._done if removal.change is UninstallChange.REMOVED}

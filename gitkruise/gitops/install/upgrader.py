@@ -52,11 +52,11 @@ _LOOK_S: Final = 0.5
 _TRIES: Final = 3
 _AGAIN: Final = ("next", "gitkruise upgrade again: it continues with what is left")
 Outcome = Installed | StorageMigration
-Told = Callable[[Outcome], None]
+OnChange = Callable[[Outcome], None]
 
 
 class Upgrader:
-    """Upgrades one installation; `told` hears of every object as soon as it is done."""
+    """Upgrades one installation; `on_change` is called with every object when it is done."""
 
     def __init__(
         self,
@@ -65,10 +65,10 @@ class Upgrader:
         clock: Clock,
         *,
         within: timedelta = AVAILABLE_WITHIN,
-        told: Told = lambda _: None,
+        on_change: OnChange = lambda _: None,
     ) -> None:
         self._transport, self._catalog, self._clock = transport, catalog, clock
-        self._within, self._told = within, told
+        self._within, self._on_change = within, on_change
         self._done: list[Outcome] = []
 
     async def upgrade(self, plan: UpgradePlan) -> list[Outcome]:
@@ -93,12 +93,12 @@ class Upgrader:
                 raise ClusterFailed(_stopped(name, error)) from error
         dropped = plan.changes[len(plan.objects) :]
         for item in dropped:
-            self._tell(item)
+            self._report(item)
         return self._done
 
     async def _apply(self, plan: UpgradePlan, objects: Sequence[Obj]) -> None:
         for item in await self._installer(plan).install(objects):
-            self._tell(item)
+            self._report(item)
 
     async def _start(self, plan: UpgradePlan, processes: Sequence[Obj]) -> None:
         await self._apply(plan, processes)
@@ -134,13 +134,13 @@ class Upgrader:
                 await self._transport.send(request)
             except NotFound:
                 continue
-            self._tell(removal(target))
+            self._report(removal(target))
 
     # Stored versions ---------------------------------------------------------------------------
 
     async def _migrate(self, plan: UpgradePlan) -> None:
         for migration in plan.migrations:
-            self._tell(migration if migration.blocked else await self._rewrite(migration))
+            self._report(migration if migration.blocked else await self._rewrite(migration))
         # Only now an API server lets go of a version that objects were stored in.
         blocked = {migration.name for migration in plan.migrations if migration.blocked}
         final = [obj for obj in plan.final if key_of(obj).name not in blocked]
@@ -191,9 +191,9 @@ class Upgrader:
     def _installer(self, plan: UpgradePlan) -> Installer:
         return Installer(self._transport, self._catalog, self._clock, plan.options)
 
-    def _tell(self, outcome: Outcome) -> None:
+    def _report(self, outcome: Outcome) -> None:
         self._done.append(outcome)
-        self._told(outcome)
+        self._on_change(outcome)
 
 
 def removal(target: InstalledObject) -> Installed:

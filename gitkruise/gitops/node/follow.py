@@ -15,7 +15,7 @@ from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 
 PAUSE_S: Final = 0.2
 ENDED: Final = frozenset({Phase.CURRENT, Phase.FAILED, Phase.NOT_FOUND, Phase.TERMINATING})
-Hear = Callable[[ObjectKey, Health], None]
+OnState = Callable[[ObjectKey, Health], None]
 Seen = dict[ObjectKey, tuple[Obj, Health]]
 
 
@@ -25,9 +25,9 @@ async def follow(
     resource: ResourceRef,
     created: Sequence[Obj],
     limit: tuple[str, float],
-    hear: Hear,
+    on_state: OnState,
 ) -> list[tuple[Obj, Health]]:
-    """Return each object with its health once all ended. `hear` gets each change of a health.
+    """Return each object with its health once all ended. `on_state` gets each change of a health.
 
     `limit` is the longest time, as written and in seconds. A deleted object stays as it was last
     seen. Raises TimedOut GK4605.
@@ -36,14 +36,14 @@ async def follow(
     end = clock.monotonic() + seconds
     seen: Seen = {key_of(obj): (obj, health(obj)) for obj in created}
     for key, (_, state) in seen.items():
-        hear(key, state)
+        on_state(key, state)
     while open_ := _open(seen):
         for key in open_:
             obj, before = seen[key]
             obj, state = await _look(transport, resource, key, obj)
             seen[key] = obj, state
             if state != before:
-                hear(key, state)
+                on_state(key, state)
         if not _open(seen):
             break
         if clock.monotonic() >= end:

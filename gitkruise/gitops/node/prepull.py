@@ -80,14 +80,14 @@ async def prepare_jobs(
         raise refused("GK4606", f"{who}: no node to pull on: {why}", way_out)
     agents = await find_agents(transport)
     missing = agents.without(nodes)
-    told = (
+    warnings = (
         [f"no NodeImage exists for {listed_names(lost)}; nothing is pulled there"] if lost else []
     )
     if missing and not agents.unknown and not any_agent:
         if set(missing) == set(nodes):
             raise no_agent(nodes, "without one nothing is pulled, and the jobs fail after 10 min")
-        told.append(f"no node agent found on {listed_names(missing)}; they fail after 10 min")
-    told += filter(None, [agents.unknown, await controller_problem(transport, clock)])
+        warnings.append(f"no node agent found on {listed_names(missing)}; they fail after 10 min")
+    warnings += filter(None, [agents.unknown, await controller_problem(transport, clock)])
     return PullDraft(
         workload=workload,
         namespace=namespace,
@@ -95,7 +95,7 @@ async def prepare_jobs(
         jobs=tuple(admitted),
         nodes=nodes,
         pulled={image: pulled_on(image, nodes, images) for image in images_of(workload, options)},
-        warnings=tuple(told),
+        warnings=tuple(warnings),
     )
 
 

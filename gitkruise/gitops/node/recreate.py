@@ -65,15 +65,15 @@ async def prepare(
     admitted = await submit(transport, REQUESTS, draft, dry_run=True)
     if get(admitted, "metadata", "labels", NODE_NAME) != node:
         raise _not_filled_in()
-    told = [*warnings(pod, options), *filter(None, [agents.unknown])]
-    told += filter(None, [await controller_problem(transport, clock)])
+    found = [*warnings(pod, options), *filter(None, [agents.unknown])]
+    found += filter(None, [await controller_problem(transport, clock)])
     return RecreateDraft(
         pod=pod,
         options=options,
         request=admitted,
         node=node,
         agent=agents.by_node.get(node, "an agent that was not looked for"),
-        warnings=tuple(told),
+        warnings=tuple(found),
     )
 
 

@@ -48,8 +48,8 @@ async def submit(
 
 def refused(code: str, message: str, next_: str, *notes: tuple[str, str]) -> ClusterFailed:
     """The error of a command that created nothing."""
-    told = (*notes, ("unchanged", "nothing was created"), ("next", next_))
-    return ClusterFailed(Finding(code=code, message=message, notes=told))
+    extended = (*notes, ("unchanged", "nothing was created"), ("next", next_))
+    return ClusterFailed(Finding(code=code, message=message, notes=extended))
 
 
 def not_served(kind: str, why: str) -> ClusterFailed:

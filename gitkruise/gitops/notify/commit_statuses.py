@@ -32,7 +32,6 @@ from gitkruise.planner.notify.commit_statuses import (
     deployment,
     due,
     statuses,
-    told_of,
 )
 from gitkruise.wire.primitives.log_line import log_line
 
@@ -225,7 +224,7 @@ class CommitStatusWriter:
     def _landed(self, record: UnitRecord) -> UnitRecord:
         """The record as if its commits were those that brought them to the branch."""
         overtaken = tuple((self._at(record.unit, c), by) for c, by in record.superseded)
-        last = told_of(record)
+        last = record.about
         if last is None:
             return replace(record, superseded=overtaken)
         at = self._at(record.unit, last)

@@ -16,8 +16,8 @@ from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.config.fingerprints import shared_names, sink_of, source_of
 from gitkruise.gitops.config.forge_checks import sendable
 from gitkruise.gitops.containment import Containment
-from gitkruise.gitops.forges.factory import carrier_for, open_forge
-from gitkruise.gitops.forges.http import HttpCarrier
+from gitkruise.gitops.forges.factory import open_forge, transport_for
+from gitkruise.gitops.forges.http import HttpForgeTransport
 from gitkruise.gitops.notify.channel import Channel, deliver
 from gitkruise.gitops.notify.commit_statuses import (
     CommitStatusWriter,
@@ -351,12 +351,12 @@ async def _open_target(
     rule: Notify, namespace: str, transport: Transport, clock: Clock, stack: AsyncExitStack
 ) -> Rotating[WebhookTarget]:
     """Raises UsageProblem GK7028, and ApiError for a missing Secret."""
-    carriers = list[HttpCarrier]()
+    carriers = list[HttpForgeTransport]()
 
     def made(data: Mapping[str, str], where: str) -> WebhookTarget:
         address = _address(data, where)
         if not carriers:
-            carriers.append(carrier_for(data, where))
+            carriers.append(transport_for(data, where))
         return WebhookTarget(carriers[0], address, data.get("token", "").strip(), clock)
 
     rotating = Rotating(rule.secret_ref, made, clock, namespace=namespace, transport=transport)

@@ -37,12 +37,12 @@ from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.times import RetryPause
 
 log = logging.getLogger(__name__)
-_NEWS: Final = "news/"
+_SENT: Final = "news/"
 _AGAIN_S: Final = 10.0
 _WAITING_MAX: Final = 10_000  # records not looked at yet
 
 
-class News(msgspec.Struct, frozen=True):
+class SentMessages(msgspec.Struct, frozen=True):
     """Messages that were sent about a unit: the newest, the time of each, and whether they left a
     failure open."""
 
@@ -65,7 +65,7 @@ class Notifier:
     ) -> None:
         self._channel, self._rule, self._units, self._clock = channel, rule, units, clock
         self._waiting: dict[tuple[str, str], UnitRecord] = {}
-        self._news: dict[str, News] | None = None
+        self._news: dict[str, SentMessages] | None = None
         self._held: dict[str, tuple[RetryPause, UnitRecord]] = {}  # sent shortly ago, by unit
         self._wake = asyncio.Event()
         self._containment, self._failures = containment, 0
@@ -83,7 +83,7 @@ class Notifier:
     async def run(self) -> None:
         """Write messages until cancelled."""
         while True:
-            await self._news_or_time()
+            await self._change_or_time()
             self._wake.clear()
             now = self._clock.now()
             due = [record for pause, record in self._held.values() if not pause.rests(now)]
@@ -107,7 +107,7 @@ class Notifier:
                 await self._clock.sleep(pause)
                 self._wake.set()
 
-    async def _news_or_time(self) -> None:
+    async def _change_or_time(self) -> None:
         """Wait for a record, or until a state that a unit came back to may be sent once more."""
         due = min((pause.until for pause, _ in self._held.values()), default=None)
         if due is None:
@@ -117,13 +117,15 @@ class Notifier:
 
     def _write(self, records: Sequence[UnitRecord]) -> int:
         if self._news is None:
-            found = self._channel.notes(_NEWS)
-            self._news = {u: msgspec.json.decode(body, type=News) for u, body in found.items()}
+            found = self._channel.notes(_SENT)
+            self._news = {
+                u: msgspec.json.decode(body, type=SentMessages) for u, body in found.items()
+            }
         entries: list[OutboxEntry] = []
         notes: dict[str, bytes | None] = {}
         now = self._clock.now()
         for record in records:
-            before = self._news.get(record.unit, News())
+            before = self._news.get(record.unit, SentMessages())
             self._held.pop(record.unit, None)
             notice = notice_of(before.times, before.newest, record, now, failing=before.failing)
             if notice is None:
@@ -133,8 +135,8 @@ class Notifier:
             pauses = {k: RetryPause(at, at + AGAIN_AFTER) for k, at in before.times.items()}
             kept = {k: pause.since for k, pause in pauses.items() if pause.rests(now)}
             times = {**kept, notice.key: now}
-            self._news[record.unit] = News(notice.key, times, notice.failing)
-            notes[_NEWS + record.unit] = msgspec.json.encode(self._news[record.unit])
+            self._news[record.unit] = SentMessages(notice.key, times, notice.failing)
+            notes[_SENT + record.unit] = msgspec.json.encode(self._news[record.unit])
             if concerns(self._rule, notice):
                 entries.append(OutboxEntry(f"notice/{notice.id}", self._item(notice), now))
         if notes:
@@ -149,8 +151,8 @@ class Notifier:
 class WebhookTarget:
     """Address of messages, and the key that signs them, or ""."""
 
-    def __init__(self, carrier: ForgeTransport, address: str, key: str, clock: Clock) -> None:
-        self._carrier, self._address, self._key, self._clock = carrier, address, key, clock
+    def __init__(self, transport: ForgeTransport, address: str, key: str, clock: Clock) -> None:
+        self._transport, self._address, self._key, self._clock = transport, address, key, clock
 
     async def send(self, item: OutboxItem) -> None:
         """One POST. Raises ApiError."""
@@ -161,6 +163,6 @@ class WebhookTarget:
         }  # fmt: skip
         if self._key:
             headers["X-Signature"] = signature("sha256=", self._key, body).decode()
-        answer = await self._carrier.exchange("POST", self._address, headers, body)
+        answer = await self._transport.exchange("POST", self._address, headers, body)
         if answer.status >= 300:
             raise refused(answer, self._clock.now())

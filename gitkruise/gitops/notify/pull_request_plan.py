@@ -13,7 +13,7 @@ import msgspec
 
 from gitkruise import __version__
 from gitkruise.errors import Crashed, Finding, InvalidManifests
-from gitkruise.git.plumbing.commits import ACTION, OBJECT, squashed_trailers
+from gitkruise.git.plumbing.commits import ACTION, NOTED_ACTIONS, OBJECT, squashed_trailers
 from gitkruise.git.repository.merge import Unmergeable, merged
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.untrusted import PagePart, PageRequest, Workers
@@ -33,14 +33,13 @@ from gitkruise.wire.primitives.names import named
 
 _FINDINGS: Final = 10
 _BROUGHT_MAX: Final = 1_000
-_SAID: Final = frozenset({"hold", "resume"})  # actions that may change nothing but a message
 
 
 @dataclass(frozen=True, slots=True)
 class PullRequestForecast:
     """A story with its plan, the plan in a few words, and the units whose live state matters."""
 
-    story: PullRequestReport
+    report: PullRequestReport
     summary: str = ""
     units: tuple[str, ...] = ()
 
@@ -81,7 +80,7 @@ class PullRequestPlanner:
         Raises SourceFailed when git fails, ApiError when the cluster does.
         """
         base = await asyncio.to_thread(self._fetch, pull, ref)
-        story = PullRequestReport(
+        report = PullRequestReport(
             number=pull.number, state="open", head=pull.head, branch=pull.base, base=base,
             settings=self.settings,
         )  # fmt: skip
@@ -89,17 +88,17 @@ class PullRequestPlanner:
             merge = await asyncio.to_thread(merged, self.repository, base, pull.head)
             found = await (self._apart if pull.foreign else self._live)(base, merge)
         except Unmergeable as error:
-            return PullRequestForecast(_conflicting(story, error))
+            return PullRequestForecast(_conflicting(report, error))
         except InvalidManifests as error:
-            return PullRequestForecast(_unplanned(story, error.findings))
+            return PullRequestForecast(_unplanned(report, error.findings))
         units = () if pull.foreign else found.units
         if found.findings and not found.plan:
-            return PullRequestForecast(_unplanned(story, found.findings), units=units)
-        story = msgspec.structs.replace(
-            story, plan=found.plan, touches=found.moved or bool(found.rejecting),
+            return PullRequestForecast(_unplanned(report, found.findings), units=units)
+        report = msgspec.structs.replace(
+            report, plan=found.plan, touches=found.moved or bool(found.rejecting),
             rejecting=found.rejecting, failed=_rejected(found, pull.base),
         )  # fmt: skip
-        return PullRequestForecast(story, found.summary, units)
+        return PullRequestForecast(report, found.summary, units)
 
     async def proposed(self, pull: Pull, ref: str) -> ProposedCommit:
         """Return what `pull` proposes, whose head the remote has under `ref`.
@@ -129,19 +128,19 @@ class PullRequestPlanner:
     @cached_property
     def settings(self) -> str:
         """Return a digest of the planned units, and of the version that plans them."""
-        told = repr((__version__, self.config.sources, self.config.units, self.gates))
-        return hashlib.sha256(told.encode(errors="surrogateescape")).hexdigest()
+        text = repr((__version__, self.config.sources, self.config.units, self.gates))
+        return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
-    async def outdated(self, story: PullRequestReport) -> bool:
+    async def outdated(self, report: PullRequestReport) -> bool:
         """Return whether the branch has other commits than those that a story was planned on, or
         the units other settings.
 
         It is the branch as last fetched for the units that follow it. Raises SourceFailed.
         """
-        if story.settings != self.settings:
+        if report.settings != self.settings:
             return True
         ref = f"refs/heads/{self.branch}"
-        return await asyncio.to_thread(self.repository.resolve, ref) != story.base
+        return await asyncio.to_thread(self.repository.resolve, ref) != report.base
 
     async def _apart(self, base: str, merge: str) -> frames.PlanText:
         """Return a plan without live objects: the author of a foreign pull request sees it."""
@@ -168,22 +167,22 @@ class PullRequestPlanner:
             transport=self.live.transport, now=self.clock.now(), cluster=self.cluster,
         )  # fmt: skip
 
-    def brought(self, story: PullRequestReport, merged_as: str) -> tuple[str, ...]:
+    def brought(self, report: PullRequestReport, merged_as: str) -> tuple[str, ...]:
         """The commits that a merge brought to the branch. Blocking. Raises SourceFailed."""
         self.repository.fetch(f"refs/heads/{self.branch}")
-        found = {merged_as, story.head}
+        found = {merged_as, report.head}
         parents = self.repository.commit(merged_as).parents
         if len(parents) > 1:
             between = self.repository.commits_between(parents[0], merged_as, limit=_BROUGHT_MAX)
             found |= {commit.id for commit in between}
-        if story.base and self.repository.is_ancestor(story.head, merged_as):
-            between = self.repository.commits_between(story.base, story.head, limit=_BROUGHT_MAX)
+        if report.base and self.repository.is_ancestor(report.head, merged_as):
+            between = self.repository.commits_between(report.base, report.head, limit=_BROUGHT_MAX)
             found |= {commit.id for commit in between}
-        elif story.base and len(parents) == 1:
-            found |= self._rebased(story, merged_as)
+        elif report.base and len(parents) == 1:
+            found |= self._rebased(report, merged_as)
         return tuple(sorted(found))
 
-    def unsaid(self, story: PullRequestReport, merged_as: str) -> tuple[str, ...]:
+    def unsaid(self, report: PullRequestReport, merged_as: str) -> tuple[str, ...]:
         """Return the commands that commits of a pull request name for promotions, where the branch
         that it was merged into does not say so: its squash has another message. Blocking.
 
@@ -191,30 +190,33 @@ class PullRequestPlanner:
         """
         units = self.config.units.values()
         promoted = sorted({key for unit in units if (key := unit.promoted) is not None})
-        if not promoted or not story.base:
+        if not promoted or not report.base:
             return ()
-        asked, heard = self._actions(story.base, story.head), self._actions(story.base, merged_as)
+        asked, merged = (
+            self._actions(report.base, report.head),
+            self._actions(report.base, merged_as),
+        )
         verbs = {str(key): (asked.get(str(key), ""), named(key)) for key in promoted}
         return tuple(
             f"gitkruise {verb} {name}"
             for key, (verb, name) in verbs.items()
-            if verb in _SAID and heard.get(key) != verb
+            if verb in NOTED_ACTIONS and merged.get(key) != verb
         )
 
     def _actions(self, since: str, commit: str) -> dict[str, str]:
         """Return the newest action on each object that commits after `since` name."""
         found: dict[str, str] = {}
         for each in self.repository.commits_between(since, commit, limit=_BROUGHT_MAX):
-            for said in squashed_trailers(self.repository.message(each.id)):
-                if ACTION in said and OBJECT in said:
-                    found.setdefault(said[OBJECT], said[ACTION])
+            for trailers in squashed_trailers(self.repository.message(each.id)):
+                if ACTION in trailers and OBJECT in trailers:
+                    found.setdefault(trailers[OBJECT], trailers[ACTION])
         return found
 
-    def _rebased(self, story: PullRequestReport, merged_as: str) -> set[str]:
+    def _rebased(self, report: PullRequestReport, merged_as: str) -> set[str]:
         """The copies of a pull request's commits that end with `merged_as`: they have the same
         messages, one after the other. A squashed one has another message, or is the only one."""
         found, here = set[str](), merged_as
-        for commit in self.repository.commits_between(story.base, story.head, limit=_BROUGHT_MAX):
+        for commit in self.repository.commits_between(report.base, report.head, limit=_BROUGHT_MAX):
             if self.repository.message(here) != self.repository.message(commit.id):
                 break
             found.add(here)
@@ -248,12 +250,12 @@ def unplannable(pull: Pull, error: Crashed) -> PullRequestForecast:
     )  # fmt: skip
 
 
-def _unplanned(story: PullRequestReport, findings: Sequence[Finding]) -> PullRequestReport:
+def _unplanned(report: PullRequestReport, findings: Sequence[Finding]) -> PullRequestReport:
     failed = (
         "It would not be applied; what is live would stay. "
         "Next: push a commit to its branch that mends this.\n\n" + _listed(findings)
     )
-    return msgspec.structs.replace(story, failed=failed, touches=True)
+    return msgspec.structs.replace(report, failed=failed, touches=True)
 
 
 def _rejected(found: frames.PlanText, branch: str) -> str:
@@ -261,24 +263,26 @@ def _rejected(found: frames.PlanText, branch: str) -> str:
     if not found.findings:
         return ""
     names = ", ".join(found.rejecting[:_FINDINGS]) + (", …" * (len(found.rejecting) > _FINDINGS))
-    said = f"{names} would reject it and keep what is live. The plan is of the other units."
+    sentence = f"{names} would reject it and keep what is live. The plan is of the other units."
     if not found.rejecting:
-        said = f"A unit rejects `{branch}` already, and would not take it. The plan leaves it out."
-    return f"{said}\n\n{_listed(found.findings)}"
+        sentence = (
+            f"A unit rejects `{branch}` already, and would not take it. The plan leaves it out."
+        )
+    return f"{sentence}\n\n{_listed(found.findings)}"
 
 
 def _listed(findings: Sequence[Finding]) -> str:
     """Return findings with their places and what to do next, in a fence."""
-    told: list[str] = []
+    lines: list[str] = []
     for finding in findings[:_FINDINGS]:
         labels = [place.label for place in finding.places[:1] if place.label]
         following = [text for name, text in finding.notes if name == "next"] or labels
-        told += [f"{finding}", *(f"  next: {text}" for text in following)]
+        lines += [f"{finding}", *(f"  next: {text}" for text in following)]
     more = len(findings) - _FINDINGS
-    return fenced("text", [*told, *([f"… and {more} more"] if more > 0 else [])])
+    return fenced("text", [*lines, *([f"… and {more} more"] if more > 0 else [])])
 
 
-def _conflicting(story: PullRequestReport, error: Unmergeable) -> PullRequestReport:
+def _conflicting(report: PullRequestReport, error: Unmergeable) -> PullRequestReport:
     """The story of a pull request that git cannot merge: as it is it changes nothing."""
     (finding,) = error.findings
     why = dict(finding.notes)["why"]
@@ -287,4 +291,4 @@ def _conflicting(story: PullRequestReport, error: Unmergeable) -> PullRequestRep
         "Next: rebase it on the branch, or merge the branch into it.\n\n"
         + fenced("text", [f"{finding.code}: {finding.message}", f"why: {why}"])
     )
-    return msgspec.structs.replace(story, failed=failed, touches=True)
+    return msgspec.structs.replace(report, failed=failed, touches=True)

@@ -59,8 +59,8 @@ LOOK_S: Final = 30.0  # between two looks without a hook
 PAUSE_MAX_S: Final = 300.0
 CRASHED_MAX_S: Final = 3600.0  # between two tries to plan one that crashed
 UNPLANNED_FROM: Final = 4  # tries, which take about as long as PROBLEM_AFTER
-MERGED_MAX: Final = 200  # stories whose outcome is still followed; older ones end as they are
-_STORY: Final = "pull/"
+MERGED_MAX: Final = 200  # reports whose outcome is still followed; older ones end as they are
+_REPORT: Final = "pull/"
 
 
 class _ParkedPull(NamedTuple):
@@ -152,8 +152,8 @@ class PullRequestLoop:
         if self._failures & (self._failures - 1) == 0:
             log.warning(log_line("pull-requests-unknown", channel=self._channel.name, error=error))
         pause = pause_s(self._failures, first_s=1.0, cap_s=PAUSE_MAX_S, seed=self._channel.name)
-        told = error.details.retry_after_s if isinstance(error, ApiError) else 0
-        return max(pause, float(told))
+        retry_after_s = error.details.retry_after_s if isinstance(error, ApiError) else 0
+        return max(pause, float(retry_after_s))
 
     def _fails_for_long(self) -> bool:
         since = self._since
@@ -178,26 +178,26 @@ class PullRequestLoop:
 
         One that fails does not keep the others waiting; its error is raised when all had a turn.
         """
-        stories = await self._known()
+        reports = await self._known()
         pulls = [p for p in await self._forge.open_pulls() if p.base in self.planners]
         self.open, self.looked = {pull.number: pull for pull in pulls}, True
         failed: list[ApiError | DiagnosticError] = []
-        for story in [s for s in stories.values() if s.state == "open"]:
-            if story.number not in self.open:
+        for report in [s for s in reports.values() if s.state == "open"]:
+            if report.number not in self.open:
                 try:
-                    with self._containment.of(self._named(story.number), sqlite3.Error):
-                        await self._ended(story)
+                    with self._containment.of(self._named(report.number), sqlite3.Error):
+                        await self._ended(report)
                 except (ApiError, DiagnosticError) as error:
                     failed.append(error)
         try:
             await self._check_queue()
         except (ApiError, DiagnosticError) as error:
             failed.append(error)
-        planned = {story.number: story.head for story in stories.values()}
+        planned = {report.number: report.head for report in reports.values()}
         # Plans take time: those that someone waits for come before those that are made again.
         for pull in sorted(pulls, key=lambda pull: planned.get(pull.number) == pull.head):
             try:
-                await self._guarded_see(pull, stories.get(pull.number))
+                await self._guarded_see(pull, reports.get(pull.number))
             except (ApiError, DiagnosticError) as error:
                 failed.append(error)
         if failed:
@@ -221,7 +221,7 @@ class PullRequestLoop:
             except SourceFailed as error:  # it may have been merged just now
                 log.info(log_line("queue-not-read", branch=pull.branch, error=error))
                 continue
-            item = check(found.story, self._check, found.summary)
+            item = check(found.report, self._check, found.summary)
             words = item.description.removesuffix(": see the comment")  # there is none
             item = msgspec.structs.replace(item, description=words)
             entry = OutboxEntry(f"check/{pull.head}", item, self._clock.now())
@@ -279,28 +279,28 @@ class PullRequestLoop:
             await self._publish(msgspec.structs.replace(before, newer=pull.head))
         seen = {unit: _standing(record) for unit, record in self._latest.items()}
         found = await planner.plan(pull, self._forge.ref_of(pull.number))
-        story = msgspec.structs.replace(
-            found.story, seen={unit: seen.get(unit, "") for unit in found.units}
+        report = msgspec.structs.replace(
+            found.report, seen={unit: seen.get(unit, "") for unit in found.units}
         )
-        await self._publish_plan(pull, replace(found, story=story))
+        await self._publish_plan(pull, replace(found, report=report))
 
-    def _moved(self, story: PullRequestReport) -> bool:
+    def _moved(self, report: PullRequestReport) -> bool:
         """Return whether a unit that a plan changes is in another state, or at another commit."""
-        now = {unit: _standing(self._latest[unit]) for unit in story.seen if unit in self._latest}
-        return any((now.get(unit) or then) != then for unit, then in story.seen.items())
+        now = {unit: _standing(self._latest[unit]) for unit in report.seen if unit in self._latest}
+        return any((now.get(unit) or then) != then for unit, then in report.seen.items())
 
     async def _publish_plan(self, pull: Pull, found: PullRequestForecast) -> None:
         """Store the story, with the check that follows from it unless the head has it already."""
-        item = check(found.story, self._check, found.summary)
-        await self._publish_checked(found.story, item)
+        item = check(found.report, self._check, found.summary)
+        await self._publish_checked(found.report, item)
 
-    async def _publish_checked(self, story: PullRequestReport, item: CommitStatusItem) -> None:
-        before = (await self._known()).get(story.number)
-        same = before is not None and before.head == story.head
+    async def _publish_checked(self, report: PullRequestReport, item: CommitStatusItem) -> None:
+        before = (await self._known()).get(report.number)
+        same = before is not None and before.head == report.head
         entries = self._outlived(before) if before is not None and same else []
-        told = f"{item.state} {item.description}"
-        story = msgspec.structs.replace(story, checked=told, names=self._names)
-        await self._publish(story, *entries)
+        checked = f"{item.state} {item.description}"
+        report = msgspec.structs.replace(report, checked=checked, names=self._names)
+        await self._publish(report, *entries)
 
     def _outlived(self, before: PullRequestReport) -> list[OutboxEntry]:
         """Return the last word of the check that a head has under an earlier name."""
@@ -312,51 +312,51 @@ class PullRequestLoop:
         item = CommitStatusItem(before.head, name, state, short(words, DESCRIPTION_MAX))
         return [OutboxEntry(f"check/{before.head}/{name}", item, self._clock.now())]
 
-    async def _ended(self, story: PullRequestReport) -> None:
+    async def _ended(self, report: PullRequestReport) -> None:
         try:
-            pull = await self._forge.pull(story.number)
+            pull = await self._forge.pull(report.number)
         except NotFound:  # deleted, as nothing else was: the list of open ones was read just now
-            await self._forget(story)
+            await self._forget(report)
             return
         planner = self.planners.get(pull.base)
         if planner is None and pull.state != "closed":
-            await self._left(story, pull)
+            await self._left(report, pull)
             return
         if pull.state == "open":
             return  # it was opened, or moved in the list, while its pages were read
         if planner is not None and pull.state == "merged":
-            story = await self._brought(planner, story, pull.merged_as)
+            report = await self._brought(planner, report, pull.merged_as)
         ended = msgspec.structs.replace(
-            story, state=pull.state, branch=pull.base, newer="", merged_as=pull.merged_as
+            report, state=pull.state, branch=pull.base, newer="", merged_as=pull.merged_as
         )
         await self._publish(ended)
         if ended.state == "merged":
             await self._add(ended, self._latest.values())
 
     async def _brought(
-        self, planner: PullRequestPlanner, story: PullRequestReport, merged_as: str
+        self, planner: PullRequestPlanner, report: PullRequestReport, merged_as: str
     ) -> PullRequestReport:
         """Return a story with what a merge brought, as far as the branch still has it."""
         try:
-            commits = await asyncio.to_thread(planner.brought, story, merged_as)
-            unsaid = await asyncio.to_thread(planner.unsaid, story, merged_as)
+            commits = await asyncio.to_thread(planner.brought, report, merged_as)
+            unsaid = await asyncio.to_thread(planner.unsaid, report, merged_as)
         except SourceFailed:
             if not self._fails_for_long():
                 raise
-            commits, unsaid = (story.head, merged_as), ()  # another push may have replaced it
-        return msgspec.structs.replace(story, commits=commits, unsaid=unsaid)
+            commits, unsaid = (report.head, merged_as), ()  # another push may have replaced it
+        return msgspec.structs.replace(report, commits=commits, unsaid=unsaid)
 
-    async def _forget(self, story: PullRequestReport) -> None:
+    async def _forget(self, report: PullRequestReport) -> None:
         """Drop the story of a pull request that was deleted: nothing can be written there."""
-        note = {f"{_STORY}{story.number}": None}
+        note = {f"{_REPORT}{report.number}": None}
         await asyncio.to_thread(self._channel.put, [], note)
-        (await self._known()).pop(story.number, None)
+        (await self._known()).pop(report.number, None)
 
-    async def _left(self, story: PullRequestReport, pull: Pull) -> None:
+    async def _left(self, report: PullRequestReport, pull: Pull) -> None:
         """A pull request asks for a branch that no unit follows, or was merged into it; it is new
         if it comes back."""
         left = msgspec.structs.replace(
-            story, state="closed", into=pull.base, merged_as=pull.merged_as, newer="", failed="",
+            report, state="closed", into=pull.base, merged_as=pull.merged_as, newer="", failed="",
             crashed=False, touches=False,
         )  # fmt: skip
         await self._publish_checked(left, check(left, self._check, ""))
@@ -381,64 +381,64 @@ class PullRequestLoop:
         """Add what new records say about merged pull requests."""
         news, self._news = self._news, {}
         try:
-            for story in list((await self._known()).values()) if news else ():
-                if story.state == "merged":
-                    with self._containment.of(self._named(story.number), sqlite3.Error):
-                        await self._add(story, news.values())
+            for report in list((await self._known()).values()) if news else ():
+                if report.state == "merged":
+                    with self._containment.of(self._named(report.number), sqlite3.Error):
+                        await self._add(report, news.values())
         except BaseException:
             self._news = {**news, **self._news}
             raise
 
-    async def _add(self, story: PullRequestReport, records: Iterable[UnitRecord]) -> None:
-        outcomes = follow(story, records)
-        if _gist(outcomes) != _gist(story.outcomes):
-            await self._publish(msgspec.structs.replace(story, outcomes=outcomes))
+    async def _add(self, report: PullRequestReport, records: Iterable[UnitRecord]) -> None:
+        outcomes = follow(report, records)
+        if _gist(outcomes) != _gist(report.outcomes):
+            await self._publish(msgspec.structs.replace(report, outcomes=outcomes))
 
     async def _known(self) -> dict[int, PullRequestReport]:
         if self._stories is None:
-            found = await asyncio.to_thread(self._channel.notes, _STORY)
+            found = await asyncio.to_thread(self._channel.notes, _REPORT)
             decode = msgspec.json.Decoder(PullRequestReport).decode
             self._stories = {int(number): decode(body) for number, body in found.items()}
         return self._stories
 
-    async def _publish(self, story: PullRequestReport, *entries: OutboxEntry) -> None:
+    async def _publish(self, report: PullRequestReport, *entries: OutboxEntry) -> None:
         """Store a story, and the items that publish it."""
-        stories = await self._known()
-        notes: dict[str, bytes | None] = {f"{_STORY}{story.number}": msgspec.json.encode(story)}
-        merged = sorted(n for n, s in stories.items() if s.state == "merged")
-        ended = merged[:-MERGED_MAX] + [n for n, s in stories.items() if s.state == "closed"]
-        notes |= {f"{_STORY}{n}": None for n in ended if n != story.number}
-        items = [*entries, *self._checks(stories, story)]
+        reports = await self._known()
+        notes: dict[str, bytes | None] = {f"{_REPORT}{report.number}": msgspec.json.encode(report)}
+        merged = sorted(n for n, s in reports.items() if s.state == "merged")
+        ended = merged[:-MERGED_MAX] + [n for n, s in reports.items() if s.state == "closed"]
+        notes |= {f"{_REPORT}{n}": None for n in ended if n != report.number}
+        items = [*entries, *self._checks(reports, report)]
         if self._rules.comment == "plan":
             item = CommentItem(
-                story.number, self._section, section(story, self._section),
-                brief(story, self._section), needed=story.touches or bool(story.unsaid),
+                report.number, self._section, section(report, self._section),
+                brief(report, self._section), needed=report.touches or bool(report.unsaid),
             )  # fmt: skip
-            items.append(OutboxEntry(f"comment/{story.number}", item, self._clock.now()))
+            items.append(OutboxEntry(f"comment/{report.number}", item, self._clock.now()))
         await asyncio.to_thread(self._channel.put, items, notes)
         for number in ended:
-            stories.pop(number, None)
-        stories[story.number] = story
+            reports.pop(number, None)
+        reports[report.number] = report
         self._channel.posted()
 
     def _checks(
-        self, stories: Mapping[int, PullRequestReport], story: PullRequestReport
+        self, reports: Mapping[int, PullRequestReport], report: PullRequestReport
     ) -> Iterator[OutboxEntry]:
         """Yield the checks that a story changes: of its head, and of the one that it had."""
-        now = {**stories, story.number: story}
-        before = stories.get(story.number, story)
-        for head in {story.head, before.head} if self._check else ():
+        now = {**reports, report.number: report}
+        before = reports.get(report.number, report)
+        for head in {report.head, before.head} if self._check else ():
             was, item = (
-                check_of(head, some.values(), self._names, self._check) for some in (stories, now)
+                check_of(head, some.values(), self._names, self._check) for some in (reports, now)
             )
             if item is not None and item != was:
                 yield OutboxEntry(f"check/{head}", item, self._clock.now())
 
 
 def _not_open(
-    number: int, story: PullRequestReport | None, branches: Sequence[str]
+    number: int, report: PullRequestReport | None, branches: Sequence[str]
 ) -> UsageProblem:
-    commit = story.merged_as if story is not None else ""
+    commit = report.merged_as if report is not None else ""
     merged = f" and was merged as {commit}" if commit else ""
     into = ", ".join(branches)
     look = "open /commits, which lists the pull requests that have a plan"

@@ -193,12 +193,12 @@ def _removed(
 
     Fields that the applier gives up, and what this commit takes out of a list that it owns whole.
     """
-    told: list[FieldPath] = []
+    removed: list[FieldPath] = []
     live = bare(seen.obj)
     for field in given_up(read_managed(seen.managed), _with_defaults(d, live, catalog), live):
-        told.append(field.path)
+        removed.append(field.path)
         yield field
-    gone = [f for f in change.fields if f.after is MISSING and not _overlaps(f.path, told)]
+    gone = [f for f in change.fields if f.after is MISSING and not _overlaps(f.path, removed)]
     if change.before is None or not gone:
         return
     kind = catalog.by_kind(d.key.group, d.version, d.key.kind)
@@ -235,8 +235,8 @@ def _losing(change: ObjectChange, after: Obj, catalog: Catalog) -> ObjectChange:
     kind = catalog.by_kind(change.key.group, _version(after), change.key.kind)
     before = convert(change.before, _version(after))
     found = all_differences(_content(before), _content(after), kind.strict if kind else None)
-    told = [field.path for field in change.fields]
-    lost = tuple(f for f in found if f.before is not MISSING and not _overlaps(f.path, told))
+    changed = [field.path for field in change.fields]
+    lost = tuple(f for f in found if f.before is not MISSING and not _overlaps(f.path, changed))
     if not lost:
         return change
     return replace(change, kind=ChangeKind.CONFIGURE, fields=(*change.fields, *lost))

@@ -141,9 +141,9 @@ async def _marked(
     kinds = listable_kinds(catalog).values()
     async with asyncio.TaskGroup() as tasks:
         lists = [tasks.create_task(_listed(transport, kind)) for kind in kinds]
-    told = {kind.ref.plural: task.result() for kind, task in zip(kinds, lists, strict=True)}
-    closed = sorted(plural for plural, objects in told.items() if objects is None)
-    found = {key: obj for objects in told.values() for key, obj in (objects or {}).items()}
+    listed = {kind.ref.plural: task.result() for kind, task in zip(kinds, lists, strict=True)}
+    closed = sorted(plural for plural, objects in listed.items() if objects is None)
+    found = {key: obj for objects in listed.values() for key, obj in (objects or {}).items()}
     return found, (_unlisted(closed),) if closed else ()
 
 

@@ -56,7 +56,7 @@ def with_fixed_fields(
         for key, (d, _) in errors.items()
         if (unit := target.units.get(key)) is not None and replaceable(d, unit)
     }
-    told = [
+    refusals = [
         cannot_change(d, error, due[key].before)
         for key, (d, error) in errors.items()
         if key not in again and not played_ahead(due[key])
@@ -64,5 +64,5 @@ def with_fixed_fields(
     return replace(
         owned,
         changes=tuple(replace(c, replaced=True) if c.key in again else c for c in owned.changes),
-        findings=(*owned.findings, *told),
+        findings=(*owned.findings, *refusals),
     )

@@ -308,20 +308,20 @@ def read_base(
 
     Where it has none, or a broken one, that of the `target` counts. Raises SourceFailed.
     """
-    said: tuple[Finding, ...] = ()
+    skipped: tuple[Finding, ...] = ()
     try:
         config = config or config_at(repository, commit)
     except (InvalidManifests, UsageProblem) as error:
         config = target
         short = repository.commit(commit).short
         message = f"the configuration at {short} is broken: the plan uses that of the target"
-        said = (_passed_over(message, error.findings[0]),)
+        skipped = (_passed_over(message, error.findings[0]),)
     if config == whole_repository():  # no unit followed it: none gives up or hands over an object
         config = target
     before = before or ReadBefore()
     side = read_side(repository, commit, config, catalog, gates, before=before)
     side = base_of(repository, side, config, catalog, gates, before=before)
-    return replace(side, warnings=(*said, *side.warnings))
+    return replace(side, warnings=(*skipped, *side.warnings))
 
 
 def base_of(
@@ -431,10 +431,10 @@ def read_units(
         if not isinstance(manifests, Manifests):
             yield name, (), manifests, ()
             continue
-        space = unit.spec.target.namespace or unit.namespace
-        memo = before.checked.setdefault((name, space), {})
+        namespace = unit.spec.target.namespace or unit.namespace
+        memo = before.checked.setdefault((name, namespace), {})
         objects, wrong = check_documents(
-            manifests.documents, known, namespace=space, gates=gates, memo=memo
+            manifests.documents, known, namespace=namespace, gates=gates, memo=memo
         )
         yield name, objects, about_templates(unit, (*manifests.findings, *wrong)), manifests.bases
 

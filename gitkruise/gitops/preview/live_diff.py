@@ -82,27 +82,27 @@ async def _objects_of_kind(
         try:
             return LiveObjects(objects=await _fetched(transport, kind, keys))
         except Forbidden as error:
-            said = Finding(
+            finding = Finding(
                 code="GK4301",
                 message=f"not allowed: {error.message}",
                 notes=(("unchanged", f"{keys[0].kind} objects {otherwise}"),),
                 severity=Severity.WARNING,
             )
-            return LiveObjects(objects={}, findings=(said,), unread=frozenset(keys))
+            return LiveObjects(objects={}, findings=(finding,), unread=frozenset(keys))
 
 
 async def _fetched(
     transport: Transport, kind: Kind, keys: Sequence[ObjectKey]
 ) -> dict[ObjectKey, Obj]:
     marks = {"apiVersion": kind.api_version, "kind": kind.kind}
-    space = keys[0].namespace
+    namespace = keys[0].namespace
     if len(keys) > _ONE_BY_ONE:
-        everything = await listed(transport, kind.ref, namespace=space)
+        everything = await listed(transport, kind.ref, namespace=namespace)
         there = {obj["metadata"]["name"]: obj for obj in everything}
         return {k: {**marks, **there[k.name]} for k in keys if k.name in there}
     found: dict[ObjectKey, Obj] = {}
     for key in keys:
-        request = ApiRequest(verb="get", resource=kind.ref, namespace=space, name=key.name)
+        request = ApiRequest(verb="get", resource=kind.ref, namespace=namespace, name=key.name)
         try:
             found[key] = (await transport.send(request)).body
         except NotFound:

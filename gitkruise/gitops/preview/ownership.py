@@ -23,7 +23,7 @@ from gitkruise.planner.sync.annotations import (
     opted_out,
     untouched,
 )
-from gitkruise.planner.sync.ownership import Standing, conflict, mark_of, standing
+from gitkruise.planner.sync.ownership import Ownership, conflict, mark_of, ownership
 from gitkruise.printable import listing
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 
@@ -73,12 +73,12 @@ def owned_changes(
         owner = _owner(named, unit, now, target, wants=wants) if named is not None else None
         own = obj is not None and annotation(obj, UNIT_REF) == unit.id
         label = mark_of(obj) if obj is not None and own else _NOBODY
-        verdict = standing(obj, label, claimed=d.key in target.shared, owner=owner)
-        if verdict is not Standing.FREE:
-            said = conflict(d, obj, verdict, label, owner, planned=True)
-            missing = verdict is Standing.SHARED and obj is None and before[d.key] is None
-            said = _first_come(said) if missing else said
-            found[d.key] = replace(said, severity=Severity.WARNING)
+        verdict = ownership(obj, label, claimed=d.key in target.shared, owner=owner)
+        if verdict is not Ownership.FREE:
+            finding = conflict(d, obj, verdict, label, owner, planned=True)
+            missing = verdict is Ownership.SHARED and obj is None and before[d.key] is None
+            finding = _first_come(finding) if missing else finding
+            found[d.key] = replace(finding, severity=Severity.WARNING)
     kept = {key for key, unit in target.units.items() if unit.id in target.rejected}
     aside = _set_aside(changes, target, live, now)
     made = tuple(

@@ -96,23 +96,23 @@ def offline_preview(
 
         there = {d.key: d for d in before}
         owned = with_fixed_fields(owned, target, there, catalog, gates, wall_time())
-    changes, told, notes = owned.changes, owned.findings, (*sizes, *owned.notes)
+    changes, unplayed, notes = owned.changes, owned.findings, (*sizes, *owned.notes)
     applied = [d.key for d in before if not untouched(d.obj)]
     inventory = {key: base.units[key].id for key in applied if key in base.units} if base else {}
     moved = rollouts_started(changes)
     if not moved:
         return Preview(
-            changes=changes, forecast=None, live=False, unplayed=told, notes=notes,
+            changes=changes, forecast=None, live=False, unplayed=unplayed, notes=notes,
             inventory=inventory, withheld=owned.withheld,
         )  # fmt: skip
     from gitkruise.gitops.preview.simulate import offline_world, play  # noqa: PLC0415  the model cluster
 
     world, rested = offline_world((*earlier, before), catalog, gates, wall_time(), moved=moved)
     certain = replace(target, uncertain=frozenset())  # both sides lack the same values
-    played = play(world, changes, certain, catalog, rested, gates, live=False, known=told)
+    played = play(world, changes, certain, catalog, rested, gates, live=False, known=unplayed)
     return Preview(
         changes=changes, forecast=played.forecast, live=False,
-        unplayed=(*told, *played.findings), staged=bool(earlier), unknown=played.unknown,
+        unplayed=(*unplayed, *played.findings), staged=bool(earlier), unknown=played.unknown,
         notes=notes, inventory=inventory, withheld=owned.withheld,
     )  # fmt: skip
 
@@ -180,9 +180,11 @@ async def live_preview(
         changes, refused = await trial.try_out(owned.changes, replace(target, objects=ours))
         owned = replace(owned, changes=changes)
     new = (finding for finding in refused if finding not in facts.findings)
-    told = replace(owned, findings=(*owned.findings, *new))
+    checked = replace(owned, findings=(*owned.findings, *new))
     tried = bool(tried_on)
-    return await asyncio.to_thread(live_outcome, told, target, catalog, gates, facts, tried=tried)
+    return await asyncio.to_thread(
+        live_outcome, checked, target, catalog, gates, facts, tried=tried
+    )
 
 
 def sent_sides(
@@ -283,9 +285,10 @@ def live_outcome(
         live=True, known=(*facts.findings, *owned.findings),
     )  # fmt: skip
     forecast = loosened_by(played.forecast, world, target.objects, facts.delegated)
-    told = (*facts.findings, *owned.findings, *played.findings)
+    unplayed = (*facts.findings, *owned.findings, *played.findings)
     return Preview(
-        changes=owned.changes, forecast=forecast, live=True, unplayed=told, unknown=played.unknown,
+        changes=owned.changes, forecast=forecast, live=True,
+        unplayed=unplayed, unknown=played.unknown,
         left={key: annotation(obj, UNIT_REF) for key, obj in facts.left.items()},
         inventory=facts.inventory,
         notes=owned.notes, withheld=owned.withheld,

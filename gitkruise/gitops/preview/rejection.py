@@ -99,8 +99,8 @@ def folded(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return findings that say the same of many objects as one, in the place of their first."""
     alike: dict[object, list[Finding]] = {}
     for f in findings:
-        said = f.message.removeprefix(f"{f.object}: ")
-        alike.setdefault((f.code, said, f.notes, f.severity), []).append(f)
+        text = f.message.removeprefix(f"{f.object}: ")
+        alike.setdefault((f.code, text, f.notes, f.severity), []).append(f)
     return tuple(f for group in alike.values() for f in _as_one(group))
 
 
@@ -108,8 +108,8 @@ def _as_one(group: Sequence[Finding]) -> Iterable[Finding]:
     first = group[0]
     if len(group) <= _NAMED or not first.object:
         return group
-    said = first.message.removeprefix(f"{first.object}: ")
-    words = f"{first.object} and {len(group) - 1} more objects: {said}"
+    text = first.message.removeprefix(f"{first.object}: ")
+    words = f"{first.object} and {len(group) - 1} more objects: {text}"
     return (replace(first, message=words),)
 
 

@@ -107,8 +107,8 @@ def _top(report: PlanReport) -> Iterator[str]:
     yield f"<ul>{''.join(f'<li>{_span(span)}</li>' for span in report.blast)}</ul></section>"
     yield f"<p><strong>In all</strong> {_text(summary(report))}</p>"
     for found in report.findings:
-        said = f"{found.severity}[{found.code}]: {found.message}"
-        yield f'<p class="{"alarm-text" if found.is_error else ""}">{_text(said)}</p>'
+        text = f"{found.severity}[{found.code}]: {found.message}"
+        yield f'<p class="{"alarm-text" if found.is_error else ""}">{_text(text)}</p>'
 
 
 def _list(report: PlanReport) -> Iterator[str]:

@@ -123,12 +123,12 @@ def rollout_obj(p: RolloutForecast) -> dict[str, Any]:
     }
 
 
-def _sidecars(told: Sidecars) -> dict[str, Any]:
+def _sidecars(sidecars: Sidecars) -> dict[str, Any]:
     return {
-        "cannotFollow": [{"pod": pod, "why": why} for pod, why in told.barred],
-        "notSelected": told.left_out,
+        "cannotFollow": [{"pod": pod, "why": why} for pod, why in sidecars.barred],
+        "notSelected": sidecars.left_out,
         "newPods": {
-            "revision": told.born_with,
-            "containers": [{"name": name, "image": image} for name, image in told.born],
+            "revision": sidecars.born_with,
+            "containers": [{"name": name, "image": image} for name, image in sidecars.born],
         },
     }

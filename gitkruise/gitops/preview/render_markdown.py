@@ -97,8 +97,8 @@ def _head(report: PlanReport) -> Iterator[str]:
     yield f"**Blast radius** {_blast(report, len(report.blast), _CELL)}\n\n"
     yield f"**In all** {_code(summary(report))}\n"
     if not report.entries:
-        told = nothing(report)  # with the names of files, if any are outside
-        yield f"\n{_code(told, len(told)) if report.outside else told}\n"
+        text = nothing(report)  # with the names of files, if any are outside
+        yield f"\n{_code(text, len(text)) if report.outside else text}\n"
     findings = [f"{f.severity}[{f.code}]: {shown(f.message, _CELL)}" for f in report.findings]
     if findings:
         more = len(findings) - _FINDINGS
@@ -118,8 +118,8 @@ def _short_head(report: PlanReport) -> Iterator[str]:
 def _title(report: PlanReport) -> Iterator[str]:
     yield f"### gitkruise plan {_code(compared(report))}\n\n"
     subject = subject_of(report)
-    told = f"Commit {_code(subject)} · " if subject else ""
-    yield f"{told}{_code(looked_at(report), _SHORT)}\n\n"
+    prefix = f"Commit {_code(subject)} · " if subject else ""
+    yield f"{prefix}{_code(looked_at(report), _SHORT)}\n\n"
 
 
 def _blast(report: PlanReport, most: int, size: int) -> str:

@@ -179,7 +179,7 @@ def _guarded(
     for c in changes:
         if c.kind is ChangeKind.PRUNE and c.key in units and c.before is not None:
             gone.setdefault(units[c.key].id, {})[c.key] = c.before
-    said, staying, agreed = list[str](), set[ObjectKey](), set[ObjectKey]()
+    sentences, staying, agreed = list[str](), set[ObjectKey](), set[ObjectKey]()
     for name, objects in sorted(gone.items()):
         known = {key for key, unit in preview.inventory.items() if unit == name}
         known |= {key for key, unit in target.units.items() if unit.id == name} - preview.withheld
@@ -190,25 +190,27 @@ def _guarded(
             new = objects.keys() - left.keys()
             stay = "STAYS" if len(new) == 1 else "STAY"
             if new:
-                said.append(f"{many(len(new), 'object')} of unit {name} left git and {stay}: "
+                sentences.append(f"{many(len(new), 'object')} of unit {name} left git and {stay}: "
                             f"{verdict.never}")  # fmt: skip
             continue
         if preview.live and _is_approved(verdict, objects, units[next(iter(objects))], target):
             agreed |= objects.keys()
             verdict = replace(verdict, asking={}, too_many=False)
-        said += _losses(verdict.asking, name)
+        sentences += _losses(verdict.asking, name)
         if verdict.too_many:
             part = f"{len(verdict.free)} of {len(known)} objects of unit {name}"
-            said.append(f"{part} WAIT FOR APPROVAL, limit {verdict.limit}")
+            sentences.append(f"{part} WAIT FOR APPROVAL, limit {verdict.limit}")
         if verdict.free and (waiting := _undecided(units[next(iter(objects))], target)):
-            said.append(f"deletions of unit {name} WAIT until a commit suits {waiting} as well")
+            sentences.append(
+                f"deletions of unit {name} WAIT until a commit suits {waiting} as well"
+            )
     kept_ones = [
         replace(c, kind=ChangeKind.UNCHANGED)
         if c.key in staying
         else replace(c, agreed=c.key in agreed)
         for c in changes
     ]
-    return kept_ones, tuple(said)
+    return kept_ones, tuple(sentences)
 
 
 def _is_approved(

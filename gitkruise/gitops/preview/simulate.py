@@ -407,11 +407,11 @@ def loosened_by(
     if forecast is None or not keys:
         return forecast
     wanted = {d.key: d.obj for d in target if d.key in keys}
-    told = tuple(
+    rollouts = tuple(
         loosened(p, wanted[p.key], _pods_of(world, p.key)) if p.key in wanted else p
         for p in forecast.rollouts
     )
-    return replace(forecast, rollouts=told)
+    return replace(forecast, rollouts=rollouts)
 
 
 def _pods_of(world: World, key: ObjectKey) -> Sequence[PodFacts]:
@@ -429,5 +429,5 @@ def _refused(
     found = list(check_object(d, catalog, gates, old=before))
     place = d.document.place(("spec",), key=True)
     why = unquoted(error, d).message
-    said = Finding(code="GK2102", message=why, places=(place,), object=str(d.key))
-    return found or [said]
+    finding = Finding(code="GK2102", message=why, places=(place,), object=str(d.key))
+    return found or [finding]

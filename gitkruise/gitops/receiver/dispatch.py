@@ -105,7 +105,7 @@ class Followed:
         self._places, self._debounce = places_of(source), debounce
         self._ref = None if any_ref else source.spec.ref
 
-    def hear(self, push: Push, *, named: bool) -> bool:
+    def receive(self, push: Push, *, named: bool) -> bool:
         """Trigger a poll if the push concerns this source; a `named` one accepts any repository."""
         here = named or not self._places.isdisjoint(map(place_of, push.urls))
         if here and (_branches(push) if self._ref is None else concerns(push, self._ref)):
@@ -114,6 +114,6 @@ class Followed:
         return False
 
 
-def tell(push: Push, followed: Sequence[Followed], *, named: bool) -> int:
+def dispatch(push: Push, followed: Sequence[Followed], *, named: bool) -> int:
     """Dispatch a push to every source; return how many poll."""
-    return sum([one.hear(push, named=named) for one in followed])
+    return sum([one.receive(push, named=named) for one in followed])

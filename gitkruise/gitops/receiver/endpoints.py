@@ -22,7 +22,7 @@ from gitkruise.gitops.forges.webhook_payloads import (
     read_pull,
     read_push,
 )
-from gitkruise.gitops.receiver.dispatch import Followed, tell
+from gitkruise.gitops.receiver.dispatch import Followed, dispatch
 from gitkruise.kube.serve.request_body import Bodies
 from gitkruise.kube.system.clock import Clock
 from gitkruise.wire.primitives.log_line import log_line
@@ -75,8 +75,8 @@ class WebhookEndpoint:
             log.warning(log_line("delivery-invalid", receiver=self.name, kind=self.kind))
             self.seen.pop(delivery, None)  # sent again it is as invalid
             return 400
-        looking = tell(push, self.followed, named=self.named) if pushed else 0
-        tell(push, self.pulls, named=self.named)
+        looking = dispatch(push, self.followed, named=self.named) if pushed else 0
+        dispatch(push, self.pulls, named=self.named)
         log.info(log_line("push-received", receiver=self.name, sources=looking))
         return 202
 
@@ -123,9 +123,9 @@ class WebhookEndpoints:
     """The endpoints of a program, by path. Answers are a status and nothing more."""
 
     def __init__(
-        self, doors: Mapping[str, WebhookEndpoint | SharedEndpoint], edge: Edge = NO_EDGE
+        self, endpoints: Mapping[str, WebhookEndpoint | SharedEndpoint], edge: Edge = NO_EDGE
     ) -> None:
-        self.doors, self.edge = doors, edge
+        self.endpoints, self.edge = endpoints, edge
         self._containment, self._crashed = edge
         self._bodies = Bodies()
 
@@ -136,15 +136,15 @@ class WebhookEndpoints:
             return programs[0]
         found: dict[str, list[WebhookEndpoint]] = {}
         for one in programs:
-            for path, endpoint in one.doors.items():
+            for path, endpoint in one.endpoints.items():
                 if isinstance(endpoint, WebhookEndpoint):
                     found.setdefault(path, []).append(endpoint)
-        doors = {path: SharedEndpoint(those) for path, those in found.items()}
-        return cls(doors, programs[0].edge)
+        endpoints = {path: SharedEndpoint(those) for path, those in found.items()}
+        return cls(endpoints, programs[0].edge)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Handle one request to any path."""
-        endpoint = self.doors.get(request.rel_url.raw_path)
+        endpoint = self.endpoints.get(request.rel_url.raw_path)
         name = endpoint.name if endpoint is not None else "unknown"
         try:
             with self._containment.of(f"Receiver {name}", ConnectionError, web.HTTPException):

@@ -110,7 +110,7 @@ async def open_receivers(
         return ReceiverServer()
     debounces = {polling: Debounce(polling.look_now, clock) for polling in set(pollings.values())}
     calls = {call: Debounce(call, clock) for one in pulls.values() for call in one}
-    doors: dict[str, WebhookEndpoint] = {}
+    endpoints: dict[str, WebhookEndpoint] = {}
     first: dict[str, str] = {}
     for name, receiver in config.receivers.items():
         refs = receiver.spec.sources
@@ -129,9 +129,9 @@ async def open_receivers(
         endpoint = WebhookEndpoint(
             name, kind, keys, followed, clock, named=bool(refs), pulls=asking
         )
-        doors |= {path_of(name, key): endpoint for key in keys}
+        endpoints |= {path_of(name, key): endpoint for key in keys}
         first[name] = path_of(name, keys[0])
-    base = await stack.enter_async_context(address.serving(WebhookEndpoints(doors, edge)))
+    base = await stack.enter_async_context(address.serving(WebhookEndpoints(endpoints, edge)))
     return ReceiverServer(
         {name: base + path for name, path in first.items()}, (*debounces.values(), *calls.values())
     )

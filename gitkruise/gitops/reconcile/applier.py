@@ -71,7 +71,7 @@ class Sent:
     reply: Obj | None = None
     created: bool = False  # there was no such object
     finding: Finding | None = None
-    said: str = ""  # the API server's own words of the rejection
+    server_message: str = ""  # the API server's own words of the rejection
     retry: bool = False  # the same request may go through later
     unserved: bool = False  # no API serves its kind
     present: bool = False  # create-only, and it exists already
@@ -162,8 +162,8 @@ class Applier:
     ) -> Sent:
         dialect = dialect_of(d, catalog)
         if dialect is None:
-            told = not_served(d, catalog, sent=not dry_run)
-            return Sent(desired=d, finding=told, retry=True, unserved=True)
+            finding = not_served(d, catalog, sent=not dry_run)
+            return Sent(desired=d, finding=finding, retry=True, unserved=True)
         if live is not None and (complete := pulled_already(d, live)) is not None:
             return self._refused(d, complete, live)
         asked = sized_as(d, live) if live is not None and d.key in self._facts.autoscaled else d
@@ -271,8 +271,8 @@ class Applier:
             if d.key in self._facts.autoscaled and all(
                 c.field == _SIZE for c in error.details.causes
             ):
-                told = unanswered(d, "its size changed meanwhile", live)
-                return Sent(desired=d, finding=told, retry=True)
+                finding = unanswered(d, "its size changed meanwhile", live)
+                return Sent(desired=d, finding=finding, retry=True)
             ends_pause = _ends_pause(error, live)
             if ends_pause or self._may_take(error):
                 forced = {**request.params, "force": "true"}
@@ -336,9 +336,9 @@ class Applier:
         if fixed and replaceable(d, self._unit):
             return Sent(desired=d, replace=True)
         account = account_of(self._unit)
-        told = cannot_change(d, error, live) if fixed else refusal(d, error, account, live=live)
+        finding = cannot_change(d, error, live) if fixed else refusal(d, error, account, live=live)
         again = error.retry is not Retry.NEVER
-        return Sent(desired=d, finding=told, said=error.message, retry=again)
+        return Sent(desired=d, finding=finding, server_message=error.message, retry=again)
 
     def _may_take(self, error: ApplyConflict) -> bool:
         if self._unit.spec.apply.conflicts != "owned":

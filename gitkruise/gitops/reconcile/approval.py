@@ -93,16 +93,16 @@ class ApprovalRule:
         changed = (*effect.changed, *effect.taken_over)
         count = len(changed) + len(gone)
         everything = "1 object changes" if count == 1 else f"{count} objects change"
-        said = [everything] if self.unit.spec.approval == "always" else [
+        reasons = [everything] if self.unit.spec.approval == "always" else [
             *self._risks(changed, live, replaced),
             *(f"{key} leaves the cluster" for key in gone if not key.namespace)
         ]  # fmt: skip
-        if not said:
+        if not reasons:
             return "", ""
         lines = [_line(d.key, d.digest, live.get(d.key)) for d in changed]
         lines += [_line(key, "", live[key]) for key in gone]
         mark = hashlib.sha256("\n".join([self.label, *sorted(lines)]).encode()).hexdigest()[:12]
-        return mark, listing(said, _REASONS_MAX)
+        return mark, listing(reasons, _REASONS_MAX)
 
     def _risks(
         self,

@@ -64,16 +64,16 @@ class CommitValidator:
     """Validates commits of one unit."""
 
     def __init__(
-        self, reader: Builder, around: UnitContext, cluster: UnitCluster, transport: Transport
+        self, reader: Builder, context: UnitContext, cluster: UnitCluster, transport: Transport
     ) -> None:
         """Create a validator; `transport` acts with the unit's rights."""
-        self._reader, self._around, self._cluster = reader, around, cluster
+        self._reader, self._context, self._cluster = reader, context, cluster
         self._transport = transport
         self._unit = reader.unit
-        self._approval = ApprovalRule(reader.unit, cluster.label, around.gates)
-        windows = Windows(reader.unit.spec.windows, around.clock, by_hand=around.by_hand)
+        self._approval = ApprovalRule(reader.unit, cluster.label, context.gates)
+        windows = Windows(reader.unit.spec.windows, context.clock, by_hand=context.by_hand)
         self.stale: Finding | None = None  # why the chart may be older than the newest one
-        self.gate = Gate(reader.unit, around.standings, windows, around.workers, around.clock)
+        self.gate = Gate(reader.unit, context.standings, windows, context.workers, context.clock)
 
     async def read(self, commit: str, last: LastTaken, *, known: bool = False) -> BuiltCommit:
         """Validate a commit; one whose content is live already is not dry-run.
@@ -86,17 +86,17 @@ class CommitValidator:
         if built.desired is None or (before and built.desired is before.desired):
             return built
         if not (built.desired.objects or known) and await self._would_empty(built.desired, last):
-            told = (*built.findings, leaves_nothing(self._unit.id))
-            return replace(built, desired=None, findings=told)
+            extended = (*built.findings, leaves_nothing(self._unit.id))
+            return replace(built, desired=None, findings=extended)
         if not known and (blocker := await self._blocked_by(built, last)):
             return replace(built, desired=None, blocked_by=blocker)
         findings, replaced = await self._preflight(built.desired, built.causal)
         if not findings:
             return built if known else await self._agreed(built, last, replaced)
-        if await self._around.live.rediscover():
+        if await self._context.live.rediscover():
             return await self.read(commit, last, known=known)
-        told = (*built.findings, *findings)
-        return replace(built, desired=None, findings=told, by_cluster=True)
+        extended = (*built.findings, *findings)
+        return replace(built, desired=None, findings=extended, by_cluster=True)
 
     async def _blocked_by(self, built: BuiltCommit, last: LastTaken) -> str:
         """Return what a commit that has an effect waits for; "" when nothing blocks it.
@@ -128,7 +128,7 @@ class CommitValidator:
         One whose objects do not fit them waits for the units that it depends on, which may bring
         other definitions, and otherwise is read again some time later.
         """
-        live, charts = self._around.live, self._around.charts
+        live, charts = self._context.live, self._context.charts
         built = await self._followed(commit, last.built, last.looked, charts)
         while misfits(built.findings, live.catalog):
             if not await live.rediscover():
@@ -163,7 +163,7 @@ class CommitValidator:
         No chart is fetched: a start of all units of a source waits for the answer.
         """
         try:
-            built = await self._followed(commit, None, "", self._around.charts.kept)
+            built = await self._followed(commit, None, "", self._context.charts.kept)
         except SourceFailed:
             return False  # it is not here
         return built.desired is not None and not self._cluster.effect(built.desired).changed
@@ -171,12 +171,12 @@ class CommitValidator:
     async def objects_of(self, commit: str) -> Sequence[Desired]:
         """Return the objects of an earlier commit; none if it is invalid. Raises SourceFailed and
         ApiError."""
-        built = await self._followed(commit, None, "", self._around.charts.kept)
+        built = await self._followed(commit, None, "", self._context.charts.kept)
         return built.desired.objects if built.desired is not None else ()
 
     async def follow(self, desired: DesiredSet) -> None:
         """Follow every kind that the commit names, before anything is decided about it."""
-        live = self._around.live
+        live = self._context.live
         kinds = {d.key.group_kind: d.version for d in desired.objects}
         if any(live.catalog.stored(kind) is None for kind in kinds):
             await live.discover()
@@ -191,7 +191,7 @@ class CommitValidator:
         """Create the target namespace if the unit asks for it, unless git brings it as `new`."""
         target = self._unit.spec.target.namespace or self._unit.namespace
         if self._unit.spec.target.create_namespace and target not in new:
-            await ensure_namespace(self._transport, target, self._around.live.catalog)
+            await ensure_namespace(self._transport, target, self._context.live.catalog)
 
     async def put_target_back(self, desired: DesiredSet) -> None:
         """Create the target namespace again where objects vanished, perhaps together with it."""
@@ -205,7 +205,7 @@ class CommitValidator:
         A kind that was discovered for another unit is not followed yet: what is applied of it would
         never be seen, and applied without end.
         """
-        live, objects = self._around.live, tuple(objects)
+        live, objects = self._context.live, tuple(objects)
         known = [live.catalog.by_kind(d.key.group, d.version, d.key.kind) for d in objects]
         if None in known:
             await live.discover()
@@ -216,7 +216,7 @@ class CommitValidator:
         self, commit: str, before: BuiltCommit | None, looked: str, charts: Charts
     ) -> BuiltCommit:
         """Build a commit and follow its kinds; build it again if that discovered new kinds."""
-        live = self._around.live
+        live = self._context.live
         catalog = live.catalog
         refused = await asyncio.to_thread(self._reader.refused, commit)
         if refused is not None:
@@ -230,12 +230,12 @@ class CommitValidator:
         self.stale = given.stale
         chart = given.release.chart if given.release is not None else None
         asked = BuildRequest.of(commit, before, looked)
-        answer = await self._around.workers.read(self._reader, asked, catalog, given)
+        answer = await self._context.workers.read(self._reader, asked, catalog, given)
         built = replace(built_commit(answer, before), chart=chart)
         if built.desired is not None and not (before and built.desired is before.desired):
             await self.follow(built.desired)
             if live.catalog is not catalog:
-                workers, catalog = self._around.workers, live.catalog
+                workers, catalog = self._context.workers, live.catalog
                 answer = await workers.read(self._reader, asked, catalog, given)
                 return replace(built_commit(answer, before), chart=chart)
         return built
@@ -255,11 +255,11 @@ class CommitValidator:
     ) -> tuple[list[Finding], frozenset[ObjectKey]]:
         """Return what our rules and the dry run report against the objects that would change, and
         the objects that would be replaced. Where it `writes`, the target namespace is created."""
-        live = self._around.live
+        live = self._context.live
         effect = self._cluster.effect(desired)
         changed, seen = effect.changed, effect.seen
         objs = {key: found.obj for key, found in seen.live.items()}
-        findings = check_updates(changed, objs, live.catalog, self._around.gates)
+        findings = check_updates(changed, objs, live.catalog, self._context.gates)
         findings += await ignored_canaries(changed, live.transport)
         if findings or not changed:
             return findings, frozenset()

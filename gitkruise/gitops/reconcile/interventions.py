@@ -62,17 +62,19 @@ def report_applied(
         owner = annotation(before.obj, UNIT_REF) if before is not None else ""
         if owner not in {"", unit}:
             text = f"taken over from unit {_name(owner)}"
-            _tell(events, unit, "TakenOver", text, item.reply, journal)
+            _report(events, unit, "TakenOver", text, item.reply, journal)
         elif key in corrected:
             # An admission webhook may set the field again: then the apply changes nothing.
             if before is None or _version(before.obj) != _version(item.reply):
-                _tell(events, unit, "DriftCorrected", _fields(corrected[key]), item.reply, journal)
+                _report(
+                    events, unit, "DriftCorrected", _fields(corrected[key]), item.reply, journal
+                )
         elif before is None and key in lost and not item.desired.hook:
             text = _DELETED if item.created else _UNMARKED
-            _tell(events, unit, "DriftCorrected", text, item.reply, journal)
+            _report(events, unit, "DriftCorrected", text, item.reply, journal)
         elif item.taken:
             names = ", ".join(map(_name, item.taken))
-            _tell(events, unit, "TakenOver", f"taken over from {names}", item.reply, journal)
+            _report(events, unit, "TakenOver", f"taken over from {names}", item.reply, journal)
 
 
 def report_pruned(events: Recorder, live: Obj, lost: str, why: str, journal: Journal) -> None:
@@ -82,7 +84,7 @@ def report_pruned(events: Recorder, live: Obj, lost: str, why: str, journal: Jou
     """
     unit = _name(annotation(live, UNIT_REF))
     text = "deleted" + (f" with {lost}" if lost else "") + f": {why}"
-    _tell(events, unit, "Pruned", text, live, journal)
+    _report(events, unit, "Pruned", text, live, journal)
 
 
 async def lost_with(live: LiveView, obj: Obj) -> str:
@@ -124,21 +126,23 @@ def report_replaced(events: Recorder, live: Obj, journal: Journal) -> None:
     text = "deleted, to be created again: git changes a field that cannot change"
     if annotation(live, PLAN):
         text = "deleted, to be created again: a hook runs for each commit that changes its unit"
-    _tell(events, unit, "Replaced", text, live, journal)
+    _report(events, unit, "Replaced", text, live, journal)
 
 
 def _fields(change: ObjectChange) -> str:
     """Return the fields that were put back; a possible secret does not show."""
     records = drift_records((change,))
-    told = [
+    shown = [
         f"{r.field} {r.live} → {r.git}" + (f" (set by {_name(r.manager)})" if r.manager else "")
         for r in records[:_FIELDS_MAX]
     ]
     more = len(records) - _FIELDS_MAX
-    return "put back as git says: " + "; ".join([*told, *([f"{more} more"] if more > 0 else [])])
+    return "put back as git says: " + "; ".join([*shown, *([f"{more} more"] if more > 0 else [])])
 
 
-def _tell(events: Recorder, unit: str, reason: str, text: str, obj: Obj, journal: Journal) -> None:
+def _report(
+    events: Recorder, unit: str, reason: str, text: str, obj: Obj, journal: Journal
+) -> None:
     key = key_of(obj)
     journal(key, reason, text)
     log.warning(log_line(reason, unit=unit, object=key, text=text))

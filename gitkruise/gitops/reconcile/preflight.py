@@ -117,7 +117,7 @@ async def brought(
     if not unseen:
         return frozenset()
     try:
-        there = {space["metadata"]["name"] for space in await listed(transport, NAMESPACES)}
+        there = {namespace["metadata"]["name"] for namespace in await listed(transport, NAMESPACES)}
     except Forbidden:
         there = set()
     return frozenset(unseen - there)
@@ -170,7 +170,7 @@ def causes(
 ) -> frozenset[ObjectKey]:
     """Return those of `keys` that a rejection names as its cause: webhooks, policies, quotas, and
     roles that do not exist."""
-    refused = [item for item in sent if item.said]
+    refused = [item for item in sent if item.server_message]
     if not refused:
         return frozenset()
     able = [key for key in keys if key.group_kind in _CAUSES]
@@ -180,12 +180,12 @@ def causes(
 def _causes(key: ObjectKey, live: Mapping[ObjectKey, Obj], item: Sent) -> bool:
     if key.namespace not in {"", item.desired.key.namespace}:
         return False
-    said = _CAUSES[key.group_kind]
+    pattern = _CAUSES[key.group_kind]
     ref = item.desired.obj.get("roleRef", {}) if key.group == _RBAC else {}
     if key.group == _RBAC and (ref.get("kind"), ref.get("name")) != (key.kind, key.name):
         return False
     names = [hook["name"] for hook in live.get(key, {}).get("webhooks") or ()]
-    return any(said.format(name) in item.said for name in names or [key.name])
+    return any(pattern.format(name) in item.server_message for name in names or [key.name])
 
 
 def brings_kinds(objects: Iterable[Desired]) -> bool:

@@ -61,7 +61,7 @@ class UnitPruner:
         claims.join(unit.id, self.source, wake)
         self._source_problem: Finding | None = None
         self._searched = ""
-        self._heard = self._taken = False  # a commit was read, and the newest one was taken
+        self._was_read = self._taken = False  # a commit was read, and the newest one was taken
         self._wanted: frozenset[ObjectKey] = frozenset()
         self.inventory: set[ObjectKey] = set()
         self.complete = False  # the cluster was searched for it
@@ -141,7 +141,7 @@ class UnitPruner:
 
     def read(self, built: BuiltCommit) -> None:
         """Record that a commit was read, taken or not."""
-        self._heard = True
+        self._was_read = True
         self._taken = built.desired is not None
         if self._taken and built.commit.id != self._at:
             self._from, self._at, self._jump = self._at, built.commit.id, None
@@ -176,7 +176,7 @@ class UnitPruner:
             return "which is suspended", f"resume {name}"
         if news:
             return f"which has not taken commit {news[:7]}", f"see why {name} has not taken it"
-        if not self._taken and self._heard:
+        if not self._taken and self._was_read:
             return "which rejected its newest commit", f"correct the commit that {name} rejected"
         if not self._taken:
             return "which has read no commit yet", f"see why {name} reads no commit"
@@ -286,9 +286,9 @@ class UnitPruner:
                 objects = {d.key: d.obj for d in await past(commit)}
             except HistoryMissing:
                 continue
-            said = [key for key in left if key in objects]
-            self._alone |= {key: why for key in said if (why := untouched(objects[key]))}
-            self._traced.update(said)
+            traced = [key for key in left if key in objects]
+            self._alone |= {key: why for key in traced if (why := untouched(objects[key]))}
+            self._traced.update(traced)
             left = [key for key in left if key not in objects]
             if not left:
                 break

@@ -42,7 +42,7 @@ class RejectedObjects:
         self.replacing: set[ObjectKey] = set()
         self.present: set[ObjectKey] = set()
         self.causes: frozenset[ObjectKey] = frozenset()
-        self._told: dict[ObjectKey, _Refusal] = {}
+        self._rejected: dict[ObjectKey, _Refusal] = {}
 
     def note(self, sent: Sent, now: datetime) -> bool:
         """Record a request that was not accepted; return whether the API server rejected it for
@@ -53,25 +53,29 @@ class RejectedObjects:
         elif sent.present:
             self.present.add(key)
         elif sent.finding is not None:
-            final = not self.causes or key in self._told
+            final = not self.causes or key in self._rejected
             pause = RetryPause(now, now + (AGAIN if final else SOON))
-            self._told[key] = _Refusal(sent.desired.digest, sent.finding, pause, final)
+            self._rejected[key] = _Refusal(sent.desired.digest, sent.finding, pause, final)
             return True
         return False
 
     def forget(self, key: ObjectKey) -> None:
-        self._told.pop(key, None)
+        self._rejected.pop(key, None)
         self.replacing.discard(key)
         self.present.discard(key)
 
     def clear(self) -> None:
-        self._told.clear()
+        self._rejected.clear()
         self.replacing.clear()
         self.present.clear()
 
     def standing(self, now: datetime) -> Mapping[ObjectKey, str]:
         """Return the digests that must not be sent at `now`."""
-        return {key: told.digest for key, told in self._told.items() if told.pause.rests(now)}
+        return {
+            key: rejection.digest
+            for key, rejection in self._rejected.items()
+            if rejection.pause.rests(now)
+        }
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -79,11 +83,11 @@ class RejectedObjects:
 
         The first one because of an object of the unit is left out: it is tried again soon.
         """
-        told = (self._told[key] for key in sorted(self._told))
-        return tuple(one.finding for one in told if one.final)
+        rejections = (self._rejected[key] for key in sorted(self._rejected))
+        return tuple(one.finding for one in rejections if one.final)
 
     def wake_at(self, now: datetime) -> datetime | None:
-        pauses = (told.pause for told in self._told.values())
+        pauses = (rejection.pause for rejection in self._rejected.values())
         return min((pause.until for pause in pauses if pause.rests(now)), default=None)
 
 

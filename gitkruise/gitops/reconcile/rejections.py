@@ -336,12 +336,12 @@ def _of_forbidden(
 ) -> tuple[tuple[str, str], ...]:
     """Return the notes on a rejection of any such write by this account, or by all accounts."""
     unchanged = ("unchanged", f"{_kept(d, live)}; other units go on")
-    space = d.key.namespace
+    namespace = d.key.namespace
     if any(cause.reason == "NamespaceTerminating" for cause in error.details.causes):
-        next_ = f"kubectl describe namespace {space}   shows what its deletion waits for"
+        next_ = f"kubectl describe namespace {namespace}   shows what its deletion waits for"
         return unchanged, ("next", next_)
     if _QUOTA in error.message:
-        next_ = f"kubectl describe resourcequota -n {space}   shows what is used"
+        next_ = f"kubectl describe resourcequota -n {namespace}   shows what is used"
         return unchanged, ("next", next_)
     if _ESCALATION in error.message:
         verb = "bind" if "roleRef" in d.obj else "escalate"

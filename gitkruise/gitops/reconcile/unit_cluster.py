@@ -72,15 +72,15 @@ class UnitCluster:
     """
 
     def __init__(
-        self, unit: Unit, around: UnitContext, pruning: UnitPruner, transport: Transport
+        self, unit: Unit, context: UnitContext, pruner: UnitPruner, transport: Transport
     ) -> None:
-        self._unit, self._around, self._pruning = unit, around, pruning
+        self._unit, self._context, self._pruner = unit, context, pruner
         self._transport = transport
-        self.label = unit_label(around.cluster, unit.id)
+        self.label = unit_label(context.cluster, unit.id)
         self.rejected = RejectedObjects()
         patience = duration(unit.spec.health.no_progress_timeout)
-        self._observer = Observer(around.live.store, around.engine, patience)
-        self._health = HealthChecks(unit, self.label, around.workers)
+        self._observer = Observer(context.live.store, context.engine, patience)
+        self._health = HealthChecks(unit, self.label, context.workers)
         self._ignore = ignore_rules(unit.spec.drift)
         self._settled: dict[ObjectKey, frozenset[FieldPath]] = {}
         self._watched: frozenset[ObjectKey] = frozenset()
@@ -91,12 +91,12 @@ class UnitCluster:
 
     def observe(self, desired: DesiredSet) -> Observation:
         """Observe the objects of `desired` and of the inventory, and be woken by their changes."""
-        live = self._around.live
+        live = self._context.live
         versions = {d.key: d.version for d in desired.objects}
-        versions |= dict.fromkeys(self._pruning.gone(versions, live.store), "")
+        versions |= dict.fromkeys(self._pruner.gone(versions, live.store), "")
         unlisted = live.unlisted(versions)
         visible = {key: v for key, v in versions.items() if key not in unlisted}
-        seen = self._observer.look(visible, self._around.clock.now())
+        seen = self._observer.look(visible, self._context.clock.now())
         seen = replace(seen, live=dict(self._as_marked(seen.live, desired)))
         seen = Observation.beyond(unlisted, seen) if unlisted else seen
         self._watched = frozenset(versions)
@@ -131,15 +131,15 @@ class UnitCluster:
 
     async def weigh(self, desired: DesiredSet) -> tuple[Observation, tuple[Finding, ...]]:
         """Observe with the unit's own health checks, whose findings are the second part."""
-        now, found = self._around.clock.now(), self.observe(desired)
+        now, found = self._context.clock.now(), self.observe(desired)
         await self._health.ask(found, desired)
         seen, bad = self._health.weigh(found, desired, now, self.rejected.present)
         pulls = (pulls_nowhere(key, found.obj) for key, found in seen.live.items())
         bad = (*bad, *filter(None, pulls))
-        bad = (*bad, *self._around.engine.problems(seen.live))
-        if self._around.engine.name != OWN:
+        bad = (*bad, *self._context.engine.problems(seen.live))
+        if self._context.engine.name != OWN:
             return seen, bad
-        live = self._around.live
+        live = self._context.live
         if old := tuple(undriven(seen.live, live.catalog)):
             live.doubt()  # its definition may be upgraded
         return seen, (*bad, *old)
@@ -152,7 +152,7 @@ class UnitCluster:
 
     def snapshot(self, desired: DesiredSet, seen: Observation) -> SyncSnapshot:
         """Return what a plan may look at, as far as the cluster and the unit's settings say it."""
-        claims, pruning = self._around.claims, self._pruning
+        claims, pruning = self._context.claims, self._pruner
         marks = {key: mark_of(found.obj) for key, found in seen.live.items()}
         return SyncSnapshot(
             desired=desired,
@@ -163,9 +163,9 @@ class UnitCluster:
             prune=pruning.rules,
             correct_drift=self._unit.spec.drift.mode == "correct",
             settled=self._settled,
-            refused=self.rejected.standing(self._around.clock.now()),
+            refused=self.rejected.standing(self._context.clock.now()),
             ignore=self._ignore,
-            autoscaled=self._around.live.autoscaled.targets(),
+            autoscaled=self._context.live.autoscaled.targets(),
             held=self._health.held,
             replacing=frozenset(self.rejected.replacing),
             present=frozenset(self.rejected.present),
@@ -187,7 +187,7 @@ class UnitCluster:
         """Return the effect of taking `desired`."""
         seen = self.observe(desired)
         snapshot = replace(self.snapshot(desired, seen), refused={})
-        catalog = self._around.live.catalog
+        catalog = self._context.live.catalog
         moved = [d for d in desired.objects if overtaken(d, snapshot)]
         free = [d for d in moved if not withheld(d.key, snapshot)]
         return Effect(
@@ -202,14 +202,14 @@ class UnitCluster:
 
         Raises ApiError or ClusterFailed.
         """
-        await self._pruning.find(self._around.live, self.label)
-        return await self._pruning.stood_on(self._around.live.store, recorded)
+        await self._pruner.find(self._context.live, self.label)
+        return await self._pruner.stood_on(self._context.live.store, recorded)
 
     async def live_commits(self) -> frozenset[str]:
         """Return the commits that live objects of the unit carry. Raises ApiError or
         ClusterFailed."""
-        await self._pruning.find(self._around.live, self.label)
-        found = map(self._around.live.store.seen, self._pruning.inventory)
+        await self._pruner.find(self._context.live, self.label)
+        found = map(self._context.live.store.seen, self._pruner.inventory)
         return frozenset(annotation(seen.obj, COMMIT) for seen in found if seen) - {""}
 
     # Sending --------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class UnitCluster:
         take: Collection[ObjectKey] = (),
         dry_run: bool = False,
     ) -> list[Sent]:
-        around = self._around
+        around = self._context
         live = {d.key: found.obj for d in objects if (found := seen.live.get(d.key))}
         waits = any(d.key in live and awaits_canary(d, live[d.key]) for d in objects)
         facts = ApplyFacts(
@@ -274,10 +274,10 @@ class UnitCluster:
 
     def accept(self, desired: Desired, reply: Obj, seen: Observation) -> Obj | None:
         """Take in the reply to an apply; return the object as it was before, None if new."""
-        live, key, found = self._around.live, desired.key, seen.live.get(desired.key)
+        live, key, found = self._context.live, desired.key, seen.live.get(desired.key)
         before = found.obj if found is not None else None
         live.store.note_write(reply)
-        self._pruning.inventory.add(key)
+        self._pruner.inventory.add(key)
         self.rejected.forget(key)
         self._marks.pop(key, None)
         kind = live.catalog.by_kind(key.group, desired.version, key.kind)
@@ -289,12 +289,12 @@ class UnitCluster:
         """The unit wants exactly `desired` from now on: forget what was known of other objects."""
         self.rejected.clear()
         keys = {d.key for d in desired.objects}
-        catalog = self._around.live.catalog
+        catalog = self._context.live.catalog
         lost = {d.key: lost_fields(d.obj, catalog) for d in desired.objects}
         self._settled = {k: self._settled.get(k, paths) for k, paths in lost.items()}
         self.memo = {k: v for k, v in self.memo.items() if k in keys}
         self._marks = {k: v for k, v in self._marks.items() if k in keys}
-        self._observer.forget({*keys, *self._pruning.inventory})
+        self._observer.forget({*keys, *self._pruner.inventory})
 
 
 def _rewritten(live: Live, marks: Marks, known: Marks, desired: Desired) -> bool:

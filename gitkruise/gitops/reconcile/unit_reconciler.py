@@ -48,14 +48,14 @@ class UnitReconciler:
     due."""
 
     def __init__(
-        self, unit: Unit, reader: Builder, around: UnitContext, reporter: Reporter
+        self, unit: Unit, reader: Builder, context: UnitContext, reporter: Reporter
     ) -> None:
-        self.unit, self.reader, self._around, self._reporter = unit, reader, around, reporter
+        self.unit, self.reader, self._context, self._reporter = unit, reader, context, reporter
         self._wake = asyncio.Event()
-        self._writer = acting_as(account_of(unit), around.live.transport)
-        self.pruning = UnitPruner(unit, reader.repository, around.claims, self._wake.set)
-        self.cluster = UnitCluster(unit, around, self.pruning, self._writer)
-        self._validator = CommitValidator(reader, around, self.cluster, self._writer)
+        self._writer = acting_as(account_of(unit), context.live.transport)
+        self.pruning = UnitPruner(unit, reader.repository, context.claims, self._wake.set)
+        self.cluster = UnitCluster(unit, context, self.pruning, self._writer)
+        self._validator = CommitValidator(reader, context, self.cluster, self._writer)
         self._named, self.label = f"Unit {unit.id}", self.cluster.label
         self.built: BuiltCommit | None = None  # the last commit that could be taken
         self._before: Mapping[ObjectKey, Desired] = {}  # what the one before it asked for
@@ -64,7 +64,7 @@ class UnitReconciler:
         self.prunes = False  # objects are to be deleted now, or not all are known yet
         self._borne: frozenset[str] | None = None  # by live objects when this process started
         self._backoff = DriftBackoff(Pace.of(unit.spec.drift))
-        self._setbacks = Setbacks(unit.id, around.clock, reporter)
+        self._setbacks = Setbacks(unit.id, context.clock, reporter)
         self._kinds: AbstractSet[GroupKind] = frozenset()  # that the last round looked at
         self._had: set[ObjectKey] | None = None  # of git, seen live before; None: not looked yet
         self._hooked = False  # whether all hooks ran for what is kept
@@ -75,15 +75,15 @@ class UnitReconciler:
         self._times: list[datetime] = []  # when this round wants to be followed by another
         self._validator.gate.listen(self._wake.set)
         self._source = source_of(unit)
-        reporter.listen(around.standings.hear)
-        around.claims.own(unit.id, self.label, self._unsettled)
+        reporter.listen(context.standings.receive)
+        context.claims.own(unit.id, self.label, self._unsettled)
 
     # From outside ---------------------------------------------------------------------------
 
     def offer(self, commit: str) -> None:
         """Read `commit` in the next round; it replaces an older one that was not read yet."""
         self._commits.offer(commit)
-        self._around.standings.busy(self.unit.id, with_news=True)
+        self._context.standings.busy(self.unit.id, with_news=True)
         self._wake.set()
 
     def look_again(self, commit: str, done: Callable[[], None]) -> None:
@@ -107,7 +107,7 @@ class UnitReconciler:
         return True
 
     def _unsettled(self) -> tuple[str, str]:
-        gate, now = self._validator.gate, self._around.clock.now()
+        gate, now = self._validator.gate, self._context.clock.now()
         return self.pruning.unsettled(self._commits.news, now, gate.windows.why())
 
     @property
@@ -128,13 +128,13 @@ class UnitReconciler:
 
     async def run(self) -> None:
         """Run rounds, one after each event, until cancelled."""
-        leave = self._around.live.changes.join(self.unit.id, self._wake.set)
-        self._around.authority.listen(self, self._wake.set, source=self._source)
-        clock = self._around.clock
+        leave = self._context.live.changes.join(self.unit.id, self._wake.set)
+        self._context.authority.listen(self, self._wake.set, source=self._source)
+        clock = self._context.clock
         try:
             while True:
                 began = clock.monotonic()
-                counts = not (self._around.authority.passive or self._suspended)
+                counts = not (self._context.authority.passive or self._suspended)
                 if counts:
                     self._requests.began()
                 wake_at = await self.guarded_round()
@@ -143,15 +143,15 @@ class UnitReconciler:
                 await self._sleep(wake_at, settle_s=max(SETTLE_S, 2 * (clock.monotonic() - began)))
         finally:
             leave()
-            self._around.authority.leave(self)
+            self._context.authority.leave(self)
 
     @property
     def _suspended(self) -> bool:
-        return self.unit.spec.suspended(self._around.clock.now()) is not None
+        return self.unit.spec.suspended(self._context.clock.now()) is not None
 
     async def _sleep(self, wake_at: datetime | None, *, settle_s: float) -> None:
         """Wait for an event or until it is time; large units pause between two rounds."""
-        clock, limit = self._around.clock, duration(self.unit.spec.interval)
+        clock, limit = self._context.clock, duration(self.unit.spec.interval)
         if not self._in_order():
             limit = min(limit, LOOK)
         if wake_at is not None:
@@ -171,16 +171,16 @@ class UnitReconciler:
     def reconciled_at(self) -> datetime | None:
         """The end of the last round without a failure; now, where a round would find the same."""
         rests = self._asleep and not self._wake.is_set() and self._in_order()
-        return self._around.clock.now() if rests else self._reconciled_at
+        return self._context.clock.now() if rests else self._reconciled_at
 
     def _in_order(self) -> bool:
         """Return whether all was as git wants it in the last round: events tell of anything else.
 
         They do not tell that a cluster falls silent; the watches are asked for that.
         """
-        if not self._commits.empty or self._around.authority.passive or not self._reporter.at_rest:
+        if not self._commits.empty or self._context.authority.passive or not self._reporter.at_rest:
             return False
-        return self._around.live.problem(self._kinds) is None
+        return self._context.live.problem(self._kinds) is None
 
     async def guarded_round(self) -> datetime | None:
         """Run a round; report a failure and retry after growing pauses.
@@ -189,19 +189,19 @@ class UnitReconciler:
         """
         self._rests = None
         self._commits.begin_round()
-        if self._around.authority.passive:
+        if self._context.authority.passive:
             return None
         try:
-            with self._around.containment.of(self._named):
+            with self._context.containment.of(self._named):
                 wake_at = await self.round()
         except Crashed as error:
             self._rests = self._setbacks.crashed(_ROUND, error)
             return self._rests.until
         except (DiagnosticError, ApiError) as error:
             return self._setbacks.failed(error).until
-        self._reconciled_at = self._around.clock.now()
+        self._reconciled_at = self._context.clock.now()
         self._reporter.crashed(_ROUND, None)
-        self._around.claims.settled(self.unit.id)
+        self._context.claims.settled(self.unit.id)
         if not self._times and not self._commits.crashed:
             self._setbacks.over()
         return wake_at
@@ -213,7 +213,7 @@ class UnitReconciler:
         await self._pick_up()
         if self._commits.pending:
             await self._guarded_take_in()
-        self._around.standings.busy(self.unit.id, with_news=bool(self._commits.news))
+        self._context.standings.busy(self.unit.id, with_news=bool(self._commits.news))
         if self.built is None and not self._commits.pending and self.pruning.blind:
             await self._go_back("")
         if self.built is None or self.built.desired is None:
@@ -223,21 +223,21 @@ class UnitReconciler:
             stop = plan is None or plan.quiet or self._commits.overtaken
             if plan is None or stop or not await self._act(plan, seen):
                 if plan is None or not plan.waiting or self.cluster.rejected.causes:
-                    await self.pruning.find(self._around.live, self.label)
+                    await self.pruning.find(self._context.live, self.label)
                 return self._next_look(seen)
-        return self._around.clock.now()
+        return self._context.clock.now()
 
     async def _look(self, built: BuiltCommit) -> tuple[Observation, SyncPlan | None]:
         """Observe, plan and report; there is no plan to carry out while suspended."""
         assert built.desired is not None
         content = content_of_hooks(built.desired, built.causal.id)
-        self._hooked = await self._around.hooks.ran(self.unit.id, content)
-        now = self._around.clock.now()
+        self._hooked = await self._context.hooks.ran(self.unit.id, content)
+        now = self._context.clock.now()
         seen, bad = await self.cluster.weigh(built.desired)
         until = self.unit.spec.suspended(now)
         plan = self._plan(built.desired, seen)
         if plan.quiet and not (plan.waiting or self.pruning.complete):
-            await self.pruning.find(self._around.live, self.label)  # before anything is Done
+            await self.pruning.find(self._context.live, self.label)  # before anything is Done
             seen, bad = await self.cluster.weigh(built.desired)
             plan = self._plan(built.desired, seen)
         if await self._approved(plan):
@@ -248,16 +248,16 @@ class UnitReconciler:
             key.group_kind for key in (*seen.live, *(d.key for d in built.desired.objects))
         }
         self._remember(seen)
-        silent = self._around.live.problem(self._kinds)
+        silent = self._context.live.problem(self._kinds)
         unseen = self.pruning.unseen(self._had or ())
-        troubles = (*bad, *self.cluster.rejected.findings, *filter(None, [silent, lingers, unseen]))
+        problems = (*bad, *self.cluster.rejected.findings, *filter(None, [silent, lingers, unseen]))
         if not until and plan.quiet and not self._commits.failed:
             self._reporter.well()
         unpruned = plan.prune or not (plan.waiting or self.pruning.complete)
         self.prunes = bool(unpruned) and not until
-        self._reporter.observed(built, seen, plan, troubles, suspended=bool(until))
+        self._reporter.observed(built, seen, plan, problems, suspended=bool(until))
         if content and not until and plan.all_done:
-            await self._around.hooks.note(self.unit.id, content)
+            await self._context.hooks.note(self.unit.id, content)
         return seen, None if until else plan
 
     def _remember(self, seen: Observation) -> None:
@@ -286,10 +286,10 @@ class UnitReconciler:
             self._reporter.blocked_by(blocker)
             if not blocker:
                 self._commits.unpark()
-        self._commits.wake(self._around.clock.now())
+        self._commits.wake(self._context.clock.now())
 
     def _next_look(self, seen: Observation | None) -> datetime | None:
-        now = self._around.clock.now()
+        now = self._context.clock.now()
         times = [*self._times, *self._commits.wake_times(), *self.cluster.wake_at(seen, now)]
         times += self._validator.gate.opens()
         return min(times, default=None)
@@ -300,7 +300,7 @@ class UnitReconciler:
         return bool(plan.asks) and await self.pruning.asked(commit, plan.asks)
 
     def _plan(self, desired: DesiredSet, seen: Observation) -> SyncPlan:
-        catalog, now = self._around.live.catalog, self._around.clock.now()
+        catalog, now = self._context.live.catalog, self._context.clock.now()
         facts, memo = self.cluster.snapshot(desired, seen), self.cluster.memo
         drift = find_drift(facts, catalog, memo)
         self._backoff.look(drift, now)
@@ -320,7 +320,7 @@ class UnitReconciler:
 
     async def _act(self, plan: SyncPlan, seen: Observation) -> bool:
         """Carry out a plan; return whether to plan again immediately."""
-        built, live, journal = self._need_built(), self._around.live, self._reporter.intervened
+        built, live, journal = self._need_built(), self._context.live, self._reporter.intervened
         if not await self._may_act(plan, seen):
             return False
         self._forget((*plan.replace, *plan.prune))
@@ -331,13 +331,13 @@ class UnitReconciler:
             lost = self._lost(seen)
             if lost:
                 await self._validator.put_target_back(built.desired)
-            self._backoff.corrected(plan.healing, self._around.clock.now())
+            self._backoff.corrected(plan.healing, self._context.clock.now())
             theirs = {change.key for change in plan.healing if left_by_tools(change)}
             sent = await self.cluster.apply(
                 plan.apply, seen, built.causal,
                 take=theirs, stop=lambda: self._commits.overtaken,
             )  # fmt: skip
-            self._around.authority.check()
+            self._context.authority.check()
             report_applied(
                 live.events, self.unit.id, sent, journal,
                 healing=plan.healing, live=seen.live, lost=lost,
@@ -356,7 +356,7 @@ class UnitReconciler:
 
         A start that cannot read git keeps what is live: that is as new as anything can be.
         """
-        authority, built = self._around.authority, self._need_built()
+        authority, built = self._context.authority, self._need_built()
         authority.check()
         started_blind = authority.term == 1 and self.pruning.blind
         if not (authority.fresh(self._source) or started_blind):
@@ -383,8 +383,8 @@ class UnitReconciler:
                 self._accept(item, item.reply, seen)
             elif item.finding is not None and item.retry:
                 passing.append(item.finding)
-            elif self.cluster.rejected.note(item, self._around.clock.now()):
-                self._around.live.doubt()
+            elif self.cluster.rejected.note(item, self._context.clock.now()):
+                self._context.live.doubt()
         if passing:
             self._times.append(self._setbacks.back_off().until)
         self._reporter.problem(tuple(passing))
@@ -404,7 +404,7 @@ class UnitReconciler:
         """Take the pending commit. One that crashes is shelved, and what is live is kept."""
         commit = self._commits.pending
         try:
-            with self._around.containment.of(self._named):
+            with self._context.containment.of(self._named):
                 await self._take_in()
             self._reporter.crashed(_COMMIT, None)
         except Crashed as error:
@@ -438,7 +438,7 @@ class UnitReconciler:
             return
         self._looked = commit
         self.pruning.read(built)
-        again = retry_of(self.unit, built, self._around.clock.now())
+        again = retry_of(self.unit, built, self._context.clock.now())
         self._commits.judged(again, rejected=built.desired is None)
         if built.desired is not None:
             # What was built before may have been rejected since, for other values or keys.
@@ -482,10 +482,10 @@ class UnitReconciler:
         Raises ApiError or ClusterFailed.
         """
         record = self._reporter.record
-        told = {commit.id for commit in (record.applied, record.causal) if commit is not None}
-        if self._borne is not None or self.built is not None or not told:
+        recorded = {commit.id for commit in (record.applied, record.causal) if commit is not None}
+        if self._borne is not None or self.built is not None or not recorded:
             return
         borne = await self.cluster.live_commits()
-        false = [one for one in told - borne if not await self._validator.lives(one)]
+        false = [one for one in recorded - borne if not await self._validator.lives(one)]
         self._reporter.disclaim(false)
         self._borne = borne

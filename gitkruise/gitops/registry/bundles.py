@@ -40,8 +40,8 @@ class Envelope(msgspec.Struct, frozen=True, rename="camel"):
     @property
     def signed(self) -> bytes:
         """Return the content that is signed: DSSE's encoding of the type and the statement."""
-        kind, said = self.payload_type.encode(), self.payload
-        return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(said), said)
+        kind, payload = self.payload_type.encode(), self.payload
+        return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
 
 class _Bundle(msgspec.Struct, frozen=True, rename="camel"):

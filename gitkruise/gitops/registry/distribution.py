@@ -36,24 +36,24 @@ class Manifest:
     """A manifest: the SHA-256 of its bytes in hex, and what it says."""
 
     digest: str
-    said: Mapping[str, Any]
+    content: Mapping[str, Any]
 
     @property
     def is_index(self) -> bool:
         """Return whether it lists other manifests, as for several platforms."""
-        return self.said.get("mediaType") == _INDEX or "manifests" in self.said
+        return self.content.get("mediaType") == _INDEX or "manifests" in self.content
 
     @property
     def layers(self) -> Sequence[Mapping[str, Any]]:
         """Return the descriptions of its layers."""
-        listed = self.said.get("layers")
+        listed = self.content.get("layers")
         found = listed if isinstance(listed, list) else []
         return [one for one in found if isinstance(one, Mapping)]
 
     @property
     def annotations(self) -> Mapping[str, str]:
         """Return its annotations that are texts."""
-        return texts_of(self.said.get("annotations"))
+        return texts_of(self.content.get("annotations"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +99,11 @@ class RegistryRepository:
         Raises Unavailable and OtherContent.
         """
         reply = await self._manifest(reference)
-        said = decoded(reply, what)
+        document = decoded(reply, what)
         digest, named = hashlib.sha256(reply.body).hexdigest(), digest_in(reference)
         if named not in {"", digest}:
             raise OtherContent(what, named, digest)
-        return Manifest(digest, said)
+        return Manifest(digest, document)
 
     async def referrers(self, digest: str, what: str) -> Sequence[Mapping[str, Any]]:
         """Return the descriptions of what refers to the manifest with this SHA-256.
@@ -117,10 +117,10 @@ class RegistryRepository:
         kind = reply.headers.get("Content-Type", "").partition(";")[0]
         if reply.status in _UNKNOWN or (reply.status == 200 and kind != _INDEX):
             named = await self.digest(f"sha256-{digest}", what)
-            said = (await self.manifest(f"sha256:{named}", what)).said if named else {}
+            document = (await self.manifest(f"sha256:{named}", what)).content if named else {}
         else:
-            said = decoded(reply, what)
-        listed = said.get("manifests")
+            document = decoded(reply, what)
+        listed = document.get("manifests")
         found = listed if isinstance(listed, list) else []
         return [one for one in found if isinstance(one, Mapping)]
 

@@ -84,8 +84,8 @@ class ContentHost:
         challenge = _BEARER.search(reply.headers.get("WWW-Authenticate", ""))
         if challenge is not None:
             found = re.findall(_PARAMETER, challenge[1])
-            told = {name.lower(): quoted or plain for name, quoted, plain in found}
-            self._token = await self._fresh_token(told)
+            fields = {name.lower(): quoted or plain for name, quoted, plain in found}
+            self._token = await self._fresh_token(fields)
         elif self._token:
             self._token = ""  # it asks for the user by now, and no more for a token
         else:
@@ -103,20 +103,20 @@ class ContentHost:
             return {"Authorization": f"Bearer {self._token}"}
         return self.access.headers()
 
-    async def _fresh_token(self, told: Mapping[str, str]) -> str:
+    async def _fresh_token(self, challenge: Mapping[str, str]) -> str:
         """Return a token for what the registry asks for, anonymously or as the user."""
-        realm = self.allowed(told.get("realm", ""))
+        realm = self.allowed(challenge.get("realm", ""))
         request = HttpGet(
             url=realm, headers=self.access.headers(), ca=self.access.ca, within_s=self.within_s,
-            params={name: told[name] for name in ("service", "scope") if name in told},
+            params={name: challenge[name] for name in ("service", "scope") if name in challenge},
             guarded=self.guarded and not is_this_machine(host_of(self.home)),
         )  # fmt: skip
         reply = await self.fetch(request)
         if reply.status != 200:
             reply = replace(reply, anonymous=not self.access.headers())
             raise Unavailable(f"{host_of(realm)} gives no token: {_why(reply)}")
-        told_back = decoded(reply, "a token")
-        token = str(told_back.get("token") or told_back.get("access_token") or "")
+        answer = decoded(reply, "a token")
+        token = str(answer.get("token") or answer.get("access_token") or "")
         if not token or not (token.isascii() and token.isprintable()):
             raise Unavailable(f"{host_of(realm)} gives no token (status {reply.status})")
         return token
@@ -148,8 +148,8 @@ def _pause(reply: HttpReply) -> str:
 
 
 def _pause_s(reply: HttpReply) -> int:
-    told = _SECONDS.fullmatch(reply.headers.get("Retry-After", ""))
-    return int(told[0]) if told else 0
+    seconds = _SECONDS.fullmatch(reply.headers.get("Retry-After", ""))
+    return int(seconds[0]) if seconds else 0
 
 
 def decoded(reply: HttpReply, what: str) -> Mapping[str, object]:

@@ -93,11 +93,11 @@ def reason_of(finding: Finding, table: Iterable[tuple[str, str]] = _REASONS) -> 
 
 
 def unit_status(
-    unit: Unit, record: UnitRecord, unpublished: str | None, told: ConditionContext
+    unit: Unit, record: UnitRecord, unpublished: str | None, context: ConditionContext
 ) -> Obj:
     """The status of a unit that runs. `unpublished` says why its branch is behind; "" when it is
     not, None without a branch."""
-    until = unit.spec.suspended(told.now)
+    until = unit.spec.suspended(context.now)
     status: dict[str, Any] = {
         "phase": str(record.state),
         "pods": _pods(record.rollouts),
@@ -107,7 +107,7 @@ def unit_status(
         **_revisions(record),
     }
     if not record.objects:  # nothing was looked at yet: what was last seen stays
-        before: Mapping[str, Any] = told.obj.get("status") or {}
+        before: Mapping[str, Any] = context.obj.get("status") or {}
         status |= {key: before[key] for key in _LOOKED_AT if key in before}
     if record.chart is not None:
         status["chart"] = CHART.obj(record.chart)
@@ -118,17 +118,17 @@ def unit_status(
     applied = record.applied
     if applied is not None:
         status["appliedCommit"] = applied.short
-        status["history"] = _history(applied, record, told)
+        status["history"] = _history(applied, record, context)
     if isinstance(unit.spec.suspend, Suspend) and until is not None:
         status["suspendedBy"] = _suspension(unit.spec.suspend)
     conditions = [*unit_conditions(record, suspended=until is not None)]
     if unpublished is not None:
         conditions.append(_published(unpublished))
-    return _finished(status, conditions, told)
+    return _finished(status, conditions, context)
 
 
 def source_status(
-    revision: str, commit: str, problem: Finding | None, told: ConditionContext
+    revision: str, commit: str, problem: Finding | None, context: ConditionContext
 ) -> Obj:
     """Return the status of a source: its commit, its revision (`main@sha1:…`), and its problem."""
     status: dict[str, Any] = {}
@@ -137,36 +137,38 @@ def source_status(
         status["commit"] = commit[:7]
     if problem is not None:
         reason = reason_of(problem, _SOURCE_REASONS)
-        return _finished(status, _failed(problem, reason), told)
+        return _finished(status, _failed(problem, reason), context)
     if not revision:
         moving = StatusCondition("Reconciling", "True", "Progressing", "not looked at yet")
-        return _finished(status, [moving._replace(type="Ready", status="Unknown"), moving], told)
+        return _finished(status, [moving._replace(type="Ready", status="Unknown"), moving], context)
     return _finished(
-        status, [StatusCondition("Ready", "True", "Succeeded", f"at {revision}")], told
+        status, [StatusCondition("Ready", "True", "Succeeded", f"at {revision}")], context
     )
 
 
-def sink_status(problem: Finding | None, unpublished: str, told: ConditionContext) -> Obj:
+def sink_status(problem: Finding | None, unpublished: str, context: ConditionContext) -> Obj:
     """Return the status of a Sink. `unpublished` says why its branch is behind, "" when it is
     not."""
     if problem is None and unpublished:
-        return _finished({}, [_published(unpublished)._replace(type="Ready")], told)
-    return plain_status(problem, "what is known is written there", told)
+        return _finished({}, [_published(unpublished)._replace(type="Ready")], context)
+    return plain_status(problem, "what is known is written there", context)
 
 
-def plain_status(problem: Finding | None, message: str, told: ConditionContext, **more: str) -> Obj:
+def plain_status(
+    problem: Finding | None, message: str, context: ConditionContext, **more: str
+) -> Obj:
     """The status of a Sink that is written, or of a Receiver."""
     if problem is not None:
-        return _finished(more, _failed(problem, reason_of(problem)), told)
-    return _finished(more, [StatusCondition("Ready", "True", "Succeeded", message)], told)
+        return _finished(more, _failed(problem, reason_of(problem)), context)
+    return _finished(more, [StatusCondition("Ready", "True", "Succeeded", message)], context)
 
 
-def broken_unit(problem: Finding, told: ConditionContext) -> Obj:
+def broken_unit(problem: Finding, context: ConditionContext) -> Obj:
     """The status of a unit that does not run; what it says of the time before stays."""
-    before: Mapping[str, Any] = told.obj.get("status") or {}
+    before: Mapping[str, Any] = context.obj.get("status") or {}
     kept = {k: v for k, v in before.items() if k not in {"conditions", "observedGeneration"}}
     status = {**kept, "phase": str(broken_state(problem))}
-    return _finished(status, _failed(problem, reason_of(problem)), told)
+    return _finished(status, _failed(problem, reason_of(problem)), context)
 
 
 def broken_state(problem: Finding) -> State:
@@ -176,12 +178,12 @@ def broken_state(problem: Finding) -> State:
     return State.STUCK if problem.concern is Concern.PROGRAM else State.REJECTED
 
 
-def leaving_unit(message: str, told: ConditionContext) -> Obj:
+def leaving_unit(message: str, context: ConditionContext) -> Obj:
     """The status of a unit that is being deleted and not gone yet."""
-    before: Mapping[str, Any] = told.obj.get("status") or {}
+    before: Mapping[str, Any] = context.obj.get("status") or {}
     kept = {k: v for k, v in before.items() if k not in {"conditions", "observedGeneration"}}
     moving = StatusCondition("Reconciling", "True", "Terminating", message)
-    return _finished(kept, [moving._replace(type="Ready", status="False"), moving], told)
+    return _finished(kept, [moving._replace(type="Ready", status="False"), moving], context)
 
 
 def events_of(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> Iterator[Event]:
@@ -364,18 +366,18 @@ def _revisions(record: UnitRecord) -> dict[str, str]:
     }
 
 
-def _history(applied: GitCommit, record: UnitRecord, told: ConditionContext) -> list[Obj]:
+def _history(applied: GitCommit, record: UnitRecord, context: ConditionContext) -> list[Obj]:
     """The last applied revisions, newest first."""
-    before: list[Obj] = get(told.obj, "status", "history", default=[])
+    before: list[Obj] = get(context.obj, "status", "history", default=[])
     revision = revision_of(record.source, applied.id, applied.artifact)
     if before and before[0].get("revision") == revision:
         return before
-    return [{"revision": revision, "applied": format_time(told.now)}, *before][:HISTORY_MAX]
+    return [{"revision": revision, "applied": format_time(context.now)}, *before][:HISTORY_MAX]
 
 
 def _suspension(suspend: Suspend) -> Obj:
-    said = {"by": suspend.by, "reason": suspend.reason, "until": suspend.until}
-    return {key: shown(text, 200) for key, text in said.items() if text}
+    fields = {"by": suspend.by, "reason": suspend.reason, "until": suspend.until}
+    return {key: shown(text, 200) for key, text in fields.items() if text}
 
 
 # All kinds --------------------------------------------------------------------------------------
@@ -387,21 +389,21 @@ def _failed(problem: Finding, reason: str) -> list[StatusCondition]:
 
 
 def _finished(
-    status: Mapping[str, Any], conditions: Iterable[StatusCondition], told: ConditionContext
+    status: Mapping[str, Any], conditions: Iterable[StatusCondition], context: ConditionContext
 ) -> Obj:
-    generation = get(told.obj, "metadata", "generation", default=0)
-    before = {c["type"]: c for c in get(told.obj, "status", "conditions", default=())}
-    handled = told.handled or get(told.obj, "status", "lastHandledReconcileAt", default="")
+    generation = get(context.obj, "metadata", "generation", default=0)
+    before = {c["type"]: c for c in get(context.obj, "status", "conditions", default=())}
+    handled = context.handled or get(context.obj, "status", "lastHandledReconcileAt", default="")
     return {
         "observedGeneration": generation,
         **status,
         **({"lastHandledReconcileAt": handled} if handled else {}),
-        "conditions": [_condition(c, before.get(c.type), generation, told) for c in conditions],
+        "conditions": [_condition(c, before.get(c.type), generation, context) for c in conditions],
     }
 
 
 def _condition(
-    c: StatusCondition, before: Obj | None, generation: int, told: ConditionContext
+    c: StatusCondition, before: Obj | None, generation: int, context: ConditionContext
 ) -> Obj:
     same = before is not None and before.get("status") == c.status
     since = before.get("lastTransitionTime") if before is not None and same else None
@@ -409,7 +411,7 @@ def _condition(
         "type": c.type,
         "status": c.status,
         "observedGeneration": generation,
-        "lastTransitionTime": since or format_time(told.now),
+        "lastTransitionTime": since or format_time(context.now),
         "reason": c.reason,
         "message": visible(c.message),
     }

@@ -28,7 +28,7 @@ from gitkruise.model.gitops.config import Config, Unit
 from gitkruise.model.gitops.record import Removal, UnitRecord
 from gitkruise.model.gitops.shards import WHOLE, Shard
 from gitkruise.model.gitops.unit_state import State
-from gitkruise.planner.sync.annotations import left_alone, wish_to_look
+from gitkruise.planner.sync.annotations import left_alone, reconcile_request
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
@@ -51,12 +51,12 @@ class ResourceController:
     """Turns objects into what runs. `begin` once, then `run`."""
 
     def __init__(
-        self, base: Config, resources: CustomResources, reading: ResourceReader,
-        keeper: StatusWriter,
+        self, base: Config, resources: CustomResources, reader: ResourceReader,
+        writer: StatusWriter,
         clock: Clock, containment: Containment = UNREPORTED, *, shard: Shard = WHOLE,
     ) -> None:  # fmt: skip
         self._base, self._resources, self._clock = base, resources, clock
-        self._reading, self._keeper = reading, keeper
+        self._reader, self._writer = reader, writer
         self._ending: dict[str, Removal] = {}  # by uid: how a unit ends, while that is seen to
         self._asked: dict[str, _Request] = {}  # by uid: the last request to reconcile
         self._unheld = False  # a finalizer could not be set
@@ -67,28 +67,28 @@ class ResourceController:
         """Return the configuration at the start, before an engine is chosen."""
         if not self._resources.complete:
             return self._base
-        return (await self._reading.read(self._resources.objects(), "")).config
+        return (await self._reader.read(self._resources.objects(), "")).config
 
-    async def run(self, fleet: Supervisor, farewell: UnitFinalizer, engine: Engine) -> None:
+    async def run(self, supervisor: Supervisor, finalizer: UnitFinalizer, engine: Engine) -> None:
         """Follow the objects until cancelled."""
         self._resources.changed.set()
         while True:
-            troubled = bool(fleet.errors) or self._unheld or self._crashed
-            await wait_for(self._resources.changed, self._clock, AGAIN if troubled else None)
+            failing = bool(supervisor.errors) or self._unheld or self._crashed
+            await wait_for(self._resources.changed, self._clock, AGAIN if failing else None)
             await self._clock.sleep(SETTLE_S)
             self._resources.changed.clear()
             began = self._clock.monotonic()
-            await self._guarded_take(fleet, farewell, engine)
+            await self._guarded_take(supervisor, finalizer, engine)
             took = self._clock.monotonic() - began
             await self._clock.sleep(min(took, SETTLE_MAX_S))
 
     async def _guarded_take(
-        self, fleet: Supervisor, farewell: UnitFinalizer, engine: Engine
+        self, supervisor: Supervisor, finalizer: UnitFinalizer, engine: Engine
     ) -> None:
         """One that crashes is tried again after a growing pause; what runs goes on meanwhile."""
         try:
             with self._containment.of("custom resources"):
-                await self._take(fleet, farewell, engine)
+                await self._take(supervisor, finalizer, engine)
             self._failures = 0
         except Crashed:
             self._failures += 1
@@ -96,36 +96,36 @@ class ResourceController:
             await self._clock.sleep(pause)
             self._resources.changed.set()
 
-    async def _take(self, fleet: Supervisor, farewell: UnitFinalizer, engine: Engine) -> None:
+    async def _take(self, supervisor: Supervisor, finalizer: UnitFinalizer, engine: Engine) -> None:
         if not self._resources.complete:  # what runs is of the file
-            if fleet.errors:
-                await fleet.reconcile(self._base)
-            fleet.errors.log_waiting(fleet.hooks)
+            if supervisor.errors:
+                await supervisor.reconcile(self._base)
+            supervisor.errors.log_waiting(supervisor.hooks)
             return
         await self._hold(self._resources.objects())
         objects = self._resources.objects()
-        declared = await self._reading.read(objects, engine.name)
-        records = {name: reporter.record for name, reporter in fleet.reporters.items()}
+        declared = await self._reader.read(objects, engine.name)
+        records = {name: reporter.record for name, reporter in supervisor.reporters.items()}
         suspended = [name for kind, name in declared.broken if kind == "Unit"]
         self._crashed = any(
             finding.concern is Concern.PROGRAM for finding in declared.broken.values()
         )
-        await fleet.reconcile(declared.config, suspended=suspended)
-        fleet.errors.log_waiting(fleet.hooks, apart={name_of(obj) for obj in objects})
-        self._keeper.changed(declared, fleet)
+        await supervisor.reconcile(declared.config, suspended=suspended)
+        supervisor.errors.log_waiting(supervisor.hooks, apart={name_of(obj) for obj in objects})
+        self._writer.changed(declared, supervisor)
         for obj, unit in declared.leaving:
             if not self._shard.owns(name_of(obj)[1]):
                 continue
             try:
                 with self._containment.of(f"{' '.join(name_of(obj))}: its end"):
-                    await self._end(obj, unit, records, fleet, farewell)
+                    await self._end(obj, unit, records, supervisor, finalizer)
             except Crashed:
                 self._crashed = True
         there = {obj["metadata"]["uid"] for obj in objects}
         self._ending = {uid: end for uid, end in self._ending.items() if uid in there}
         self._asked = {uid: asked for uid, asked in self._asked.items() if uid in there}
         for obj in objects:
-            self._look_again(obj, fleet)
+            self._look_again(obj, supervisor)
 
     async def _hold(self, objects: list[Obj]) -> None:
         """A unit is driven once it cannot vanish without a farewell."""
@@ -154,8 +154,8 @@ class ResourceController:
         obj: Obj,
         unit: Unit | None,
         records: dict[str, UnitRecord],
-        fleet: Supervisor,
-        farewell: UnitFinalizer,
+        supervisor: Supervisor,
+        finalizer: UnitFinalizer,
     ) -> None:
         """See a unit off, as its spec says. Of one that was never understood nothing is known."""
         uid = obj["metadata"]["uid"]
@@ -171,28 +171,30 @@ class ResourceController:
         self._ending[uid] = removal
         record = records.get(unit.id) or UnitRecord(
             unit=unit.id,
-            cluster=fleet.cluster,
+            cluster=supervisor.cluster,
             source="",
             state=State.UNKNOWN,
             message="",
             since=self._clock.now(),
         )
         seen = {o.key: why for o in record.objects if (why := left_alone(o.message))}
-        farewell.add(
+        finalizer.add(
             RemovedUnit(
                 record=replace(record, removal=removal),
-                offer=self._keeper.leaving,
-                forget=partial(self._forget, obj, unit, fleet),
+                offer=self._writer.leaving,
+                forget=partial(self._forget, obj, unit, supervisor),
                 source=source_of(unit),
-                spared=seen if record.objects else left_alone_by(fleet.told.values(), unit.id),
+                spared=seen
+                if record.objects
+                else left_alone_by(supervisor.branch_files.values(), unit.id),
             )
         )
 
     async def _forget(
-        self, obj: Obj, unit: Unit, fleet: Supervisor, record: UnitRecord, why: str
+        self, obj: Obj, unit: Unit, supervisor: Supervisor, record: UnitRecord, why: str
     ) -> None:
         """Nothing is left to do: git hears of it, and the object may go. Raises ApiError."""
-        outbox = fleet.outboxes.get(sink_of(unit))
+        outbox = supervisor.outboxes.get(sink_of(unit))
         if outbox is not None:
             try:
                 await outbox.forget(record, why)
@@ -205,32 +207,32 @@ class ResourceController:
 
     # Requests to reconcile ------------------------------------------------------------------
 
-    def _look_again(self, obj: Obj, fleet: Supervisor) -> None:
+    def _look_again(self, obj: Obj, supervisor: Supervisor) -> None:
         """The annotation that Flux calls requestedAt: poll the source, then run a round.
 
         lastHandledReconcileAt confirms it once both have ended. An object that does not run was
         looked at just now. A request is passed on again when its unit or polling was replaced.
         """
-        wish, uid = wish_to_look(obj), obj["metadata"]["uid"]
-        told = get(obj, "status", "lastHandledReconcileAt", default="")
-        if not wish or wish == told or get(obj, "metadata", "deletionTimestamp"):
+        request, uid = reconcile_request(obj), obj["metadata"]["uid"]
+        handled = get(obj, "status", "lastHandledReconcileAt", default="")
+        if not request or request == handled or get(obj, "metadata", "deletionTimestamp"):
             return
         kind, name = name_of(obj)
-        unit = fleet.units.get(name) if kind == "Unit" else None
+        unit = supervisor.units.get(name) if kind == "Unit" else None
         source = source_of(unit.unit) if unit is not None else name if kind == "GitSource" else ""
-        asked = _Request(wish, fleet.pollings.get(source), unit)
+        asked = _Request(request, supervisor.pollings.get(source), unit)
         if self._asked.get(uid) == asked:
             return
         self._asked[uid] = asked
         if kind == "Unit" and not self._shard.owns(name):
             return
-        done = partial(self._keeper.confirm, obj, wish)
+        done = partial(self._writer.confirm, obj, request)
 
         def polled() -> None:
             if unit is None:
                 done()
             else:
-                follower = fleet.followers.get(source)
+                follower = supervisor.followers.get(source)
                 unit.look_again(follower.followed if follower is not None else "", done)
 
         if asked.polling is None:

@@ -248,9 +248,9 @@ def _unfit(
         return _because(value, missing, config, broken)
     if not isinstance(value, Unit):
         return None
-    wish = value.spec.workloads.engine
-    if engine and wish not in {AUTO, engine}:
-        return _other_engine(value.id, wish, engine)
+    engine_wanted = value.spec.workloads.engine
+    if engine and engine_wanted not in {AUTO, engine}:
+        return _other_engine(value.id, engine_wanted, engine)
     return next(bad_windows(value), None)
 
 
@@ -332,10 +332,10 @@ def _unreachable(obj: Obj, path: str, address: str, why: str) -> Finding:
     )
 
 
-def _other_engine(unit: str, wish: str, engine: str) -> Finding:
+def _other_engine(unit: str, wanted: str, engine: str) -> Finding:
     return Finding(
         code="GK4401",
-        message=f"unit {unit} asks for engine {wish}, and this process drives by {engine}",
+        message=f"unit {unit} asks for engine {wanted}, and this process drives by {engine}",
         notes=(
             ("why", "two engines on one CloneSet would undo each other's work"),
             ("next", "set workloads.engine: auto, or start gitkruise again"),

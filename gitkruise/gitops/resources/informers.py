@@ -17,7 +17,12 @@ from gitkruise.kube.client.events import Subject
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import SPECS
 from gitkruise.model.planning.plan import Event
-from gitkruise.planner.sync.annotations import CONSENTS, STATUS_MANAGER, annotation, wish_to_look
+from gitkruise.planner.sync.annotations import (
+    CONSENTS,
+    STATUS_MANAGER,
+    annotation,
+    reconcile_request,
+)
 from gitkruise.wire.catalog.catalog import Kind
 from gitkruise.wire.patch.json_patch import merge_diff
 from gitkruise.wire.primitives.log_line import log_line
@@ -215,5 +220,5 @@ def _gist(seen: CachedObject | None) -> object:
     if seen is None:
         return None
     meta = seen.obj["metadata"]
-    told = (*(annotation(seen.obj, word) for word in CONSENTS), wish_to_look(seen.obj))
-    return seen.uid, seen.generation, seen.deleting, tuple(meta.get("finalizers") or ()), told
+    requests = (*(annotation(seen.obj, word) for word in CONSENTS), reconcile_request(seen.obj))
+    return seen.uid, seen.generation, seen.deleting, tuple(meta.get("finalizers") or ()), requests

@@ -67,7 +67,7 @@ class StatusWriter:
 
     # News -----------------------------------------------------------------------------------
 
-    def hear(self, record: UnitRecord) -> None:
+    def receive(self, record: UnitRecord) -> None:
         """A unit has a new record."""
         self._mark(("Unit", record.unit))
 
@@ -90,9 +90,9 @@ class StatusWriter:
         self._handled[obj["metadata"]["uid"]] = value
         self._mark(name_of(obj))
 
-    def changed(self, declared: Declared, fleet: Supervisor) -> None:
+    def changed(self, declared: Declared, supervisor: Supervisor) -> None:
         """Something else runs than before."""
-        self.declared, self.fleet = declared, fleet
+        self.declared, self.fleet = declared, supervisor
         objects = self.resources.objects()
         names = {name_of(obj) for obj in objects if self.shard.owns(name_of(obj)[1])}
         there = {obj["metadata"]["uid"] for obj in objects}
@@ -202,7 +202,7 @@ class StatusWriter:
     def _status(self, name: Name, obj: Obj) -> Obj | None:
         """None while there is nothing to say yet: what an earlier process said is the last that is
         known."""
-        told = ConditionContext(
+        context = ConditionContext(
             obj, self.clock.now(), self._handled.get(obj["metadata"]["uid"], "")
         )
         if self.fleet is None:
@@ -210,40 +210,42 @@ class StatusWriter:
         problem = self.problem_of(name)
         match name[0]:
             case "Unit":
-                return self._unit(name, problem, told)
+                return self._unit(name, problem, context)
             case "GitSource":
-                return self._source(name[1], problem, told)
+                return self._source(name[1], problem, context)
             case "Sink":
                 outbox = self.fleet.outboxes.get(name[1])
-                return sink_status(problem, outbox.problem if outbox is not None else "", told)
+                return sink_status(problem, outbox.problem if outbox is not None else "", context)
             case _:
                 hook = self.fleet.hooks.get(name[1], "")
-                return plain_status(problem, "listening", told, **({"url": hook} if hook else {}))
+                return plain_status(
+                    problem, "listening", context, **({"url": hook} if hook else {})
+                )
 
-    def _unit(self, name: Name, problem: Finding | None, told: ConditionContext) -> Obj | None:
+    def _unit(self, name: Name, problem: Finding | None, context: ConditionContext) -> Obj | None:
         assert self.fleet is not None
-        if get(told.obj, "metadata", "deletionTimestamp"):
-            return leaving_unit(self._leaving.get(name, "its objects are seen to"), told)
+        if get(context.obj, "metadata", "deletionTimestamp"):
+            return leaving_unit(self._leaving.get(name, "its objects are seen to"), context)
         if problem is not None:
-            return broken_unit(problem, told)
+            return broken_unit(problem, context)
         reporter = self.fleet.reporters.get(name[1])
-        if reporter is None or (told.obj.get("status") and not reporter.looked):
+        if reporter is None or (context.obj.get("status") and not reporter.looked):
             return None
         unit = self.fleet.config.units[name[1]]
         outbox = self.fleet.outboxes.get(sink_of(unit))
         unpublished = outbox.problem if outbox is not None else None
-        return unit_status(unit, reporter.record, unpublished, told)
+        return unit_status(unit, reporter.record, unpublished, context)
 
-    def _source(self, name: str, problem: Finding | None, told: ConditionContext) -> Obj | None:
+    def _source(self, name: str, problem: Finding | None, context: ConditionContext) -> Obj | None:
         assert self.fleet is not None
         source = self.fleet.config.sources.get(name)
         follower = self.fleet.followers.get(name)
         if problem is not None or source is None or follower is None:
-            return source_status("", "", problem, told) if problem is not None else None
+            return source_status("", "", problem, context) if problem is not None else None
         stands = follower.revision or revision_of(ref_of(source), follower.followed)
-        if told.obj.get("status") and not stands and follower.problem is None:
+        if context.obj.get("status") and not stands and follower.problem is None:
             return None
-        return source_status(stands, follower.followed, follower.problem, told)
+        return source_status(stands, follower.followed, follower.problem, context)
 
 
 def _words(problem: Finding | None) -> tuple[str, str] | None:

@@ -22,8 +22,8 @@ from gitkruise.planner.sync.annotations import (
     RECONCILE_AT,
     UNIT_REF,
     annotation,
+    reconcile_request,
     untouched,
-    wish_to_look,
 )
 from gitkruise.wire.primitives.names import OWN_GROUP, Obj
 from gitkruise.wire.primitives.paths import get
@@ -80,9 +80,9 @@ def suspension_of(unit: Obj, now: datetime) -> Suspend | None:
 
 async def suspend(transport: Transport, target: Target, asked: Suspend) -> Obj:
     """Set spec.suspend. Raises ApiError."""
-    told = {name: getattr(asked, name) or None for name in ("by", "reason", "until")}
+    fields = {name: getattr(asked, name) or None for name in ("by", "reason", "until")}
     # A null takes the value of an earlier suspension out; `{}` would not suspend.
-    value = told if any(told.values()) else True
+    value = fields if any(fields.values()) else True
     return await _patch(transport, target, {"spec": {"suspend": value}})
 
 
@@ -183,7 +183,7 @@ def unanswered(obj: Obj, now: datetime) -> str:
 def confirmed(obj: Obj, value: str) -> bool:
     """Return whether a request was carried out, or a later one of another user."""
     handled = get(obj, "status", "lastHandledReconcileAt", default="")
-    return bool(value and handled) and handled in {value, wish_to_look(obj)}
+    return bool(value and handled) and handled in {value, reconcile_request(obj)}
 
 
 def ready_of(obj: Obj) -> Mapping[str, Any]:

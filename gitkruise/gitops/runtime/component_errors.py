@@ -83,13 +83,13 @@ class ComponentErrors(Mapping[Name, Finding]):
         """Log each component that waits for what it needs, once until it runs, and then the address
         of a Receiver in `hooks`; those `apart` are reported elsewhere, as crashes are."""
         found = {n: f for n, f in self._found.items() if f.concern is not Concern.PROGRAM}
-        told, self._away = self._away, {name: f.message for name, f in found.items()}
+        before, self._away = self._away, {name: f.message for name, f in found.items()}
         for name, finding in found.items():
-            if name not in apart and told.get(name) != finding.message:
+            if name not in apart and before.get(name) != finding.message:
                 (kind, place), following = name, dict(finding.notes).get("next", "")
                 more = {"next": following} if following else {}
                 log.warning(log_line("not-started", kind=kind, name=place, error=finding, **more))
-        for kind, place in told.keys() - found.keys():
+        for kind, place in before.keys() - found.keys():
             if kind == "Receiver" and place in hooks:
                 log.warning(log_line("receiver-served", receiver=place, url=hooks[place]))
 

@@ -52,7 +52,7 @@ class _Part(Generic[T]):
 class ComponentSet(Mapping[str, T]):
     """Values by name, each with what it is made of, what closes it, and what it runs.
 
-    Its jobs run in `tasks`: one that fails is run again after growing pauses, and `tell` hears of
+    Its jobs run in `tasks`: one that fails is run again after growing pauses, and `report` gets
     the part's name and what happened, or of None when it is well again.
     """
 
@@ -62,9 +62,9 @@ class ComponentSet(Mapping[str, T]):
         tasks: asyncio.TaskGroup,
         containment: Containment,
         clock: Clock,
-        tell: Callable[[str, Finding | None], None] = lambda *_: None,
+        report: Callable[[str, Finding | None], None] = lambda *_: None,
     ) -> None:
-        self._kind, self._tasks, self._tell = kind, tasks, tell
+        self._kind, self._tasks, self._report = kind, tasks, report
         self._containment, self._clock = containment, clock
         self._parts: dict[str, _Part[T]] = {}
 
@@ -93,9 +93,9 @@ class ComponentSet(Mapping[str, T]):
         """A new part; `stack` closes it when it goes, after its jobs have ended."""
         if name in self._parts:
             raise ValueError(f"{name} runs already")
-        subject, tell = f"{self._kind} {name}", partial(self._tell, name)
+        subject, report = f"{self._kind} {name}", partial(self._report, name)
         keep, clock = self._containment.keep, self._clock
-        running = tuple(self._tasks.create_task(keep(subject, job, clock, tell)) for job in jobs)
+        running = tuple(self._tasks.create_task(keep(subject, job, clock, report)) for job in jobs)
         self._parts[name] = _Part(value, made_of, stack, running)
 
     async def keep(self, wanted: Mapping[str, object]) -> None:

@@ -73,7 +73,7 @@ class _Outliving:
 
     unit: RemovedUnit
     uids: Mapping[ObjectKey, str]
-    told: Finding | None = None
+    reported: Finding | None = None
 
 
 class UnitFinalizer:
@@ -96,7 +96,7 @@ class UnitFinalizer:
     def __init__(
         self,
         remaining: Callable[[], Iterable[UnitPruner]],
-        around: UnitContext,
+        context: UnitContext,
         listeners: Sequence[Callable[[UnitRecord], None]],
         foreign: Callable[[str], bool] = lambda _: True,
         left: Callable[[str], None] = lambda _: None,
@@ -105,12 +105,12 @@ class UnitFinalizer:
         `left` hears the name of each unit."""
         self._remaining, self._foreign, self._hears = remaining, foreign, left
         self._added = asyncio.Event()
-        self._claims, self._live, self._clock = around.claims, around.live, around.clock
-        self._containment = around.containment
-        self._cluster, self._listeners = around.cluster, listeners
-        self._authority, self._hooks = around.authority, around.hooks
-        self._analysis = around.analysis
-        self._told: dict[str, Finding] = {}
+        self._claims, self._live, self._clock = context.claims, context.live, context.clock
+        self._containment = context.containment
+        self._cluster, self._listeners = context.cluster, listeners
+        self._authority, self._hooks = context.authority, context.hooks
+        self._analysis = context.analysis
+        self._reported: dict[str, Finding] = {}
         self._journal: dict[str, list[Intervention]] = {}  # what was deleted, by unit
         self._asked: dict[str, frozenset[str]] = {}  # uids whose deletion was asked for, by unit
         self._outliving: dict[str, _Outliving] = {}  # by unit that is forgotten
@@ -169,7 +169,7 @@ class UnitFinalizer:
             self._failed(unit, error)
         else:
             if finding is not None:
-                self._tell(unit, finding)
+                self._report(unit, finding)
 
     async def _tried(self, unit: RemovedUnit, found: Collection[ObjectKey]) -> Finding | None:
         """End a unit, or return what keeps it; objects that others write are read again. Raises
@@ -191,19 +191,19 @@ class UnitFinalizer:
                 self._left = [one for one in self._left if one is not unit]
                 self._claims.forget(unit.record.unit)
                 self._asked.pop(unit.record.unit, None)  # it may come back, and end once more
-                self._told.pop(unit.record.unit, None)
+                self._reported.pop(unit.record.unit, None)
             return finding
 
     def _failed(self, unit: RemovedUnit, error: DiagnosticError | ApiError) -> None:
         """Report a failure; the end of the unit is tried again."""
         if isinstance(error, Crashed):
-            self._tell(unit, error.findings[0])
+            self._report(unit, error.findings[0])
         else:
             log.warning(log_line("unit-removal-failed", unit=unit.record.unit, error=error))
 
-    def _tell(self, unit: RemovedUnit, finding: Finding) -> None:
-        if self._told.get(unit.record.unit) != finding:
-            self._told[unit.record.unit] = finding
+    def _report(self, unit: RemovedUnit, finding: Finding) -> None:
+        if self._reported.get(unit.record.unit) != finding:
+            self._reported[unit.record.unit] = finding
             self._stuck(unit, finding)
 
     async def _end(self, unit: RemovedUnit, live: dict[ObjectKey, Live]) -> Finding | None:
@@ -298,10 +298,10 @@ class UnitFinalizer:
                 log.warning(log_line("unit-removal-failed", unit=name, error=error))
                 return
             del self._outliving[name]
-            if outliving.told is not None:
+            if outliving.reported is not None:
                 log.warning(log_line("unit-objects-gone", unit=name))
-        elif late is not None and late != outliving.told:
-            outliving.told = late
+        elif late is not None and late != outliving.reported:
+            outliving.reported = late
             log.warning(
                 log_line(
                     "unit-objects-remain", unit=name, error=late, next=dict(late.notes)["next"]

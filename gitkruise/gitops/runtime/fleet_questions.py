@@ -131,10 +131,10 @@ class RunningFleet:
         spec = whole.sinks[loop.sink].spec.forge
         if not self.fleet.foreign.units or spec is None:
             return planner
-        told = [unit for unit in whole.units.values() if sink_of(unit) == loop.sink]
+        reported = [unit for unit in whole.units.values() if sink_of(unit) == loop.sink]
         units = {
             unit.id: unit
-            for unit in of_the_repository(spec, told, whole)
+            for unit in of_the_repository(spec, reported, whole)
             if whole.source_of(unit).spec.ref.branch == branch
         }
         return replace(planner, config=Config(whole.sources, units, {}))
@@ -220,7 +220,7 @@ class RunningFleet:
                 raise ClusterFailed(silent)
         return DriftComparison(found, frozenset(compared), tuple(unread), aside=aside)
 
-    def _why_unread(self, fleet: Supervisor, name: str) -> tuple[Finding, ...]:
+    def _why_unread(self, supervisor: Supervisor, name: str) -> tuple[Finding, ...]:
         """Return why a unit has no commit to compare with: what its record says, or GK7090."""
         missing = Finding(
             code="GK7090",
@@ -230,12 +230,12 @@ class RunningFleet:
                 ("next", "gitkruise get units -A"),
             ),
         )
-        return fleet.reporters[name].record.findings or (missing,)
+        return supervisor.reporters[name].record.findings or (missing,)
 
     def _differences(
-        self, fleet: Supervisor, unit: UnitReconciler, wanted: Sequence[Desired]
+        self, supervisor: Supervisor, unit: UnitReconciler, wanted: Sequence[Desired]
     ) -> tuple[list[DriftRecord], dict[ObjectKey, str]]:
-        live = fleet.live
+        live = supervisor.live
         seen = {d.key: live.store.seen(d.key) for d in wanted}
         there: dict[ObjectKey, Obj] = {k: one.obj for k, one in seen.items() if one is not None}
         aside = left_as_they_are(wanted, there)

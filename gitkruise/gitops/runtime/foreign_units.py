@@ -36,8 +36,10 @@ MakeReader = Callable[[Unit], Builder | None]  # None while its source is not op
 class ForeignUnits:
     """The units of other shards among the claims and states of this shard's units."""
 
-    def __init__(self, around: UnitContext, reader: MakeReader, states: ShardStates | None) -> None:
-        self._around, self._reader, self._states = around, reader, states
+    def __init__(
+        self, context: UnitContext, reader: MakeReader, states: ShardStates | None
+    ) -> None:
+        self._context, self._reader, self._states = context, reader, states
         self.units: dict[str, Unit] = {}
         self._needed: set[str] = set()  # units of other shards that own ones depend on
         self._wanted_by_others: set[str] = set()  # own units that units of other shards depend on
@@ -49,14 +51,14 @@ class ForeignUnits:
 
     def follow(self, whole: Mapping[str, Unit], own: Mapping[str, Unit]) -> None:
         """Know the units of `whole` that are not among `own`."""
-        claims = self._around.claims
+        claims = self._context.claims
         before = self.units
         self.units = {name: unit for name, unit in whole.items() if name not in own}
         self._needed = set(_awaited(own.values())) & self.units.keys()
         self._wanted_by_others = set(_awaited(self.units.values())) & own.keys()
         for name in before.keys() - self.units.keys():
             self._read.pop(name, None)
-            self._around.standings.leave_foreign(name)
+            self._context.standings.leave_foreign(name)
             claims.leave(name)
         for name, unit in self.units.items():
             if before.get(name) != unit:
@@ -64,7 +66,7 @@ class ForeignUnits:
                 claims.join(name, source_of(unit), lambda: None)
                 ask = partial(self._ask, source_of(unit))
                 claims.ask(name, ask)
-                mark = unit_label(self._around.cluster, name)
+                mark = unit_label(self._context.cluster, name)
                 claims.own(name, mark, partial(self._unsettled, name))
 
     def offering(self, source: str, commit: str) -> None:
@@ -72,7 +74,7 @@ class ForeignUnits:
         self._tips[source] = commit
         for name in [n for n in self._read if source_of(self.units[n]) == source]:
             del self._read[name]
-            self._around.claims.set(name, ())
+            self._context.claims.set(name, ())
         self._share()
 
     def known(self, source: str) -> bool:
@@ -98,7 +100,7 @@ class ForeignUnits:
         unit = self.units.get(name)
         if unit is None:
             return "", ""
-        if unit.spec.suspended(self._around.clock.now()) is not None:
+        if unit.spec.suspended(self._context.clock.now()) is not None:
             return "which is suspended", f"resume unit {name}"
         if self._is_read(name):
             return "", ""
@@ -112,7 +114,7 @@ class ForeignUnits:
     async def run(self) -> None:
         """Read what was asked for, and share states, until cancelled."""
         while True:
-            await wait_for(self._wake, self._around.clock, LOOK)
+            await wait_for(self._wake, self._context.clock, LOOK)
             self._wake.clear()
             self._share()
             asked, self._asked = self._asked, set()
@@ -125,7 +127,7 @@ class ForeignUnits:
     def _is_due(self, name: str, asked: set[str]) -> bool:
         source, tip = source_of(self.units[name]), self._tip(name)
         commit, again = self._failed.get(name, ("", 0.0))
-        resting = commit == tip and self._around.clock.monotonic() < again
+        resting = commit == tip and self._context.clock.monotonic() < again
         return bool(tip) and source in asked and not self._is_read(name) and not resting
 
     async def _guarded_read(self, name: str, gate: asyncio.Semaphore) -> None:
@@ -133,21 +135,21 @@ class ForeignUnits:
         async with gate:
             wanted = None
             try:
-                with self._around.containment.of(f"Unit {name} of another shard"):
+                with self._context.containment.of(f"Unit {name} of another shard"):
                     wanted = await self._wanted(unit, tip)
             except (DiagnosticError, ApiError):
                 pass  # its own shard reports it; what waits for it keeps its objects
         if wanted is None:
-            self._failed[name] = tip, self._around.clock.monotonic() + AGAIN_S
+            self._failed[name] = tip, self._context.clock.monotonic() + AGAIN_S
         elif self.units.get(name) == unit:
             self._failed.pop(name, None)
             self._read[name] = tip
-            self._around.claims.set(name, wanted)
-            self._around.claims.read(name, tip)
+            self._context.claims.set(name, wanted)
+            self._context.claims.read(name, tip)
 
     async def _wanted(self, unit: Unit, commit: str) -> frozenset[ObjectKey] | None:
         """Return the objects of a unit by a commit; None for one that is rejected."""
-        around, reader = self._around, self._reader(unit)
+        around, reader = self._context, self._reader(unit)
         if reader is None or await asyncio.to_thread(reader.refused, commit) is not None:
             return None
         rights = acting_as(account_of(unit), around.live.transport)
@@ -162,14 +164,15 @@ class ForeignUnits:
         """Report the states that units of other shards wait for, and hear those of others."""
         if self._states is None:
             return
-        standings, claims = self._around.standings, self._around.claims
-        told = self._states.read()
+        standings, claims = self._context.standings, self._context.claims
+        states = self._states.read()
         for name in self._needed:
-            state = told.get(name)
+            state = states.get(name)
             if state is None:
                 standings.leave_foreign(name)
             else:
-                standings.hear_foreign(name, state.variables, late=state.commit != self._tip(name))
+                late = state.commit != self._tip(name)
+                standings.receive_foreign(name, state.variables, late=late)
         mine = {
             name: SharedState(_short(standings.variables(name)), claims.commit_of(name))
             for name in self._wanted_by_others

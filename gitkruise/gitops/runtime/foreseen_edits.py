@@ -85,8 +85,8 @@ class EditForecasts:
         check_in_git(self.fleet.whole, query)
         follower, state, target = await self._found(query)
         repository, tip = follower.repository, target.commit
-        wish = await self._wish(verb, target, partition)
-        edit = await asyncio.to_thread(compute, verb, repository, target, wish)
+        args = await self._args(verb, target, partition)
+        edit = await asyncio.to_thread(compute, verb, repository, target, args)
         commit = await asyncio.to_thread(
             commit_over, repository, tip, edit.files, act_message(edit, target),
             author=DRY_RUN, now=self.clock.now(),
@@ -117,13 +117,13 @@ class EditForecasts:
         check_outcome(edit, target, preview)
         return preview
 
-    async def _wish(self, verb: ActionVerb, target: ActionTarget, partition: str) -> ActionArgs:
+    async def _args(self, verb: ActionVerb, target: ActionTarget, partition: str) -> ActionArgs:
         """Arguments of the action: a hold without a value keeps the pods that are not new yet."""
-        said, live = ActionArgs(partition=partition), self.fleet.live
+        args, live = ActionArgs(partition=partition), self.fleet.live
         if verb not in LIVE_SETTINGS and (verb != ActionVerb.HOLD or partition):
-            return said
+            return args
         now = await pods_now(live.transport, live.catalog, target.key, self.clock.now())
-        return said.over(now) if verb in LIVE_SETTINGS else ActionArgs.keeping(now)
+        return args.over(now) if verb in LIVE_SETTINGS else ActionArgs.keeping(now)
 
     async def _found(self, query: ObjectQuery) -> tuple[SourceFollower, BranchState, ActionTarget]:
         """The object in the newest commit of a source. Raises UsageProblem GK7040."""

@@ -37,14 +37,14 @@ def progress_of(
     unit: UnitReconciler,
     reporter: Reporter,
     follower: SourceFollower,
-    standings: UnitStates,
+    states: UnitStates,
     now: datetime,
 ) -> Progress:
     """Return the progress towards the newest commit from the unit's newest record."""
     record, commit = reporter.record, follower.followed
-    looked = bool(commit) and not standings.has_news(unit.unit.id)
+    looked = bool(commit) and not states.has_news(unit.unit.id)
     built = unit.built if looked and unit.built and unit.built.commit.id == commit else None
-    prunes = unit.prunes or unit.pruning.awaits(standings.has_news)
+    prunes = unit.prunes or unit.pruning.awaits(states.has_news)
     applied = built is not None and reporter.is_sent(built, now) and not prunes
     observed = built is not None and reporter.is_observed(built)
     return Progress(

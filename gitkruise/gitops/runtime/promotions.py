@@ -156,13 +156,19 @@ async def _opened(
         )  # fmt: skip
         promoter = Promoter(
             sync.unit, sync, reporter, proposer,
-            offers=offers, analyst=analyst, has_news=has_news, containment=edge,
+            pull_requests=offers, analyst=analyst, has_news=has_news, containment=edge,
         )  # fmt: skip
     if spec.on_failure != "hold":
         pulls = spec.on_failure == "revert-pr"
         offers = await _offers(config, sync.unit, proposer, stack) if pulls else None
         failure_handler = FailureHandler(
-            sync.unit, sync, reporter, proposer, offers=offers, has_news=has_news, containment=edge
+            sync.unit,
+            sync,
+            reporter,
+            proposer,
+            pull_requests=offers,
+            has_news=has_news,
+            containment=edge,
         )
     writes = {image.write for image in spec.images} - {"none"}
     if writes:
@@ -171,7 +177,7 @@ async def _opened(
         transport = acting_as(account_of(sync.unit), context.live.transport)
         updater = ImageUpdater(
             sync, reporter, proposer,
-            offers=offers, branch=image_branch(context.cluster, sync.unit),
+            pull_requests=offers, branch=image_branch(context.cluster, sync.unit),
             reader=TagReader(unit=sync.unit, transport=transport, clock=context.clock),
             has_news=has_news, containment=edge,
         )  # fmt: skip

@@ -16,33 +16,33 @@ from gitkruise.model.gitops.unit_state import State
 
 async def end_removed(
     units: Mapping[str, Unit],
-    fleet: Supervisor,
-    around: UnitContext,
+    supervisor: Supervisor,
+    context: UnitContext,
     removals: Removals,
     finalizer: UnitFinalizer,
 ) -> None:
     """End the units that the cluster knows and the configuration, whose `units` these are, does
     not. Those without a Sink are not remembered, and leave their objects. Raises ApiError."""
-    told = {name: unit for name, unit in units.items() if unit.spec.sink_ref}
-    ends = await recalled(removals, told, fleet.config.units)
+    recorded = {name: unit for name, unit in units.items() if unit.spec.sink_ref}
+    ends = await recalled(removals, recorded, supervisor.config.units)
     for name, end in ends.items():
-        finalizer.add(_departed(name, end, fleet, removals, around))
+        finalizer.add(_departed(name, end, supervisor, removals, context))
 
 
 def _departed(
-    name: str, removal: Removal, fleet: Supervisor, removals: Removals, around: UnitContext
+    name: str, removal: Removal, supervisor: Supervisor, removals: Removals, context: UnitContext
 ) -> RemovedUnit:
     """A unit that left, with the branches that tell of it."""
     found = {
         sink: record
-        for sink, told in fleet.told.items()
-        if (record := removed_record(told, name, removal, fleet.cluster)) is not None
+        for sink, branch in supervisor.branch_files.items()
+        if (record := removed_record(branch, name, removal, supervisor.cluster)) is not None
     }
     unknown = UnitRecord(
-        unit=name, cluster=fleet.cluster, source="", state=State.UNKNOWN, message="",
-        since=around.clock.now(), removal=removal,
+        unit=name, cluster=supervisor.cluster, source="", state=State.UNKNOWN, message="",
+        since=context.clock.now(), removal=removal,
     )  # fmt: skip
-    outboxes = [fleet.outboxes[sink] for sink in found]
+    outboxes = [supervisor.outboxes[sink] for sink in found]
 
     def offer(record: UnitRecord) -> None:
         for outbox in outboxes:
@@ -53,9 +53,9 @@ def _departed(
             await outbox.forget(record, why)
 
     async def gone() -> None:
-        if name not in fleet.config.units:  # it may be back
+        if name not in supervisor.config.units:  # it may be back
             await removals.forget(name)
 
     record = next(iter(found.values()), unknown)
-    spared = left_alone_by(fleet.told.values(), name)
+    spared = left_alone_by(supervisor.branch_files.values(), name)
     return RemovedUnit(record=record, offer=offer, forget=forget, gone=gone, spared=spared)

@@ -33,12 +33,12 @@ class RestoredState:
     pruning: UnitPruner
 
     @classmethod
-    def of(cls, record: UnitRecord, pruning: UnitPruner) -> RestoredState:
+    def of(cls, record: UnitRecord, pruner: UnitPruner) -> RestoredState:
         """Return the state of a unit that stops now. Its objects are observed again."""
         lean = replace(
             record, objects=(), rollouts=(), steps=(), drift=(), findings=(), superseded=()
         )
-        return cls(lean, dict(record.steps), pruning)
+        return cls(lean, dict(record.steps), pruner)
 
 
 def by_unit(files: Mapping[str, bytes]) -> dict[str, dict[str, bytes]]:
@@ -104,43 +104,43 @@ def restored(files: Mapping[str, bytes], unit: str, cluster: str) -> Restored:
     except (KeyError, ValueError):
         return None, steps, frozenset()
     try:
-        told = read_interventions(files.get(f"{root}/interventions.yaml", b"{}\n"))
+        interventions = read_interventions(files.get(f"{root}/interventions.yaml", b"{}\n"))
         news = read_objects(files.get(f"{root}/objects.tsv", b""))
     except ValueError:
-        told, news = (), {}
+        interventions, news = (), {}
     had = frozenset(key for key, one in news.items() if one.commit)
-    return replace(record, interventions=told), steps, had
+    return replace(record, interventions=interventions), steps, had
 
 
 def removed_record(
-    told: Mapping[str, Mapping[str, bytes]], unit: str, removal: Removal, cluster: str
+    branch: Mapping[str, Mapping[str, bytes]], unit: str, removal: Removal, cluster: str
 ) -> UnitRecord | None:
     """Return the record of a removed unit from a status branch; None without one.
 
     The branch is trusted with texts only: the deletion policy is `removal`, from the cluster.
     """
-    record = restored(told.get(unit, {}), unit, cluster)[0]
+    record = restored(branch.get(unit, {}), unit, cluster)[0]
     return replace(record, removal=removal) if record is not None else None
 
 
 def hand_over(
     config: Config,
     outboxes: Mapping[str, Outbox],
-    told: Mapping[str, Mapping[str, Mapping[str, bytes]]],
+    branches: Mapping[str, Mapping[str, Mapping[str, bytes]]],
     cluster: str,
 ) -> None:
     """Let status branches forget the units that report to another branch now.
 
-    `told` has the files of each branch as they were found: a Sink may change between two runs.
+    `branches` has the files of each branch as they were found: a Sink may change between two runs.
     """
     places = {sink: status_place(config, sink) for sink in config.sinks}
     for sink, outbox in outboxes.items():
-        for name in (outbox.reported.keys() | told[sink].keys()) & config.units.keys():
+        for name in (outbox.reported.keys() | branches[sink].keys()) & config.units.keys():
             now = sink_of(config.units[name])
             if places.get(now) == places[sink]:
                 continue
             record = outbox.reported.get(name)
-            record = record or restored(told[sink].get(name, {}), name, cluster)[0]
+            record = record or restored(branches[sink].get(name, {}), name, cluster)[0]
             if record is not None:
                 outbox.hand_over(record, f"its Sink is {now} now" if now else "it has no Sink now")
 
@@ -153,9 +153,9 @@ def left_alone_by(
     A branch may be forged: that can keep objects, and delete none.
     """
     found: dict[ObjectKey, str] = {}
-    for told in branches:
+    for branch in branches:
         with suppress(ValueError):
-            news = read_objects(told.get(unit, {}).get(f"{UNITS}/{unit}/objects.tsv", b""))
+            news = read_objects(branch.get(unit, {}).get(f"{UNITS}/{unit}/objects.tsv", b""))
             found |= {key: why for key, one in news.items() if (why := left_alone(one.message))}
     return found
 

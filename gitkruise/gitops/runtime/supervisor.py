@@ -24,7 +24,7 @@ from gitkruise.gitops.build.builder import Builder
 from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.config.fingerprints import (
-    DOORS,
+    ENDPOINTS,
     DerivedComponents,
     Fingerprints,
     listened_for,
@@ -76,20 +76,20 @@ class _Branch:
 class Supervisor:
     """Everything that follows git, for one process. Only `reconcile` changes what runs."""
 
-    def __init__(self, deps: ProcessDeps, around: UnitContext, tasks: asyncio.TaskGroup) -> None:
-        self._deps, self._around, self._containment = deps, around, around.containment
-        self._transport = around.live.transport
+    def __init__(self, deps: ProcessDeps, context: UnitContext, tasks: asyncio.TaskGroup) -> None:
+        self._deps, self._context, self._containment = deps, context, context.containment
+        self._transport = context.live.transport
         self._renewal = Renewal(self._transport)
         self._pool = Pool(deps.state_dir, self._transport, self._renewal)
-        self.foreign = ForeignUnits(around, self._reader, deps.states)
+        self.foreign = ForeignUnits(context, self._reader, deps.states)
         self._follower_deps = FollowerDeps(
-            deps.state_dir, around.cluster, around.clock, self._renewal, deps.moved,
-            around.authority, around.workers, around.containment, deps.rewrites,
+            deps.state_dir, context.cluster, context.clock, self._renewal, deps.moved,
+            context.authority, context.workers, context.containment, deps.rewrites,
             self.foreign.offering,
         )  # fmt: skip
         self._histories: dict[Repository, PathHistory] = {}
         self._past: dict[str, RestoredState] = {}  # of units that are rebuilt
-        containment, clock = around.containment, around.clock
+        containment, clock = context.containment, context.clock
         self._sources: ComponentSet[_Source] = ComponentSet("GitSource", tasks, containment, clock)
         self._branches: ComponentSet[_Branch | None] = ComponentSet(
             "Sink", tasks, containment, clock, self._sink_crashed
@@ -106,10 +106,10 @@ class Supervisor:
         self._receivers: ComponentSet[ReceiverServer] = ComponentSet(
             "Receivers", tasks, containment, clock, self._receivers_crashed
         )
-        self.promotions = Promotions(tasks, around, lambda: self.whole, acts=deps.acts)
+        self.promotions = Promotions(tasks, context, lambda: self.whole, acts=deps.acts)
         self.reporters: dict[str, Reporter] = {}
         self.config = NOTHING
-        self.cluster = around.cluster
+        self.cluster = context.cluster
         self.errors = ComponentErrors(patient=deps.acts)
         self.crashes: dict[Name, Finding] = {}  # of sinks and receivers that run
 
@@ -121,19 +121,19 @@ class Supervisor:
         return {name: one.outbox for name, one in self._branches.items() if one is not None}
 
     @property
-    def told(self) -> Mapping[str, Mapping[str, Mapping[str, bytes]]]:
+    def branch_files(self) -> Mapping[str, Mapping[str, Mapping[str, bytes]]]:
         """By sink and unit: the files of the status branch as they were found."""
         return {name: one.records.files for name, one in self._branches.items() if one is not None}
 
     @property
     def live(self) -> LiveView:
         """Return the view of the cluster that all units share."""
-        return self._around.live
+        return self._context.live
 
     @property
     def workers(self) -> Workers:
         """Return what reads the content of repositories."""
-        return self._around.workers
+        return self._context.workers
 
     @property
     def followers(self) -> Mapping[str, SourceFollower]:
@@ -148,7 +148,7 @@ class Supervisor:
     @property
     def leads(self) -> bool:
         """Return whether this process may write."""
-        return self._around.authority.leads
+        return self._context.authority.leads
 
     @property
     def pollings(self) -> Mapping[str, Polling]:
@@ -197,7 +197,7 @@ class Supervisor:
         self.foreign.follow(whole, config.units)
         marks = Fingerprints(config)
         outer = self._outer(marks)
-        await self._receivers.keep(outer.doors)
+        await self._receivers.keep(outer.endpoints)
         await self._notifications.keep(outer.notifications)
         await self._followers.keep(outer.follows)
         await self.promotions.keep(marks)
@@ -209,7 +209,7 @@ class Supervisor:
         self.errors.clear()
         await self._open_sources(marks, required)
         await self._open_sinks(marks, required)
-        hand_over(config, self.outboxes, self.told, self.cluster)
+        hand_over(config, self.outboxes, self.branch_files, self.cluster)
         for name in config.units:
             self._guarded_start(name, marks)
         writers = {n: b.writer for n, b in self._branches.items() if b is not None}
@@ -238,10 +238,10 @@ class Supervisor:
         record = self.reporters.pop(name).record
         if stays:
             self._past[name] = RestoredState.of(record, self.units[name].pruning)
-            self._around.claims.stop(name)
+            self._context.claims.stop(name)
         else:
-            self._around.claims.leave(name)
-            self._around.standings.leave(name)
+            self._context.claims.leave(name)
+            self._context.standings.leave(name)
 
     # Sources and sinks ----------------------------------------------------------------------
 
@@ -260,7 +260,7 @@ class Supervisor:
                             {name: repository},
                             self._deps.state_dir,
                             self._transport,
-                            self._around.clock,
+                            self._context.clock,
                             self._renewal,
                         )
                 except (DiagnosticError, ApiError) as error:
@@ -292,14 +292,14 @@ class Supervisor:
         one = msgspec.structs.replace(config, sinks={name: sink})
         repositories = {n: s.repository for n, s in self._sources.items()}
         opened = await open_status_sinks(
-            one, self._around.cluster, repositories, self._around.clock, stack,
+            one, self._context.cluster, repositories, self._context.clock, stack,
             state_dir=self._deps.state_dir, sources=self._renewal,
             containment=self._containment,
         )  # fmt: skip
         if name not in opened.branches:
             return None
         branch, outbox = opened.branches[name], opened.outboxes[name]
-        read = partial(BranchRecords.read, branch.files, config.units, self._around.cluster)
+        read = partial(BranchRecords.read, branch.files, config.units, self._context.cluster)
         records = await asyncio.to_thread(read)
         outbox.crashed = partial(self._sink_crashed, name)
         return _Branch(outbox, branch, records, opened.writers[name])
@@ -332,7 +332,7 @@ class Supervisor:
         assert reader is not None
         past = self._past.pop(name, None)
         reporter = self._reporter(unit, past, ref_of(marks.config.sources[source]), sink)
-        sync = UnitReconciler(unit, reader, self._around, reporter)
+        sync = UnitReconciler(unit, reader, self._context, reporter)
         if past is not None:
             sync.pruning.inherit(past.pruning)
         self.reporters[name] = reporter
@@ -346,7 +346,7 @@ class Supervisor:
         return Builder(
             repository=made.repository,
             unit=unit,
-            gates=self._around.gates,
+            gates=self._context.gates,
             cache=self._deps.cache,
             trusted=made.trusted,
             ignore=self.config.sources[name].spec.ignored,
@@ -355,7 +355,7 @@ class Supervisor:
 
     def _reporter(self, unit: Unit, past: RestoredState | None, source: str, sink: str) -> Reporter:
         """Create a reporter that continues from `past`, or from the unit's status branch."""
-        around, branch = self._around, self._branches.get(sink)
+        around, branch = self._context, self._branches.get(sink)
         sinks = [*self._deps.listeners, self._offer]
         reporter = Reporter(
             unit, around.cluster, source, around.clock, sinks=sinks, containment=self._containment
@@ -415,7 +415,7 @@ class Supervisor:
 
     async def _open_outer(self, marks: Fingerprints, required: Config) -> None:
         outer = self._outer(marks)
-        await self._receivers.keep(outer.doors)
+        await self._receivers.keep(outer.endpoints)
         await self._notifications.keep(outer.notifications)
         await self._followers.keep(outer.follows)
         repositories = {n: s.repository for n, s in self._sources.items()}
@@ -427,8 +427,8 @@ class Supervisor:
         for name, made_of in outer.notifications.items():
             if not self.errors.blocked(("Sink", name)):
                 await self._open_notifications(name, made_of, marks.config, required)
-        if outer.doors:
-            await self._open_receivers(outer.doors[DOORS], marks.config, required)
+        if outer.endpoints:
+            await self._open_receivers(outer.endpoints[ENDPOINTS], marks.config, required)
 
     def _follow(self, place: str, made_of: object, config: Config) -> None:
         mine = {n: s for n, s in config.sources.items() if place_of(s) == place}
@@ -450,7 +450,7 @@ class Supervisor:
                         await self._notifications.drop(name)
                     if name not in self._notifications:
                         one = await open_notifications(
-                            running, name, self._deps.state_dir, self._around, stack=stack,
+                            running, name, self._deps.state_dir, self._context, stack=stack,
                             repositories=repositories, units=units, shard=self._deps.shard,
                         )  # fmt: skip
                         self._remark_sink(name, None)
@@ -463,7 +463,7 @@ class Supervisor:
 
     async def _open_receivers(self, made_of: object, config: Config, required: Config) -> None:
         """Serve the receivers that can be; one that could not be is tried again each time."""
-        served = self._receivers[DOORS].urls if DOORS in self._receivers else {}
+        served = self._receivers[ENDPOINTS].urls if ENDPOINTS in self._receivers else {}
         good = {}
         for name, receiver in config.receivers.items():
             needs = [("GitSource", source) for source in listened_for(receiver)]
@@ -477,7 +477,7 @@ class Supervisor:
                 self.errors.failed(("Receiver", name), error, raised=name in required.receivers)
                 continue
             good[name] = receiver
-        if DOORS in self._receivers and served.keys() == good.keys():
+        if ENDPOINTS in self._receivers and served.keys() == good.keys():
             return
         await self._receivers.keep({})
         here = {n: config.sources[n] for n in self._sources}
@@ -485,9 +485,9 @@ class Supervisor:
         async with AsyncExitStack() as stack:
             try:
                 with self._containment.of(f"Receivers {', '.join(good)}"):
-                    heard = await open_receivers(
+                    receivers = await open_receivers(
                         effective, self.pollings, self._deps.hooks, self._transport,
-                        self._around.clock, stack, pulls=self.notifications.calls(),
+                        self._context.clock, stack, pulls=self.notifications.calls(),
                         edge=(self._containment, self._receiver_crashed),
                     )  # fmt: skip
             except (DiagnosticError, ApiError) as error:
@@ -495,6 +495,6 @@ class Supervisor:
                     wanted = name in required.receivers
                     self.errors.failed(("Receiver", name), error, raised=wanted, shared=True)
                 return
-            self._receivers_crashed(DOORS, None)
-            jobs = [debounce.run for debounce in heard.debounces]
-            self._receivers.add(DOORS, heard, made_of, stack.pop_all(), jobs)
+            self._receivers_crashed(ENDPOINTS, None)
+            jobs = [debounce.run for debounce in receivers.debounces]
+            self._receivers.add(ENDPOINTS, receivers, made_of, stack.pop_all(), jobs)

@@ -163,9 +163,9 @@ class ArtifactReader:
             artifact.annotations.get(_ANNOTATION + key, "") for key in ("revision", "source")
         )
         of = f" of {shown(revision, 100)}" if revision else ""
-        said = (("Artifact-Revision", revision), ("Artifact-Source", source))
+        annotations = (("Artifact-Revision", revision), ("Artifact-Source", source))
         trailers = [(ARTIFACT, f"{address}@sha256:{artifact.digest}")]
-        trailers += [(key, shown(text)) for key, text in said if text]
+        trailers += [(key, shown(text)) for key, text in annotations if text]
         message = format_message(f"sha256:{artifact.digest}{of}", "", trailers)
         tree = edit_tree(self.repository, None, artifact.files, ())
         data = format_commit(tree, (), author, _time_of(artifact), message)

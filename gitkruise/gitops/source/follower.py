@@ -69,7 +69,7 @@ class SourceFollower:
         self.source, self.repository = source, repository
         self._on_commit, self._on_problem, self._live = on_commit, on_problem, live
         self._policy, self._named = policy, f"GitSource {source.namespace}/{source.name}"
-        self._told = ""  # the newest commit handed on
+        self._handed_on = ""  # the newest commit handed on
         self.revision = ""  # of the artifact that it was imported from
         self.read_at: datetime | None = None  # when the ref was resolved last
         self._problem: Finding | None = None
@@ -83,7 +83,7 @@ class SourceFollower:
     @property
     def followed(self) -> str:
         """Return the newest commit handed on; "" before the first."""
-        return self._told
+        return self._handed_on
 
     @property
     def problem(self) -> Finding | None:
@@ -106,23 +106,23 @@ class SourceFollower:
             with self._policy.containment.of(self._named):
                 await self._taken(found)
         except Crashed as error:
-            self._tell(error.findings[0])
+            self._report(error.findings[0])
 
     async def _taken(self, found: ResolvedRef | DiagnosticError) -> None:
-        if self._told and self._policy.memory is not None:
+        if self._handed_on and self._policy.memory is not None:
             await asyncio.to_thread(self._policy.memory.keep, self._live())
         if isinstance(found, ResolvedRef):
-            new = found.commit != self._told
+            new = found.commit != self._handed_on
             before, self._refused = self._refused, None
             problem = await self._new_problem(found) if new else None
             if problem is None and new:
                 self._on_commit(found.commit)
-                self._told = found.commit
+                self._handed_on = found.commit
             if problem is None:
                 self.revision = found.revision
-            self._tell(problem, again=self._refused != before)
+            self._report(problem, again=self._refused != before)
         else:
-            self._tell(self._meanwhile(found.findings[0]))
+            self._report(self._meanwhile(found.findings[0]))
 
     async def _new_problem(self, found: ResolvedRef) -> Finding | None:
         try:
@@ -166,7 +166,7 @@ class SourceFollower:
             return error.findings[0]
         return problem
 
-    def _tell(self, problem: Finding | None, *, again: bool = False) -> None:
+    def _report(self, problem: Finding | None, *, again: bool = False) -> None:
         """Report a problem that changed; another count of attempts is no change."""
         before, self._problem = self._problem, problem
         if _gist(problem) == _gist(before) and not again:
@@ -180,8 +180,10 @@ class SourceFollower:
         live = _all(self._live())
         if not live or finding.concern is not Concern.REMOTE:
             return finding
-        told = f"still running {live}, and drift is still looked after; new commits are not seen"
-        notes = [(k, told if k == "unchanged" else text) for k, text in finding.notes]
+        unchanged = (
+            f"still running {live}, and drift is still looked after; new commits are not seen"
+        )
+        notes = [(k, unchanged if k == "unchanged" else text) for k, text in finding.notes]
         return replace(finding, notes=tuple(notes))
 
     def _untrusted(self, target: ResolvedRef) -> Finding | None:
@@ -205,7 +207,7 @@ class SourceFollower:
         if spec.allow_force_push or spec.ref.commit or spec.is_artifact:
             return None
         stood_on = set(self._live())
-        if not self._told and self._policy.memory is not None:
+        if not self._handed_on and self._policy.memory is not None:
             stood_on |= self._policy.memory.recall()
         for commit in sorted(stood_on - target.tagged):
             kept = leads_to(self.repository, commit, target.commit)
@@ -232,8 +234,8 @@ class SourceFollower:
             message=f"{_kind(self.source)} {ref_of(self.source)} was rewritten: {short}, "
             "the commit now live, is no longer in its history",
             notes=(
-                ("live", self._told_of(commit)),
-                ("remote", self._told_of(tip) + self._between(commit, tip)),
+                ("live", self._commit_text(commit)),
+                ("remote", self._commit_text(tip) + self._between(commit, tip)),
                 ("policy", "allowForcePush is off, so sync is stopped"),
                 ("unchanged", f"the cluster stays on {short}"),
                 ("next", f"look at it: gitkruise plan --from {short} --to {tip[:7]}"),
@@ -244,7 +246,7 @@ class SourceFollower:
             ),
         )
 
-    def _told_of(self, commit: str) -> str:
+    def _commit_text(self, commit: str) -> str:
         """Return `4f2c9e1  Dana K  "canary"`, or the full id of a commit that is not in the
         repository."""
         try:

@@ -115,9 +115,9 @@ class HealthChecks:
                 if found is not None:
                     live[d.key] = _with(found, *states[d.key])
                 continue
-            told = self._own_words(d, found.obj) if found is not None else None
-            if found is not None and told is not None:
-                (states[d.key], finding) = told
+            checked = self._own_words(d, found.obj) if found is not None else None
+            if found is not None and checked is not None:
+                (states[d.key], finding) = checked
                 live[d.key] = _with(found, *states[d.key])
                 findings += [finding] if finding is not None else []
         _mark_opted_out(desired, live, states, present)
@@ -159,8 +159,8 @@ class HealthChecks:
         for key in holds.keys() & states.keys():
             until, why = holds[key]
             now_there = states[key] if key in live else (State.DONE, "")
-            told = f" until {format_time(until)}" + (f" ({why})" if why else "")
-            states[key] = _aside(now_there, told)
+            until_text = f" until {format_time(until)}" + (f" ({why})" if why else "")
+            states[key] = _aside(now_there, until_text)
         self.held = frozenset(holds)
         self._hold_ends = min((until for until, _ in holds.values()), default=None)
         return findings
@@ -255,10 +255,10 @@ def _mark_opted_out(
             states[d.key] = _aside(states[d.key], f": {why}")
 
 
-def _aside(judgement: Judgement, told: str) -> Judgement:
+def _aside(judgement: Judgement, until_text: str) -> Judgement:
     """Return the state of an object that a sync leaves as it is."""
     state, words = judgement
-    return state, f"{words}; {LEFT_ALONE}{told}" if words else f"{LEFT_ALONE}{told}"
+    return state, f"{words}; {LEFT_ALONE}{until_text}" if words else f"{LEFT_ALONE}{until_text}"
 
 
 def _concerns(rule: HealthExpr, d: Desired) -> bool:

@@ -50,7 +50,7 @@ STATE_OF: Final = {
     Phase.NOT_FOUND: State.WAITING,
     Phase.UNKNOWN: State.UNKNOWN,
 }
-PODS_TOLD: Final = 50  # of one rollout; longer lists of names are of no use
+PODS_NAMED: Final = 50  # of one rollout; longer lists of names are of no use
 READY: Final = frozenset({State.DONE, State.HELD})
 _LOOKS: Final = timedelta(minutes=1)  # what is not in order is looked at more often than this
 NOT_APPLIED: Final = "not applied yet"
@@ -157,10 +157,10 @@ class Observer:
             verdict = self._verdict(seen, version)
             live[key], states[key] = verdict.live, (verdict.state, verdict.live.why)
             if key.group_kind in ROLLOUTS:
-                told = self._rollout(seen, now)
-                rollout = self._patience.judge(told.rollout, told.evidence, now)
+                judged = self._rollout(seen, now)
+                rollout = self._patience.judge(judged.rollout, judged.evidence, now)
                 rollouts.append(rollout)
-                owners |= told.owners
+                owners |= judged.owners
                 states[key] = (rollout.state, rollout.message)
                 live[key] = _live(seen, verdict.live.obj, rollout.state, rollout.message)
             elif key.group_kind == JOB and not over(verdict.live.obj):
@@ -218,9 +218,9 @@ class Observer:
             return known
         if known is not None and known.rollout.generation_seen:
             obj = _with_news(obj, known.evidence.owner)
-        told = kind.judge(obj, pods, revisions, now)
+        judged = kind.judge(obj, pods, revisions, now)
         named = _pod_records(pods) if seen.key.group_kind != SIDECARSET else ()
-        rollout = replace(told, engine=evidence.engine, pods=named)
+        rollout = replace(judged, engine=evidence.engine, pods=named)
         owners = frozenset(uid for pod in pods for uid in pod.owner_uids)
         found = self._rollouts[seen.key] = _ObservedRollout(evidence, rollout, owners)
         return found
@@ -255,7 +255,7 @@ def _asked(deployment: Obj) -> tuple[object, dict[str, str]]:
 
 
 def _pod_records(pods: Sequence[PodFacts]) -> tuple[PodRecord, ...]:
-    if len(pods) > PODS_TOLD:
+    if len(pods) > PODS_NAMED:
         return ()
     return tuple(
         PodRecord(p.name, p.short_revision, _pod_state(p))

@@ -66,8 +66,8 @@ def _under_way(record: UnitRecord) -> bool:
 
 def _mark(record: UnitRecord) -> tuple[object, ...]:
     """Return what git wants of the unit, and what is wrong with that or waited for."""
-    told = (record.findings, record.superseded, record.drift, record.promotion, record.waits)
-    return (record.causal, record.attempted, *told)
+    parts = (record.findings, record.superseded, record.drift, record.promotion, record.waits)
+    return (record.causal, record.attempted, *parts)
 
 
 def _quiet(record: UnitRecord) -> UnitRecord:
@@ -352,21 +352,21 @@ class Outbox:
     def _fresh(self, record: UnitRecord) -> UnitRecord:
         """Return the record with only those overtaken commits and interventions that are in no
         status commit yet, for the message of the next one."""
-        told = self._written.get(record.unit)
-        if told is None:
+        written = self._written.get(record.unit)
+        if written is None:
             return replace(record, interventions=())  # read from the branch, after a restart
         return replace(
             record,
-            superseded=tuple(s for s in record.superseded if s not in told.superseded),
-            interventions=tuple(i for i in record.interventions if i not in told.interventions),
+            superseded=tuple(s for s in record.superseded if s not in written.superseded),
+            interventions=tuple(i for i in record.interventions if i not in written.interventions),
         )
 
     def _unmoved(self, record: UnitRecord) -> bool:
         """Return whether interventions are the only news of a record."""
-        told = self._written.get(record.unit)
-        if told is None or told.interventions == record.interventions:
+        written = self._written.get(record.unit)
+        if written is None or written.interventions == record.interventions:
             return False
-        return not news(told, replace(record, interventions=told.interventions))
+        return not news(written, replace(record, interventions=written.interventions))
 
     def _publish(self, due: Sequence[UnitRecord]) -> str | None:
         files: dict[str, bytes] = {}

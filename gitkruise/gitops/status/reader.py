@@ -42,7 +42,7 @@ _FINDING: Final = re.compile(r"GK\d{4}: ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectNews:
+class RecordedObject:
     """One line of objects.tsv."""
 
     key: ObjectKey
@@ -52,7 +52,7 @@ class ObjectNews:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnitNews:
+class RecordedUnit:
     """The status.yaml and objects.tsv of one unit; `problems` are its findings, one line each
     and errors first, and `next` is the first step that one of them recommends."""
 
@@ -67,7 +67,7 @@ class UnitNews:
     causal: GitCommit | None
     problems: tuple[str, ...] = ()
     next: str = ""
-    objects: Mapping[ObjectKey, ObjectNews] = field(default_factory=dict)
+    objects: Mapping[ObjectKey, RecordedObject] = field(default_factory=dict)
     objects_known: bool = True  # the status of a Unit does not list their states
     outdated: str = ""  # why the newest record is not in git, or not read
     drift: tuple[DriftRecord, ...] = ()
@@ -123,14 +123,14 @@ class UnitNews:
         return commit_about(self.state, self.waits, attempted=self.attempted, live=live)
 
 
-def news_of(record: UnitRecord) -> UnitNews:
+def recorded_unit(record: UnitRecord) -> RecordedUnit:
     """Return a record of this process as a reader of its status branch sees it."""
     objects = (
-        ObjectNews(key=o.key, state=o.state, commit=o.commit, message=o.message)
+        RecordedObject(key=o.key, state=o.state, commit=o.commit, message=o.message)
         for o in record.objects
     )
     findings = errors_first(record.findings)
-    return UnitNews(
+    return RecordedUnit(
         unit=record.unit,
         cluster=record.cluster,
         source=record.source,
@@ -210,7 +210,7 @@ def unrecorded() -> RecordMissing:
     return RecordMissing(Finding(code="GK3205", message=message, notes=notes))
 
 
-def read_units(repository: Repository, ref: str) -> list[UnitNews]:
+def read_units(repository: Repository, ref: str) -> list[RecordedUnit]:
     """Read every unit on a status branch; one whose record is not ours is Unknown. Raises
     SourceFailed GK3206 when no record is one of ours."""
     from gitkruise.gitops.status.parser import read_yaml  # noqa: PLC0415  imports libyaml
@@ -242,8 +242,8 @@ def _has_units(folder: str) -> bool:
     return folder.startswith("units") and folder.count("/") <= 2
 
 
-def _unreadable(path: str, finding: Finding) -> UnitNews:
-    return UnitNews(
+def _unreadable(path: str, finding: Finding) -> RecordedUnit:
+    return RecordedUnit(
         unit=path.removeprefix("units/").removesuffix("/status.yaml"),
         cluster="",
         source="",
@@ -400,16 +400,16 @@ def foreign(ref: str, path: str, error: Exception) -> SourceFailed:
 
 def _unit(
     raw: Mapping[str, Any],
-    objects: Mapping[ObjectKey, ObjectNews],
+    objects: Mapping[ObjectKey, RecordedObject],
     drift: Sequence[Mapping[str, Any]],
-) -> UnitNews:
+) -> RecordedUnit:
     def commit(name: str) -> GitCommit | None:
         return COMMIT.read(raw[name]) if raw.get(name) else None
 
     findings = sorted(
         raw.get("findings") or (), key=lambda f: f.get("severity") == Severity.WARNING
     )
-    return UnitNews(
+    return RecordedUnit(
         unit=str(raw["unit"]),
         cluster=str(raw.get("cluster", "")),
         source=str(raw.get("source", "")),
@@ -432,12 +432,12 @@ def _unit(
     )
 
 
-def _drift(row: Mapping[str, Any], objects: Mapping[ObjectKey, ObjectNews]) -> DriftRecord:
+def _drift(row: Mapping[str, Any], objects: Mapping[ObjectKey, RecordedObject]) -> DriftRecord:
     """Parse one field of drift.yaml, which names its object in words."""
     key = next((k for k in objects if str(k) == row["object"]), None)
     kind, _, name = str(row["object"]).partition(" ")
-    space, _, short = name.rpartition("/")
-    return DRIFT.read(row, key=key or ObjectKey("", kind, space, short))
+    namespace, _, short = name.rpartition("/")
+    return DRIFT.read(row, key=key or ObjectKey("", kind, namespace, short))
 
 
 def _next(notes: Iterable[Mapping[str, str]]) -> str:
@@ -450,13 +450,13 @@ def _problem(code: str, places: Sequence[object], message: str) -> str:
     return f"{code} {where}{message}"
 
 
-def read_objects(data: bytes) -> dict[ObjectKey, ObjectNews]:
+def read_objects(data: bytes) -> dict[ObjectKey, RecordedObject]:
     """Return the lines of an objects.tsv by object. Raises ValueError on a foreign file."""
     out = {}
     for line in data.decode().splitlines()[1:]:
         id_, state, commit, _, message = (*line.split("\t"), "", "")[:5]
         key = key_of_id(id_)
-        out[key] = ObjectNews(
+        out[key] = RecordedObject(
             key=key, state=State(state), commit=commit.strip("-"), message=message
         )
     return out

@@ -82,8 +82,8 @@ def record_files(record: UnitRecord, detail: Detail = "workload") -> dict[str, b
         drift = [{"object": str(d.key), **DRIFT.obj(d)} for d in record.drift]
         files[f"{root}/drift.yaml"] = _yaml({"drift": drift})
     if record.interventions:
-        told = list(map(INTERVENTION.obj, record.interventions))
-        files[f"{root}/interventions.yaml"] = _yaml({"interventions": told})
+        interventions = list(map(INTERVENTION.obj, record.interventions))
+        files[f"{root}/interventions.yaml"] = _yaml({"interventions": interventions})
     return files
 
 
@@ -92,9 +92,9 @@ def rollout_file(key: ObjectKey) -> str:
     return f"{key.kind}.{key.name}.yaml"
 
 
-def intervention_lines(told: Iterable[Intervention]) -> str:
+def intervention_lines(interventions: Iterable[Intervention]) -> str:
     """Return a line for each intervention, for the message of a commit."""
-    return "\n".join(visible(_intervention_line(one)) for one in told)
+    return "\n".join(visible(_intervention_line(one)) for one in interventions)
 
 
 def _intervention_line(one: Intervention) -> str:
@@ -147,7 +147,7 @@ def commit_subject(records: Sequence[UnitRecord], *, unmoved: bool = False) -> s
     """Return `shop/web: held 12/40 at 4f2c1ab`, for the first unit; or, if it is `unmoved` by all
     but its interventions, `shop/web: DriftCorrected ConfigMap shop/settings`."""
     first = records[0]
-    news = _intervention_news(first.interventions) if unmoved else news_of(first)
+    news = _intervention_news(first.interventions) if unmoved else summary_of(first)
     return _subject(records, news)
 
 
@@ -161,12 +161,12 @@ def _subject(records: Sequence[UnitRecord], news: str) -> str:
     return visible(f"{records[0].unit}: {news}{more} {SKIP_CI}")
 
 
-def _intervention_news(told: Sequence[Intervention]) -> str:
-    more = f" (+{many(len(told) - 1, 'object')})" if len(told) > 1 else ""
-    return f"{told[-1].reason} {told[-1].key}{more}"
+def _intervention_news(interventions: Sequence[Intervention]) -> str:
+    more = f" (+{many(len(interventions) - 1, 'object')})" if len(interventions) > 1 else ""
+    return f"{interventions[-1].reason} {interventions[-1].key}{more}"
 
 
-def news_of(record: UnitRecord) -> str:
+def summary_of(record: UnitRecord) -> str:
     """Return state, counts and commit of a unit in a few words."""
     counts = f" {record.updated}/{record.total}" if record.rollouts and record.counted else ""
     at = f" at {record.about.short}" if record.about else ""

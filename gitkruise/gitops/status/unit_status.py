@@ -336,11 +336,11 @@ class Reporter:
         blocked = plan.blocked if plan is not None else ()
         answer = of_commit(built.desired, seen, plan)
         objects = object_records(built.desired, answer, drift)
-        troubles = (*self._contained(), *refused, *blocked, *self._sourceless(), *self._problems)
+        problems = (*self._contained(), *refused, *blocked, *self._sourceless(), *self._problems)
         repeats = any(f.is_error and f.concern is Concern.CLUSTER for f in self._problems)
         leaving = leaving_objects(built.desired, seen, self.unit.id)
         state, message = unit_state(
-            objects, plan, self._rejection(), troubles, repeats=repeats, leaving=leaving
+            objects, plan, self._rejection(), problems, repeats=repeats, leaving=leaving
         )
         waits = self._awaits or (plan.waits if plan is not None else "")
         if suspended and due.pending and not waits:
@@ -394,9 +394,9 @@ class Reporter:
 
     def _findings(self) -> tuple[Finding, ...]:
         rejected = self._rejected.findings if self._rejected else ()
-        told = (*self._contained(), *rejected, *self._sourceless(), *self._observed,
+        findings = (*self._contained(), *rejected, *self._sourceless(), *self._observed,
                 *self._problems, *self._remarks.values())  # fmt: skip
-        return tuple(dict.fromkeys(told))
+        return tuple(dict.fromkeys(findings))
 
     def _follow_steps(self, built: BuiltCommit, seen: Observation) -> None:
         now = self._clock.now()

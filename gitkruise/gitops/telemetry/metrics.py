@@ -121,11 +121,11 @@ class Metrics:
             registry=self._registry,
         )
 
-    def of(self, standing: MetricsSource) -> None:
+    def of(self, metrics: MetricsSource) -> None:
         """Tell from now on how things stand there, too."""
-        self._standings.append(standing)
-        self._leader.set_function(lambda: float(standing.leads))
-        self._registry.register(_Gauges(standing, self._clock))
+        self._standings.append(metrics)
+        self._leader.set_function(lambda: float(metrics.leads))
+        self._registry.register(_Gauges(metrics, self._clock))
 
     def of_shards(self, held: Callable[[], Mapping[int, bool]]) -> None:
         """Tell which shards this process holds."""
@@ -147,7 +147,7 @@ class Metrics:
         resource = "/".join(filter(None, (request.resource.plural, request.subresource)))
         self._requests.labels(request.verb, resource, str(status)).inc()
 
-    def hear(self, record: UnitRecord) -> None:
+    def receive(self, record: UnitRecord) -> None:
         """Take a new record of a unit."""
         overtaken = frozenset(commit.id for commit, _ in record.superseded)
         fresh = overtaken - self._overtaken.get(record.unit, frozenset())
@@ -181,18 +181,18 @@ class Metrics:
 class _Gauges(Collector):
     """Gauges with the values of the moment; removed units have none."""
 
-    def __init__(self, standing: MetricsSource, clock: Clock) -> None:
-        self._standing, self._clock = standing, clock
+    def __init__(self, metrics: MetricsSource, clock: Clock) -> None:
+        self._metrics, self._clock = metrics, clock
 
     def collect(self) -> Iterator[Metric]:
-        reporters = list(self._standing.reporters.values())
+        reporters = list(self._metrics.reporters.values())
         yield _conditions(reporters, self._clock.now())
         yield _unit_states(reporters)
         yield _times(
             "gitkruise_unit_reconciled_timestamp_seconds",
             "Time at which a unit was last found in order, or handled without a failure.",
             "unit",
-            self._standing.reconciled,
+            self._metrics.reconciled,
         )
         yield _rollout_states(reporters)
         yield _rollout_pods(reporters)
@@ -201,9 +201,9 @@ class _Gauges(Collector):
             "gitkruise_statuswrite_pending",
             "1 while a sink's branch lacks the newest records.",
             ("sink",),
-            (((n,), 0 if box.idle else 1) for n, box in self._standing.outboxes.items()),
+            (((n,), 0 if box.idle else 1) for n, box in self._metrics.outboxes.items()),
         )
-        yield from _sources(self._standing.followers)
+        yield from _sources(self._metrics.followers)
 
 
 class _Shards(Collector):

@@ -99,9 +99,9 @@ class Meter:
         self.url = ""
         self.ready = False
 
-    def started(self, standing: MetricsSource) -> None:
+    def started(self, metrics: MetricsSource) -> None:
         """Everything runs: serve its values from now on."""
-        self.metrics.of(standing)
+        self.metrics.of(metrics)
         self.ready = True
 
 
@@ -111,9 +111,9 @@ async def metered(
 ) -> AsyncIterator[Meter]:
     """Serve while the body runs, ready or not. Raises UsageProblem GK7027."""
     meter = Meter(transport, clock)
-    desk = ProbeHandler(meter.metrics.text, lambda: meter.ready, transport, public)
+    probes = ProbeHandler(meter.metrics.text, lambda: meter.ready, transport, public)
     context = _certified(clock) if public else None
-    async with serving(desk.handle, _TERMS, listen, context) as port:
+    async with serving(probes.handle, _TERMS, listen, context) as port:
         meter.url = listen.url("https" if public else "http", port) + METRICS
         yield meter
 

@@ -82,7 +82,7 @@ def plan_text(
 
 
 def page(
-    repository: Repository, config: Config, catalog: Catalog, gates: Gates, asked: PageRequest
+    repository: Repository, config: Config, catalog: Catalog, gates: Gates, request: PageRequest
 ) -> frames.PlanPage:
     """Return the plan of `plan_text` for a page; rollouts that cannot be played are findings of it.
 
@@ -90,15 +90,15 @@ def page(
     """
     from gitkruise.gitops.preview.rejection import taken_by_some  # noqa: PLC0415  seldom needed
 
-    before, after = _sides(repository, config, catalog, gates, base=asked.base, head=asked.head)
-    after = _with_approvals(taken_by_some(before, after), repository, asked.head, asked.facts)
-    if not asked.part.diff:
-        found = _foreseen(before, after, catalog, gates, asked.facts)
-        return page_of(found.report(asked.facts, asked.part.shown))
+    before, after = _sides(repository, config, catalog, gates, base=request.base, head=request.head)
+    after = _with_approvals(taken_by_some(before, after), repository, request.head, request.facts)
+    if not request.part.diff:
+        found = _foreseen(before, after, catalog, gates, request.facts)
+        return page_of(found.report(request.facts, request.part.shown))
     from gitkruise.gitops.preview.changes import changes_between  # noqa: PLC0415  seldom needed
 
     changes = changes_between(before.objects if before else (), after.objects, catalog)
-    return diff_of(changes, asked.part.shown)
+    return diff_of(changes, request.part.shown)
 
 
 def diff_of(
@@ -142,8 +142,8 @@ class _Foreseen(NamedTuple):
         """Return the plan without these units and the errors of their objects."""
         left = {key for key, unit in self._units().items() if unit.id in refused}
         changes = tuple(c for c in self.preview.changes if c.key not in left)
-        told = tuple(f for f in self.preview.unplayed if not f.is_error)
-        return self._replace(preview=replace(self.preview, changes=changes, unplayed=told))
+        unplayed = tuple(f for f in self.preview.unplayed if not f.is_error)
+        return self._replace(preview=replace(self.preview, changes=changes, unplayed=unplayed))
 
     def units_of(self, keys: Iterable[ObjectKey]) -> tuple[str, ...]:
         """Return the units that have these objects before or after, in order."""

@@ -277,69 +277,69 @@ class WorkerMemory:
             self.catalog = load_catalog()
 
 
-def _read(desk: WorkerMemory, job: ReadJob) -> None:
-    with desk.cache.one_save():
+def _read(memory: WorkerMemory, job: ReadJob) -> None:
+    with memory.cache.one_save():
         for number, one in enumerate(job.reads, 1):
             more = number < len(job.reads)
             limit_cpu(job.cpu_s)
             try:
-                _read_one(desk, one, more=more)
+                _read_one(memory, one, more=more)
             except DiagnosticError as error:
-                desk.wire.send(frames.Unread(frames.raised(error), more))
+                memory.wire.send(frames.Unread(frames.raised(error), more))
 
 
-def _read_one(desk: WorkerMemory, one: ToRead, *, more: bool) -> None:
+def _read_one(memory: WorkerMemory, one: ToRead, *, more: bool) -> None:
     number, spec, asked, given, token = one
-    known = desk.known(number, spec)
+    known = memory.known(number, spec)
     commit, old, tree, looked = asked
     question = BuildRequest(commit=commit, old=old, tree=tree, looked=looked)
-    answer = known.reader.answer(question, desk.catalog, given or NOTHING)
+    answer = known.reader.answer(question, memory.catalog, given or NOTHING)
     if answer.objects is not None:
         before = known.objects if token and token == known.token else ()
         for part in frames.parts(answer.objects, before):
-            desk.wire.send(part)
+            memory.wire.send(part)
         known.token, known.objects = known.token + 1, answer.objects
-    desk.wire.send(frames.done(answer, known.token, more=more))
+    memory.wire.send(frames.done(answer, known.token, more=more))
 
 
-def _sift(desk: WorkerMemory, job: SiftJob) -> None:
-    known = [(desk.known(n, spec).reader, old, tree) for n, spec, old, tree in job.units]
+def _sift(memory: WorkerMemory, job: SiftJob) -> None:
+    known = [(memory.known(n, spec).reader, old, tree) for n, spec, old, tree in job.units]
     unchanged = tuple(reader.is_unchanged(job.commit, old, tree) for reader, old, tree in known)
     info = known[0][0].repository.commit(job.commit)
-    desk.wire.send(frames.UnchangedUnits(info, unchanged))
+    memory.wire.send(frames.UnchangedUnits(info, unchanged))
 
 
-def _judge(desk: WorkerMemory, job: HealthJob) -> None:
+def _judge(memory: WorkerMemory, job: HealthJob) -> None:
     for texts, obj in job.asked:
         limit_cpu(job.cpu_s)
         found = first_true(texts, obj, every=job.every, strict=job.strict)
-        desk.wire.send(frames.ExpressionResults(*found))
-    desk.wire.send(frames.Over())
+        memory.wire.send(frames.ExpressionResults(*found))
+    memory.wire.send(frames.Over())
 
 
-def _plan_text(desk: WorkerMemory, job: PlanTextJob) -> None:
-    repository, _ = desk.repository(job.place)
+def _plan_text(memory: WorkerMemory, job: PlanTextJob) -> None:
+    repository, _ = memory.repository(job.place)
     plan = plan_text(
-        repository, job.config, desk.catalog, job.gates, job.facts, base=job.base, head=job.head
+        repository, job.config, memory.catalog, job.gates, job.facts, base=job.base, head=job.head
     )
-    desk.wire.send(plan)
+    memory.wire.send(plan)
 
 
-def _page(desk: WorkerMemory, job: PageJob) -> None:
-    repository, _ = desk.repository(job.place)
-    desk.wire.send(page(repository, job.config, desk.catalog, job.gates, job.asked))
+def _page(memory: WorkerMemory, job: PageJob) -> None:
+    repository, _ = memory.repository(job.place)
+    memory.wire.send(page(repository, job.config, memory.catalog, job.gates, job.asked))
 
 
-def _side(desk: WorkerMemory, job: SideJob) -> None:
-    repository, _ = desk.repository(job.place)
+def _side(memory: WorkerMemory, job: SideJob) -> None:
+    repository, _ = memory.repository(job.place)
     read = live_units if job.base else read_units
     for unit, objects, findings, bases in read(
-        repository, job.commit, job.config, desk.catalog, job.gates
+        repository, job.commit, job.config, memory.catalog, job.gates
     ):
         for part in frames.parts(objects, ()):
-            desk.wire.send(part)
-        desk.wire.send(frames.BuiltSide(unit, tuple(findings), bases))
-    desk.wire.send(frames.Read(repository.commit(job.commit)))
+            memory.wire.send(part)
+        memory.wire.send(frames.BuiltSide(unit, tuple(findings), bases))
+    memory.wire.send(frames.Read(repository.commit(job.commit)))
 
 
 _JOBS: Final[Mapping[type[Job], Any]] = {
@@ -356,16 +356,16 @@ def serve(wire: Wire, start: Start) -> None:
     """Answer one request after another until the parent is gone."""
     store = ParsedStore(Path(start.store)) if start.store else None
     ChartCache.shared = ChartCache(Path(start.charts)) if start.charts else None
-    desk = WorkerMemory(wire, ParseCache(store=store))
-    BaseMirrors.shared = desk
+    memory = WorkerMemory(wire, ParseCache(store=store))
+    BaseMirrors.shared = memory
     gc.set_threshold(_YOUNG_OBJECTS)
     gc.freeze()  # kinds and modules stay for good
     while (request := wire.receive()) is not None:
         job: Job = pickle.loads(request)  # noqa: S301  from our parent
         limit_cpu(job.cpu_s)
-        desk.learn(job)
+        memory.learn(job)
         try:
-            _JOBS[type(job)](desk, job)
+            _JOBS[type(job)](memory, job)
         except DiagnosticError as error:
             wire.send(frames.raised(error))
         limit_cpu(0)

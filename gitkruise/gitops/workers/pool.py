@@ -58,9 +58,9 @@ class InProcess:
     """Does the work in threads of this process: for one command of a user, and for tests."""
 
     async def read(
-        self, reader: Builder, asked: BuildRequest, catalog: Catalog, given: PostBuildInputs
+        self, reader: Builder, request: BuildRequest, catalog: Catalog, inputs: PostBuildInputs
     ) -> BuildResult:
-        return await asyncio.to_thread(reader.answer, asked, catalog, given)
+        return await asyncio.to_thread(reader.answer, request, catalog, inputs)
 
     async def find_unchanged(
         self, units: Sequence[BuiltUnit], commit: str
@@ -98,9 +98,9 @@ class InProcess:
 
     async def page(
         self, repository: Repository, config: Config, catalog: Catalog, gates: Gates,
-        asked: PageRequest,
+        request: PageRequest,
     ) -> frames.PlanPage:  # fmt: skip
-        return await asyncio.to_thread(page, repository, config, catalog, gates, asked)
+        return await asyncio.to_thread(page, repository, config, catalog, gates, request)
 
 
 class WorkerPool:
@@ -130,8 +130,8 @@ class WorkerPool:
     @property
     def pids(self) -> list[int]:
         """Return the ids of the running processes."""
-        seats = (*self._reading, self._stranger, self._health)
-        return [pid for seat in seats if (pid := seat.process.pid)]  # read once: it may end
+        slots = (*self._reading, self._stranger, self._health)
+        return [pid for slot in slots if (pid := slot.process.pid)]  # read once: it may end
 
     def start(self) -> None:
         """Start the first process, so that its imports overlap with other start-up work.
@@ -143,17 +143,17 @@ class WorkerPool:
 
     def close(self) -> None:
         """End all processes, and those that they started."""
-        for seat in (*self._reading, self._stranger, self._health):
-            seat.process.close()
+        for slot in (*self._reading, self._stranger, self._health):
+            slot.process.close()
         self._bases.close()
 
     # Jobs -----------------------------------------------------------------------------------
 
     async def read(
-        self, reader: Builder, asked: BuildRequest, catalog: Catalog, given: PostBuildInputs
+        self, reader: Builder, request: BuildRequest, catalog: Catalog, inputs: PostBuildInputs
     ) -> BuildResult:
-        reading = PendingRead(reader=reader, asked=asked, catalog=catalog, given=given)
-        return await self._seat(reader.repository).read(reading)
+        reading = PendingRead(reader=reader, asked=request, catalog=catalog, given=inputs)
+        return await self._slot(reader.repository).read(reading)
 
     async def find_unchanged(
         self, units: Sequence[BuiltUnit], commit: str
@@ -161,15 +161,15 @@ class WorkerPool:
         repository = units[0][0].repository
 
         def exchange(process: WorkerProcess) -> tuple[GitCommit, Sequence[bool]]:
-            told = tuple((one.number, spec(one), old, tree) for one, old, tree in units)
-            job = SiftJob(cpu_s=process.budget.cpu_s, commit=commit, units=told)
+            specs = tuple((one.number, spec(one), old, tree) for one, old, tree in units)
+            job = SiftJob(cpu_s=process.budget.cpu_s, commit=commit, units=specs)
             for frame in process.exchange(job, repository, [one.unit for one, _, _ in units]):
                 if isinstance(frame, frames.UnchangedUnits) and len(frame.unchanged) == len(units):
                     return frame.commit, frame.unchanged
             raise WorkerEnded("", "it did not answer")
 
         try:
-            return await self._seat(repository).run(exchange)
+            return await self._slot(repository).run(exchange)
         except WorkerEnded:  # each unit will fail when it reads the commit, and report it
             info = await asyncio.to_thread(repository.commit, commit)
             return info, [False] * len(units)
@@ -230,43 +230,43 @@ class WorkerPool:
                     return (base_side if base else side_of)(frame.commit, config, read)
             raise WorkerEnded("", "it did not answer")
 
-        return await self._planned(self._seat(repository), exchange, f"commit {commit[:7]}")
+        return await self._planned(self._slot(repository), exchange, f"commit {commit[:7]}")
 
     async def plan_text(
         self, repository: Repository, config: Config, catalog: Catalog, gates: Gates,
         facts: ClusterFacts | None = None, *, base: str, head: str,
     ) -> frames.PlanText:  # fmt: skip
-        seat = self._stranger if facts is None else self._seat(repository)
+        slot = self._stranger if facts is None else self._slot(repository)
         job = PlanTextJob(
-            cpu_s=seat.process.budget.cpu_s, place=place(repository), base=base, head=head,
+            cpu_s=slot.process.budget.cpu_s, place=place(repository), base=base, head=head,
             config=_units(config), gates=gates, facts=facts,
         )  # fmt: skip
         planned = partial(_one_frame, job, catalog, repository, frames.PlanText)
-        return await self._planned(seat, planned, "the pull request")
+        return await self._planned(slot, planned, "the pull request")
 
     async def page(
         self, repository: Repository, config: Config, catalog: Catalog, gates: Gates,
-        asked: PageRequest,
+        request: PageRequest,
     ) -> frames.PlanPage:  # fmt: skip
-        seat = self._stranger if asked.stranger else self._seat(repository)
+        slot = self._stranger if request.stranger else self._slot(repository)
         job = PageJob(
-            cpu_s=seat.process.budget.cpu_s, place=place(repository), config=_units(config),
-            gates=gates, asked=asked,
+            cpu_s=slot.process.budget.cpu_s, place=place(repository), config=_units(config),
+            gates=gates, asked=request,
         )  # fmt: skip
         planned = partial(_one_frame, job, catalog, repository, frames.PlanPage)
-        return await self._planned(seat, planned, f"commit {asked.head[:7]}")
+        return await self._planned(slot, planned, f"commit {request.head[:7]}")
 
     # Running them ---------------------------------------------------------------------------
 
     async def _planned(
-        self, seat: WorkerSlot, exchange: Callable[[WorkerProcess], _T], what: str
+        self, slot: WorkerSlot, exchange: Callable[[WorkerProcess], _T], what: str
     ) -> _T:
         try:
-            return await seat.run(exchange)
+            return await slot.run(exchange)
         except WorkerEnded as ended:
             raise beyond(ended, what) from ended
 
-    def _seat(self, repository: Repository) -> WorkerSlot:
+    def _slot(self, repository: Repository) -> WorkerSlot:
         number = self._places.setdefault(repository.git_dir, len(self._places))
         return self._reading[number % len(self._reading)]
 

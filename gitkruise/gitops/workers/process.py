@@ -42,7 +42,7 @@ _STEP_S: Final = 0.5  # between two looks whether the time is over
 _GRACE_S: Final = 5.0  # from the end of the socket to the end of the process
 _GATHER_S: Final = 0.02  # that an answer waits for the next ones
 _RECEIVED_MAX: Final = 256 << 10  # bytes of one receipt
-_SAID_MAX: Final = 16 << 10  # bytes of the last words of a worker
+_STDERR_MAX: Final = 16 << 10  # bytes of the last words of a worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class WorkerProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._end: socket.socket | None = None
         self._received = bytearray()  # what came with the frame before
-        self._said: IO[bytes] | None = None
+        self._stderr: IO[bytes] | None = None
         self._scratch = ""
         self._closed = self._busy = False
         self._lock = threading.Lock()
@@ -113,17 +113,17 @@ class WorkerProcess:
         if self._process is not None:
             return
         ours, theirs = socket.socketpair()
-        said = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
+        stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
         scratch = tempfile.mkdtemp(prefix="gitkruise-worker-")
         paths = ":".join(path for path in sys.path if path)
         self._process = subprocess.Popen(  # noqa: S603  our own program
             [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno())],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, cwd="/",
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr, cwd="/",
             env={"PATH": SEARCH_PATH, "LC_ALL": "C.UTF-8", "PYTHONPATH": paths},
             pass_fds=(theirs.fileno(),), start_new_session=True,
         )  # fmt: skip
         theirs.close()
-        self._end, self._said, self._scratch = ours, said, scratch
+        self._end, self._stderr, self._scratch = ours, stderr, scratch
         self.number, self.definitions = next(_NUMBERS), None
         self._received.clear()
         start = Start(
@@ -227,16 +227,16 @@ class WorkerProcess:
 
     def _died(self) -> Exception:
         """Return the exception for a process that closed the socket."""
-        process, said = self._process, self._said
-        if process is None or said is None:
+        process, stderr = self._process, self._stderr
+        if process is None or stderr is None:
             return WorkerEnded("", "gitkruise is ending")
         try:
             status = process.wait(timeout=_GRACE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             status = process.wait()
-        said.seek(max(0, said.seek(0, os.SEEK_END) - _SAID_MAX))
-        words = said.read().decode("utf-8", "replace").strip()
+        stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - _STDERR_MAX))
+        words = stderr.read().decode("utf-8", "replace").strip()
         self._forget()
         if status == -signal.SIGXCPU:
             return WorkerEnded("CPU time", f"{self.budget.cpu_s} s")
@@ -259,13 +259,13 @@ class WorkerProcess:
 
     def _forget(self) -> None:
         with self._lock:
-            process, end, said = self._process, self._end, self._said
-            self._process = self._end = self._said = None
+            process, end, stderr = self._process, self._end, self._stderr
+            self._process = self._end = self._stderr = None
         self.definitions, self._busy = None, False
         if process is not None:
             clear_private_folders(process.pid)
         shutil.rmtree(self._scratch, ignore_errors=True)
-        for thing in (end, said):
+        for thing in (end, stderr):
             if thing is not None:
                 thing.close()
 

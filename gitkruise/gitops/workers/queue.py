@@ -51,10 +51,10 @@ class WorkerSlot:
         self._waiting: deque[_Waiting] = deque()
         self._busy = False
 
-    async def read(self, reading: PendingRead) -> BuildResult:
+    async def read(self, read: PendingRead) -> BuildResult:
         """Read a commit for a unit, in one job with the reads next to it. Raises SourceFailed."""
         future: asyncio.Future[BuildResult] = asyncio.get_running_loop().create_future()
-        self._queue(_Read(reading, future))
+        self._queue(_Read(read, future))
         return await future
 
     async def run(self, job: Callable[[WorkerProcess], _T]) -> _T:

@@ -70,12 +70,12 @@ def read_all(process: WorkerProcess, readings: Sequence[PendingRead]) -> Iterato
             died = False
 
 
-def _ended(reading: PendingRead, ended: WorkerEnded) -> Outcome:
+def _ended(read: PendingRead, ended: WorkerEnded) -> Outcome:
     """Return the answer about a commit that a process could not read."""
-    reader = reading.reader
+    reader = read.reader
     error = beyond(ended, f"Unit {reader.unit.id}")
     try:
-        info = reader.repository.commit(reading.asked.commit)
+        info = reader.repository.commit(read.asked.commit)
     except SourceFailed as unknown:
         return unknown
     return BuildResult(commit=info, findings=error.findings)
@@ -96,10 +96,10 @@ def _answers(process: WorkerProcess, readings: Sequence[PendingRead]) -> Iterato
 
 
 def _answer(
-    process: WorkerProcess, answers: Iterator[frames.Frame], reading: PendingRead
+    process: WorkerProcess, answers: Iterator[frames.Frame], read: PendingRead
 ) -> BuildResult | DiagnosticError:
-    held, asked = reading.reader.held, reading.asked
-    unpacker = frames.Unpacker(reading.reader.repository, asked.commit, held.objects)
+    held, asked = read.reader.held, read.asked
+    unpacker = frames.Unpacker(read.reader.repository, asked.commit, held.objects)
     for frame in answers:
         if isinstance(frame, frames.Part):
             unpack(unpacker, frame)
@@ -121,9 +121,9 @@ def unpack(unpacker: frames.Unpacker, part: frames.Part) -> None:
         raise WorkerEnded("", f"its answer cannot be used: {error}") from error
 
 
-def _to_read(reading: PendingRead, process: int) -> ToRead:
+def _to_read(read: PendingRead, process: int) -> ToRead:
     """Return one read as it is sent, as plain values: each read of a thousand units pays for it."""
-    reader, asked, given = reading.reader, reading.asked, reading.given
+    reader, asked, given = read.reader, read.asked, read.given
     held = reader.held
     return (
         reader.number, spec(reader), (asked.commit, asked.old, asked.tree, asked.looked),

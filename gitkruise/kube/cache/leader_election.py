@@ -195,15 +195,15 @@ class Lease:
         Losing it cancels the body and raises ClusterFailed GK4105 (inside an ExceptionGroup).
         Raises LeaseRefused while a rival holds it.
         """
-        self._notes, said = notes, ""
+        self._notes, logged = notes, ""
         self._draining = False
         while not await self._try() or self._left() < 2 * self._retry_s:
             self._refuse_rival()
-            if self._why() != said and (self.others or self._refused):
-                said = self._why()
+            if self._why() != logged and (self.others or self._refused):
+                logged = self._why()
                 kept = self.others and self.holder == self.name.keeper
                 level = logging.INFO if kept else logging.WARNING
-                log.log(level, log_line("lease-not-held", reason=said))
+                log.log(level, log_line("lease-not-held", reason=logged))
             await self._clock.sleep(self._retry_s)
         log.info(
             log_line(

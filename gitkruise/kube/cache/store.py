@@ -284,7 +284,7 @@ class InformerCache:
             self._remove(old.uid, old.version)
             old = None
         self._index(old, new)
-        self._tell(StoreChange(new.key, old, new))
+        self._notify(StoreChange(new.key, old, new))
 
     def _remove(self, uid: str, version: int) -> None:
         key = self._by_uid.get(uid)
@@ -292,7 +292,7 @@ class InformerCache:
         if key is None or old is None or old.version > version:
             return  # the last: an older absence, from before it entered a selector again
         self._index(old, None)
-        self._tell(StoreChange(key, old, None))
+        self._notify(StoreChange(key, old, None))
 
     def _complete(self, feed: Feed, version: int) -> None:
         named = self._listing.pop(feed, {})
@@ -360,8 +360,8 @@ class InformerCache:
         if index is not None:
             index.changed.add(key.name)
 
-    def _tell(self, change: StoreChange) -> None:
-        self._subscribers.tell((change.key.group_kind,), change)
+    def _notify(self, change: StoreChange) -> None:
+        self._subscribers.notify((change.key.group_kind,), change)
 
     def _read(self, obj: Obj) -> CachedObject:
         meta, key = meta_of(obj), key_in(obj)

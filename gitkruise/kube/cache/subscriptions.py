@@ -98,12 +98,12 @@ class Subscriptions(Generic[Item, P]):
         names = self._of_all | self._topics.in_any(topics)
         return [self._calls[by] for by in names if by in self._calls and by != but]
 
-    def tell(self, topics: Iterable[Item], *args: P.args, **kwargs: P.kwargs) -> None:
+    def notify(self, topics: Iterable[Item], *args: P.args, **kwargs: P.kwargs) -> None:
         """Call those who hear of one of `topics`."""
         for call in self.calls(topics):
             call(*args, **kwargs)
 
-    def tell_all(self, *args: P.args, **kwargs: P.kwargs) -> None:
+    def notify_all(self, *args: P.args, **kwargs: P.kwargs) -> None:
         """Call every subscriber."""
         for call in list(self._calls.values()):
             call(*args, **kwargs)

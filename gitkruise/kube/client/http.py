@@ -226,8 +226,8 @@ class HttpTransport:
         return error
 
     def _pause(self, request: ApiRequest, attempt: int, error: ApiError | _Lost) -> float:
-        told = error.details.retry_after_s if isinstance(error, ApiError) else 0
-        return max(told, pause_s(attempt, first_s=0.05, cap_s=5.0, seed=request.path))
+        retry_after_s = error.details.retry_after_s if isinstance(error, ApiError) else 0
+        return max(retry_after_s, pause_s(attempt, first_s=0.05, cap_s=5.0, seed=request.path))
 
     def _failure(self, request: ApiRequest, error: ApiError | _Lost) -> ApiError:
         """Return the error for the caller when no more tries follow."""

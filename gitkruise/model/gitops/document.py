@@ -11,7 +11,12 @@ from typing import Final, NamedTuple, TypeAlias
 from gitkruise.errors import SourcePlace
 from gitkruise.printable import UNPRINTABLE
 from gitkruise.wire.primitives.names import Obj, ObjectKey
-from gitkruise.wire.primitives.secret_names import HIDDEN, keeps_secret, path_tells, tells_secret
+from gitkruise.wire.primitives.secret_names import (
+    HIDDEN,
+    keeps_secret,
+    path_names_secret,
+    shows_secret,
+)
 
 FieldPath: TypeAlias = tuple[str | int, ...]  # keys and indexes of a field
 
@@ -20,7 +25,7 @@ _KEY: Final = re.compile(r"""\s*(?:-\s+)*(["']?[\w./-]+["']?):\s+""")
 _SNIPPET_LINE_MAX: Final = 200  # characters of a line shown to a person
 
 
-class Spot(NamedTuple):
+class Position(NamedTuple):
     """Position of a text; line and column count from 1, length in characters."""
 
     line: int
@@ -31,8 +36,8 @@ class Spot(NamedTuple):
 class FieldMark(NamedTuple):
     """Positions of a field's key and of its value; an item of a list has no key."""
 
-    value: Spot
-    key: Spot | None = None
+    value: Position
+    key: Position | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,22 +78,22 @@ class Document:
     private: bool = False  # holds or lists a Secret: no value of it is shown
     _keeps: bool | None = field(default=None, init=False, repr=False, compare=False)
 
-    def tells(self, path: FieldPath) -> bool:
+    def may_be_secret(self, path: FieldPath) -> bool:
         """Return whether the value at `path` may be a secret, so that no message may quote it.
 
         A document that keeps a secret in plain text may have it in another field by mistake.
         """
         if self._keeps is None:
             object.__setattr__(self, "_keeps", self.private or keeps_secret(self.obj))
-        return bool(self._keeps) or path_tells(self.obj, path)
+        return bool(self._keeps) or path_names_secret(self.obj, path)
 
     def place(self, path: FieldPath = (), *, key: bool = False, label: str = "") -> SourcePlace:
         """The spot of `path`'s value (or key), or of its nearest written ancestor."""
-        spot = self._spot((*self.base, *path), key=key)
-        if spot is None:
-            return place_at(self.file, self.lines, Spot(self.line, 0, 1), label=label)
-        hidden = self.tells(path)
-        return place_at(self.file, self.lines, spot, label=label, hidden=hidden)
+        position = self._position((*self.base, *path), key=key)
+        if position is None:
+            return place_at(self.file, self.lines, Position(self.line, 0, 1), label=label)
+        hidden = self.may_be_secret(path)
+        return place_at(self.file, self.lines, position, label=label, hidden=hidden)
 
     def written(self, path: FieldPath) -> str:
         """The value as written in the file (its first line), or "" at an unknown position."""
@@ -98,7 +103,7 @@ class Document:
         start = mark.value.column - 1
         return self.lines[mark.value.line - 1][start : start + mark.value.length]
 
-    def _spot(self, path: FieldPath, *, key: bool) -> Spot | None:
+    def _position(self, path: FieldPath, *, key: bool) -> Position | None:
         found = self.marks.get(path)
         if found is not None:
             return found.key if key and found.key else found.value
@@ -113,48 +118,50 @@ class Document:
 
 
 def place_at(
-    file: str, lines: Sequence[str], spot: Spot, *, label: str = "", hidden: bool = False
+    file: str, lines: Sequence[str], position: Position, *, label: str = "", hidden: bool = False
 ) -> SourcePlace:
-    """A Place at `spot` with the line itself and the one above it as snippet.
+    """A Place at `position` with the line itself and the one above it as snippet.
 
     Of a `hidden` value the marked line shows its key alone. Lines that tell of a secret show
     their keys alone, wherever they are.
     """
-    found = _snippet(lines, spot) if spot.column else ()
+    found = _snippet(lines, position) if position.column else ()
     if hidden:
-        found = tuple((n, _key_of(text, spot)) for n, text in found if n == spot.line)
-    elif reveals(lines, spot):
+        found = tuple((n, _key_of(text, position)) for n, text in found if n == position.line)
+    elif reveals(lines, position):
         found = tuple((number, _without_value(text)) for number, text in found)
     return SourcePlace(
         file=file,
-        line=spot.line,
-        column=spot.column,
+        line=position.line,
+        column=position.column,
         snippet=tuple((number, UNPRINTABLE.sub(" ", text)) for number, text in found),
-        length=max(1, min(spot.length, _SNIPPET_LINE_MAX)),
+        length=max(1, min(position.length, _SNIPPET_LINE_MAX)),
         label=label,
     )
 
 
-def reveals(lines: Sequence[str], spot: Spot) -> bool:
-    """Return whether the line at `spot`, or one next to it, suggests a secret."""
-    around = range(max(1, spot.line - 1), min(len(lines), spot.line + 1) + 1)
-    return any(tells_secret(lines[number - 1]) for number in around)
+def reveals(lines: Sequence[str], position: Position) -> bool:
+    """Return whether the line at `position`, or one next to it, suggests a secret."""
+    around = range(max(1, position.line - 1), min(len(lines), position.line + 1) + 1)
+    return any(shows_secret(lines[number - 1]) for number in around)
 
 
-def _snippet(lines: Sequence[str], spot: Spot) -> tuple[tuple[int, str], ...]:
-    if not 0 < spot.line <= len(lines):
+def _snippet(lines: Sequence[str], position: Position) -> tuple[tuple[int, str], ...]:
+    if not 0 < position.line <= len(lines):
         return ()
-    marked = (spot.line, lines[spot.line - 1][:_SNIPPET_LINE_MAX])
-    above = lines[spot.line - 2] if spot.line > 1 and not marked[1].startswith("---") else ""
-    return ((spot.line - 1, above[:_SNIPPET_LINE_MAX]), marked) if above.strip() else (marked,)
+    marked = (position.line, lines[position.line - 1][:_SNIPPET_LINE_MAX])
+    above = (
+        lines[position.line - 2] if position.line > 1 and not marked[1].startswith("---") else ""
+    )
+    return ((position.line - 1, above[:_SNIPPET_LINE_MAX]), marked) if above.strip() else (marked,)
 
 
-def _key_of(text: str, spot: Spot) -> str:
+def _key_of(text: str, position: Position) -> str:
     """The marked line up to its value, where it begins with the marked key or its value."""
     if not text.strip():
         return text  # behind the end of a file
     key = _KEY.match(text)
-    if key is None or spot.column - 1 not in {key.start(1), key.end()}:
+    if key is None or position.column - 1 not in {key.start(1), key.end()}:
         return HIDDEN
     return HIDDEN if any(map(str.isdigit, key[1])) else f"{key[0]}{HIDDEN}"
 

@@ -127,7 +127,7 @@ class _Write:
         if self.down and live.ready:
             raise Conflict(f"pod {live.name} has become ready since it was planned")
         for type_ in self.shared:
-            if _said(self.seen.condition(type_)) != _said(live.condition(type_)):
+            if _reported(self.seen.condition(type_)) != _reported(live.condition(type_)):
                 raise Conflict(f"pod {live.name}: condition {type_} changed since it was planned")
 
     def bare(self) -> ApiRequest:
@@ -271,7 +271,7 @@ def _decides(key: str) -> bool:
     return ours and key != wire.CONTAINERS_META
 
 
-def _said(condition: PodCondition | None) -> tuple[str, str | None] | None:
+def _reported(condition: PodCondition | None) -> tuple[str, str | None] | None:
     return None if condition is None else (condition.status, condition.message)
 
 

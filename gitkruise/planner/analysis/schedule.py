@@ -96,9 +96,9 @@ def blocks(run: AnalysisRun) -> str:
         verb = (
             "is" if run.phase is AnalysisPhase.INCONCLUSIVE else "has" if word == "failed" else ""
         )
-        told = " ".join(filter(None, (verb, word)))
+        verdict = " ".join(filter(None, (verb, word)))
         seen = f", with {many(run.pods)} on revision {run.revision}" if run.pods else ""
-        return f"the analysis {told}: {run.message}{seen}"
+        return f"the analysis {verdict}: {run.message}{seen}"
     return f"it is measured: {progress_of(run)}"
 
 

@@ -139,13 +139,13 @@ def _rescale(target: ScaleTarget, status: _NextStatus, size: int, why: str) -> P
     def conclude(outcomes: Sequence[Outcome]) -> Obj | None:
         (outcome,) = outcomes
         if isinstance(outcome, Refused):
-            said = f"the HPA controller was unable to update the target scale: {outcome.error}"
-            status.set(_ABLE, "False", "FailedUpdateScale", said)
+            message = f"the HPA controller was unable to update the target scale: {outcome.error}"
+            status.set(_ABLE, "False", "FailedUpdateScale", message)
             return status.sized(current).written()
         if not isinstance(outcome, Applied):
             return None
-        said = f"the HPA controller was able to update the target scale to {size}"
-        status.set(_ABLE, "True", "SucceededRescale", said)
+        message = f"the HPA controller was able to update the target scale to {size}"
+        status.set(_ABLE, "True", "SucceededRescale", message)
         return status.sized(current, desired=size, scaled=True).written()
 
     return Plan(actions=(patch,), conclude=conclude)
@@ -168,10 +168,10 @@ def _without_metrics(raw: Obj, status: _NextStatus, target: ScaleTarget) -> Plan
     message = f"the HPA was unable to compute the replica count: {error}"
     status.set(_ACTIVE, "False", reason, message)
     count = len(failures)
-    said = f"invalid metrics ({count} invalid out of {count}), first error is: {whole}"
+    text = f"invalid metrics ({count} invalid out of {count}), first error is: {whole}"
     return status.sized(current, metrics=[{"type": ""} for _ in metrics]).plan(
         *(Event("Warning", reason, error) for reason, error, _ in failures),
-        Event("Warning", "FailedComputeMetricsReplicas", said),
+        Event("Warning", "FailedComputeMetricsReplicas", text),
     )
 
 
@@ -273,8 +273,8 @@ class _NextStatus:
 
     def set(self, type_: str, status: str, reason: str, message: str) -> None:
         """A condition; its transition time follows its status."""
-        said = {"type": type_, "status": status, "reason": reason, "message": message}
-        fresh = conditions.dated(said, conditions.find(self._conditions, type_), self._now)
+        condition = {"type": type_, "status": status, "reason": reason, "message": message}
+        fresh = conditions.dated(condition, conditions.find(self._conditions, type_), self._now)
         at = next((at for at, c in enumerate(self._conditions) if c["type"] == type_), None)
         if at is None:
             self._conditions.append(fresh)

@@ -113,8 +113,8 @@ class _CronRound:
         for job in self.s.jobs:
             uid, name, ended = job["metadata"]["uid"], job["metadata"]["name"], _ended(job)
             if not ended and uid not in active and not self._is_ours(job):
-                said = f"Saw a job that the controller did not create or forgot: {name}"
-                self._say("UnexpectedJob", said, warning=True)
+                message = f"Saw a job that the controller did not create or forgot: {name}"
+                self._say("UnexpectedJob", message, warning=True)
             elif ended and uid in active:
                 self._forget(uid)
                 self._say("SawCompletedJob", f"Saw completed job: {name}, condition: {ended}")
@@ -150,8 +150,8 @@ class _CronRound:
         try:
             schedule = parse_schedule(text, "" if "TZ" in text else zone or "")
         except ValueError as error:
-            said = f'unparseable schedule: "{text}" : {error}'
-            self._say("UnparseableSchedule", said, warning=True)
+            message = f'unparseable schedule: "{text}" : {error}'
+            self._say("UnparseableSchedule", message, warning=True)
             return
         try:
             missed = self._missed(schedule, deadline=True)
@@ -166,11 +166,11 @@ class _CronRound:
         if due is None:
             return
         if missed.many:
-            said = (
+            message = (
                 "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or "
                 "check clock skew"
             )
-            self._say("TooManyMissedTimes", said, warning=True)
+            self._say("TooManyMissedTimes", message, warning=True)
         deadline = self.spec.get("startingDeadlineSeconds")
         if deadline is not None and due + timedelta(seconds=deadline) < self.s.now:
             stamp = due.astimezone(UTC).strftime("%a, %d %b %Y %H:%M:%S +0000")
@@ -182,8 +182,10 @@ class _CronRound:
         if due == self.scheduled or any(ref.get("name") == name for ref in self.active):
             return
         if self.active and self.spec.get("concurrencyPolicy") == "Forbid":
-            said = "Not starting job because prior execution is running and concurrency policy is "
-            self._say("JobAlreadyActive", f"{said}Forbid")
+            message = (
+                "Not starting job because prior execution is running and concurrency policy is "
+            )
+            self._say("JobAlreadyActive", f"{message}Forbid")
             return
         if self.spec.get("concurrencyPolicy") == "Replace":
             running = {ref.get("uid") for ref in self.active}

@@ -164,14 +164,14 @@ class DaemonNodes:
             if pod.phase not in FINISHED:
                 running.append(pod)
             elif pod.phase == "Succeeded":
-                said = f"Found succeeded daemon pod {who}, will try to delete it"
-                events.append(Event("Normal", "SucceededDaemonPod", said))
+                message = f"Found succeeded daemon pod {who}, will try to delete it"
+                events.append(Event("Normal", "SucceededDaemonPod", message))
                 delete.append(pod)
             elif pod.created and self.now < (at := pod.created + _FAILED_PAUSE):
                 wakes.append(at)
             else:
-                said = f"Found failed daemon pod {who}, will try to kill it"
-                events.append(Event("Warning", "FailedDaemonPod", said))
+                message = f"Found failed daemon pod {who}, will try to kill it"
+                events.append(Event("Warning", "FailedDaemonPod", message))
                 delete.append(pod)
         return running
 

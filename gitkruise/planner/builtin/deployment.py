@@ -198,7 +198,7 @@ class _Round:
             return ()
         return (Event("Warning", "InvalidCanary", f"Ignoring canary: {self.canary.problem}"),)
 
-    def actions(self, standing: RolloutCounts) -> list[Action]:
+    def actions(self, counts: RolloutCounts) -> list[Action]:
         if self.canary.pause is not None and not self.spec.get("paused"):
             return [self._resume()]
         sizes, create = self._sizes()
@@ -214,7 +214,7 @@ class _Round:
         out += self._number_owner()
         if create is None and not sizes:
             out += self._pause()
-        if standing.complete or self.spec.get("paused"):
+        if counts.complete or self.spec.get("paused"):
             out += self._clean_up()
         return out
 

@@ -201,8 +201,8 @@ def _stuck(f: _Facts) -> str:
         serving = sum(map(f.available, f.active))
         return cannot_start(down, f"{serving} of {f.wanted} keep serving")
     if late:
-        said = "" if condition is None else str(condition.get("message") or "")
-        return said or "no progress within the deadline"
+        message = "" if condition is None else str(condition.get("message") or "")
+        return message or "no progress within the deadline"
     return ""
 
 

@@ -50,34 +50,34 @@ class RolloutCounts:
 
 
 def deployment_status(
-    raw: Obj, standing: RolloutCounts, now: datetime
+    raw: Obj, counts: RolloutCounts, now: datetime
 ) -> tuple[Obj, datetime | None]:
     """(the whole status, when the progress deadline must be looked at)."""
     old: Obj = raw.get("status") or {}
-    missing = sum(one.size.replicas for one in standing.sets) - standing.available
+    missing = sum(one.size.replicas for one in counts.sets) - counts.available
     numbers = {
         "observedGeneration": raw["metadata"].get("generation") or 0,
-        "replicas": standing.replicas,
-        "updatedReplicas": standing.updated,
-        "readyReplicas": standing.ready,
-        "availableReplicas": standing.available,
+        "replicas": counts.replicas,
+        "updatedReplicas": counts.updated,
+        "readyReplicas": counts.ready,
+        "availableReplicas": counts.available,
         "unavailableReplicas": max(0, missing),
-        "collisionCount": standing.collisions,
+        "collisionCount": counts.collisions,
     }
-    progress, wake_at = _progressing(raw, old, standing, now)
+    progress, wake_at = _progressing(raw, old, counts, now)
     found = tuple(old.get("conditions") or ())
-    found = conditions.put(found, _available(standing), now)
+    found = conditions.put(found, _available(counts), now)
     if progress is None:
         found = conditions.drop(found, "Progressing")
     else:
-        renew = _moved(old, standing) and progress["reason"] == "ReplicaSetUpdated"
+        renew = _moved(old, counts) and progress["reason"] == "ReplicaSetUpdated"
         found = conditions.put(found, progress, now, renew=renew)
     status = {name: number for name, number in numbers.items() if number}
     return {**status, "conditions": list(found)}, wake_at
 
 
-def _available(standing: RolloutCounts) -> Obj:
-    if standing.available >= standing.wanted - standing.unavailable_max:
+def _available(counts: RolloutCounts) -> Obj:
+    if counts.available >= counts.wanted - counts.unavailable_max:
         return conditions.condition(
             "Available",
             "True",
@@ -92,19 +92,19 @@ def _available(standing: RolloutCounts) -> Obj:
     )
 
 
-def _moved(old: Mapping[str, Any], standing: RolloutCounts) -> bool:
+def _moved(old: Mapping[str, Any], counts: RolloutCounts) -> bool:
     """Progress since the last status: more updated, fewer old, more ready or more available."""
     updated, replicas = old.get("updatedReplicas") or 0, old.get("replicas") or 0
     return (
-        standing.updated > updated
-        or standing.replicas - standing.updated < replicas - updated
-        or standing.ready > (old.get("readyReplicas") or 0)
-        or standing.available > (old.get("availableReplicas") or 0)
+        counts.updated > updated
+        or counts.replicas - counts.updated < replicas - updated
+        or counts.ready > (old.get("readyReplicas") or 0)
+        or counts.available > (old.get("availableReplicas") or 0)
     )
 
 
 def _progressing(
-    raw: Obj, old: Obj, standing: RolloutCounts, now: datetime
+    raw: Obj, old: Obj, counts: RolloutCounts, now: datetime
 ) -> tuple[Obj | None, datetime | None]:
     spec = raw["spec"]
     deadline = spec.get("progressDeadlineSeconds", DEADLINE_S)
@@ -118,26 +118,26 @@ def _progressing(
         return _says("Unknown", "DeploymentPaused", "Deployment is paused"), None
     if reason == "DeploymentPaused":
         return _says("Unknown", "DeploymentResumed", "Deployment is resumed"), None
-    if standing.new is None:
+    if counts.new is None:
         return before, None
-    return _timed(before, old, standing, now, timedelta(seconds=deadline))
+    return _timed(before, old, counts, now, timedelta(seconds=deadline))
 
 
 def _timed(
-    before: Obj | None, old: Obj, standing: RolloutCounts, now: datetime, deadline: timedelta
+    before: Obj | None, old: Obj, counts: RolloutCounts, now: datetime, deadline: timedelta
 ) -> tuple[Obj | None, datetime | None]:
     """The condition of a rollout that is neither paused nor waiting for its ReplicaSet."""
-    assert standing.new is not None
-    name, reason = standing.new.name, (before or {}).get("reason", "")
+    assert counts.new is not None
+    name, reason = counts.new.name, (before or {}).get("reason", "")
     since = parse_time((before or {}).get("lastUpdateTime"))
     later = now + deadline + timedelta(seconds=1)
-    if standing.complete and not standing.scaling:
+    if counts.complete and not counts.scaling:
         return _says("True", _DONE, f'ReplicaSet "{name}" has successfully progressed.'), None
     known = reason == "DeploymentResumed" or f'"{name}"' in str((before or {}).get("message"))
     if before is None or since is None or not known:
-        return _begun(standing, since), later
-    ended = reason == _DONE and standing.replicas == standing.updated
-    if _moved(old, standing) and not ended:
+        return _begun(counts, since), later
+    ended = reason == _DONE and counts.replicas == counts.updated
+    if _moved(old, counts) and not ended:
         return _says("True", "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.'), later
     if ended or reason == _LATE:  # a pod lost after the rollout ended is no news of the rollout
         return before, None
@@ -146,10 +146,10 @@ def _timed(
     return before, since + deadline + timedelta(seconds=1)
 
 
-def _begun(standing: RolloutCounts, since: datetime | None) -> Obj:
+def _begun(counts: RolloutCounts, since: datetime | None) -> Obj:
     """The new ReplicaSet was made for this rollout, or had its template from an earlier one."""
-    assert standing.new is not None
-    name, born = standing.new.name, created_at(standing.new)
+    assert counts.new is not None
+    name, born = counts.new.name, created_at(counts.new)
     if since is None or born is None or born >= since:
         return _says("True", "NewReplicaSetCreated", f'Created new replica set "{name}"')
     return _says("True", "FoundNewReplicaSet", f'Found new replica set "{name}"')

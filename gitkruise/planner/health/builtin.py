@@ -21,7 +21,7 @@ def condition_of(obj: Obj, type_: str) -> Obj | None:
     return find(get(obj, "status", "conditions", default=()), type_)
 
 
-def told(phase: Phase, condition: Obj) -> Health:
+def from_condition(phase: Phase, condition: Obj) -> Health:
     return Health(phase, condition.get("reason") or condition["type"], condition.get("message", ""))
 
 
@@ -46,7 +46,7 @@ def deployment(obj: Obj, now: datetime | None) -> Health | None:
     )
     progressing = condition_of(obj, "Progressing")
     if progressing and progressing.get("reason") == "ProgressDeadlineExceeded":
-        return told(Phase.FAILED, progressing)
+        return from_condition(Phase.FAILED, progressing)
     pause = pause_of(get(obj, "metadata", "annotations"))
     if get(obj, "spec", "paused") and updated < wanted:
         if pause is not None:
@@ -57,7 +57,7 @@ def deployment(obj: Obj, now: datetime | None) -> Health | None:
     if "status" not in obj:
         return progress("NoStatus", "the controller has not reported yet")
     available_condition = condition_of(obj, "Available")
-    ladder = (
+    checks = (
         (updated < wanted, "LessUpdated", f"updated: {updated} of {wanted}"),
         (replicas > updated, "ExtraPods", f"waiting for {replicas - updated} old pods to go"),
         (available < updated, "LessAvailable", f"available: {available} of {updated}"),
@@ -68,11 +68,11 @@ def deployment(obj: Obj, now: datetime | None) -> Health | None:
             "the Deployment is not available",
         ),
     )
-    return first(ladder) or Health(Phase.CURRENT, "Available", f"{available} of {wanted} available")
+    return first(checks) or Health(Phase.CURRENT, "Available", f"{available} of {wanted} available")
 
 
-def first(ladder: tuple[tuple[bool, str, str], ...]) -> Health | None:
-    return next((progress(reason, text) for bad, reason, text in ladder if bad), None)
+def first(checks: tuple[tuple[bool, str, str], ...]) -> Health | None:
+    return next((progress(reason, text) for bad, reason, text in checks if bad), None)
 
 
 def replica_set(obj: Obj, now: datetime | None) -> Health | None:
@@ -83,14 +83,14 @@ def replica_set(obj: Obj, now: datetime | None) -> Health | None:
     )
     failure = condition_of(obj, "ReplicaFailure")
     if failure and failure.get("status") == "True":
-        return told(Phase.IN_PROGRESS, failure)
-    ladder = (
+        return from_condition(Phase.IN_PROGRESS, failure)
+    checks = (
         (labeled < wanted, "LessLabelled", f"labelled: {labeled} of {wanted}"),
         (available < wanted, "LessAvailable", f"available: {available} of {wanted}"),
         (ready < wanted, "LessReady", f"ready: {ready} of {wanted}"),
         (replicas > wanted, "ExtraPods", f"waiting for {replicas - wanted} pods to go"),
     )
-    return first(ladder) or Health(Phase.CURRENT, "Available", f"{available} of {wanted} available")
+    return first(checks) or Health(Phase.CURRENT, "Available", f"{available} of {wanted} available")
 
 
 def stateful_set(obj: Obj, now: datetime | None) -> Health | None:
@@ -102,12 +102,12 @@ def stateful_set(obj: Obj, now: datetime | None) -> Health | None:
     if get(spec, "updateStrategy", "type") == "OnDelete":
         held = _on_delete(updated, wanted) if replicas == ready == wanted else None
         return held or Health(Phase.CURRENT, "OnDelete", "pods are updated when they are deleted")
-    ladder = (
+    checks = (
         (replicas < wanted, "LessReplicas", f"replicas: {replicas} of {wanted}"),
         (ready < wanted, "LessReady", f"ready: {ready} of {wanted}"),
         (replicas > wanted, "ExtraPods", f"waiting for {replicas - wanted} pods to go"),
     )
-    if found := first(ladder):
+    if found := first(checks):
         return found
     kept = min(wanted, get(spec, "updateStrategy", "rollingUpdate", "partition", default=0))
     status = obj.get("status") or {}
@@ -144,7 +144,7 @@ def daemon_set(obj: Obj, now: datetime | None) -> Health | None:
         "numberReady",
     )
     on_delete = get(obj, "spec", "updateStrategy", "type") == "OnDelete"
-    ladder = (
+    checks = (
         (placed < wanted, "LessCurrent", f"current: {placed} of {wanted}"),
         (updated < wanted and not on_delete, "LessUpdated", f"updated: {updated} of {wanted}"),
         (available < wanted, "LessAvailable", f"available: {available} of {wanted}"),
@@ -152,7 +152,7 @@ def daemon_set(obj: Obj, now: datetime | None) -> Health | None:
     )
     held = _on_delete(updated, wanted) if on_delete else None
     current = Health(Phase.CURRENT, "Ready", f"{ready} of {wanted} ready")
-    return first(ladder) or held or current
+    return first(checks) or held or current
 
 
 def job(obj: Obj, now: datetime | None) -> Health | None:
@@ -164,7 +164,7 @@ def job(obj: Obj, now: datetime | None) -> Health | None:
     for type_, phase in (("Complete", Phase.CURRENT), ("Failed", Phase.FAILED)):
         condition = condition_of(obj, type_)
         if condition and condition.get("status") == "True":
-            return told(phase, condition)
+            return from_condition(phase, condition)
     if get(obj, "spec", "suspend"):
         return Health(Phase.PAUSED, "Suspended", "the Job is suspended")
     if not get(obj, "status", "startTime"):
@@ -227,8 +227,8 @@ def _unschedulable(obj: Obj, now: datetime | None) -> Health | None:
         return None
     since = parse_time(condition.get("lastTransitionTime"))
     if now and since and now - since < timedelta(seconds=UNSCHEDULABLE_GRACE_S):
-        return told(Phase.IN_PROGRESS, condition)
-    return told(Phase.FAILED, condition)
+        return from_condition(Phase.IN_PROGRESS, condition)
+    return from_condition(Phase.FAILED, condition)
 
 
 def claim(obj: Obj, now: datetime | None) -> Health | None:
@@ -262,9 +262,9 @@ def definition(obj: Obj, now: datetime | None) -> Health | None:
     del now
     names, served = condition_of(obj, "NamesAccepted"), condition_of(obj, "Established")
     if names and names.get("status") == "False":
-        return told(Phase.FAILED, names)
+        return from_condition(Phase.FAILED, names)
     if served and served.get("status") == "True":
         return Health(Phase.CURRENT, "Established")
     if served and served.get("reason") not in {"Installing", None}:
-        return told(Phase.FAILED, served)
+        return from_condition(Phase.FAILED, served)
     return progress("Installing", "the definition is not served yet")

@@ -26,7 +26,7 @@ from gitkruise.model.workloads.labels import (
 )
 from gitkruise.planner.health import builtin as rules
 from gitkruise.planner.health import kruise, node_requests, rollouts
-from gitkruise.planner.health.builtin import condition_of, progress, told
+from gitkruise.planner.health.builtin import condition_of, from_condition, progress
 from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, Obj, split_api_version
 from gitkruise.wire.primitives.paths import get
 
@@ -88,14 +88,14 @@ def _generic(obj: Obj) -> Health | None:
     for type_, phase in (("Reconciling", Phase.IN_PROGRESS), ("Stalled", Phase.FAILED)):
         condition = condition_of(obj, type_)
         if condition and condition.get("status") == "True":
-            return told(phase, condition)
+            return from_condition(phase, condition)
     return None
 
 
 def _readycondition(obj: Obj) -> Health:
     condition = condition_of(obj, "Ready")
     if condition and condition.get("status") != "True":
-        return told(Phase.IN_PROGRESS, condition)
+        return from_condition(Phase.IN_PROGRESS, condition)
     return Health(Phase.CURRENT)
 
 

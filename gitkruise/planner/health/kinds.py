@@ -73,9 +73,9 @@ def _replica_sets(view: ClusterView, raw: Obj) -> Sequence[Obj]:
 
 
 def _pods_of_sets(view: ClusterView, raw: Obj) -> Sequence[PodFacts]:
-    space = raw["metadata"].get("namespace") or ""
+    namespace = raw["metadata"].get("namespace") or ""
     sets = _replica_sets(view, raw)
-    return tuple(pod for one in sets for pod in view.pods_of(one["metadata"]["uid"], space))
+    return tuple(pod for one in sets for pod in view.pods_of(one["metadata"]["uid"], namespace))
 
 
 def _injected_pods(view: ClusterView, raw: Obj) -> Sequence[PodFacts]:

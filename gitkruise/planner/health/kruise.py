@@ -7,7 +7,14 @@ from datetime import datetime
 from typing import Final
 
 from gitkruise.model.gitops.health import Health, Phase
-from gitkruise.planner.health.builtin import condition_of, counts, daemon_set, first, progress, told
+from gitkruise.planner.health.builtin import (
+    condition_of,
+    counts,
+    daemon_set,
+    first,
+    from_condition,
+    progress,
+)
 from gitkruise.planner.health.rollouts import UNREADABLE
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
@@ -52,7 +59,7 @@ def united_deployment(obj: Obj, now: datetime | None) -> Health | None:
         return progress("NoStatus", "the controller has not reported yet")
     failure = condition_of(obj, "SubsetFailure")
     if failure and failure.get("status") == "True":
-        return told(Phase.FAILED, failure)
+        return from_condition(Phase.FAILED, failure)
     replicas, updated, ready = counts(obj, "replicas", "updatedReplicas", "readyReplicas")
     wanted = get(obj, "spec", "replicas")
     wanted = replicas if wanted is None else int(wanted)
@@ -60,12 +67,12 @@ def united_deployment(obj: Obj, now: datetime | None) -> Health | None:
         get(obj, "spec", "updateStrategy", "manualUpdate", "partitions", default={}).values()
     )
     asked = max(wanted - kept, 0)
-    ladder = (
+    checks = (
         (replicas != wanted, "Scaling", f"{replicas} of {wanted} pods exist"),
         (updated < asked, "LessUpdated", f"updated: {updated} of {asked}"),
         (ready < wanted, "LessReady", f"ready: {ready} of {wanted}"),
     )
-    if found := first(ladder):
+    if found := first(checks):
         return found
     if updated < wanted:
         return Health(Phase.HELD, "PartitionReached", f"{updated} of {wanted} updated")

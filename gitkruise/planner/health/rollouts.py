@@ -11,7 +11,7 @@ from gitkruise.model.planning.amounts import resolve_amounts, resolve_sidecar_am
 from gitkruise.model.workloads.cloneset import CloneSetFacts, cloneset_facts
 from gitkruise.model.workloads.conditions import STALLED
 from gitkruise.model.workloads.sidecarset import sidecarset_facts
-from gitkruise.planner.health.builtin import condition_of, counts, first, progress, told
+from gitkruise.planner.health.builtin import condition_of, counts, first, from_condition, progress
 from gitkruise.planner.statefulset.facts import StatefulSetFacts, stateful_set_facts
 from gitkruise.planner.statefulset.status import FAILED_CREATE, FAILED_UPDATE
 from gitkruise.wire.primitives.names import Obj
@@ -26,10 +26,10 @@ def clone_set(obj: Obj, now: datetime | None) -> Health | None:
         return progress("NoStatus", "the controller has not reported yet")
     progressing = condition_of(obj, "Progressing")
     if progressing and progressing.get("reason") == "ProgressDeadlineExceeded":
-        return told(Phase.FAILED, progressing)
+        return from_condition(Phase.FAILED, progressing)
     stalled = condition_of(obj, STALLED)
     if stalled and stalled.get("status") == "True":
-        return told(Phase.FAILED, stalled)
+        return from_condition(Phase.FAILED, stalled)
     amounts = resolve_amounts(facts)
     return _rollout(obj, facts, amounts.asked, amounts.problem_texts)
 
@@ -42,7 +42,7 @@ def advanced_stateful_set(obj: Obj, now: datetime | None) -> Health | None:
     for type_ in (STALLED, FAILED_CREATE, FAILED_UPDATE):
         condition = condition_of(obj, type_)
         if condition and condition.get("status") == "True":
-            return told(Phase.FAILED, condition)
+            return from_condition(Phase.FAILED, condition)
     problems = tuple(f"{'.'.join(map(str, p.field))}: {p.message}" for p in facts.problems())
     return _rollout(obj, facts, facts.asked, problems)
 
@@ -66,12 +66,12 @@ def _rollout(
     asked = asked_of(updated)
     if facts.update.paused and old > facts.replicas - asked:
         return Health(Phase.PAUSED, "Paused", f"{share}, paused")
-    ladder = (
+    checks = (
         (total != facts.replicas, "Scaling", f"{total} of {facts.replicas} pods exist"),
         (updated < asked, "RollingUpdate", f"{share}, {asked} asked"),
         (update_ready < min(asked, updated), "LessAvailable", f"{update_ready} of {asked} ready"),
     )
-    if found := first(ladder):
+    if found := first(checks):
         return found
     if old:
         reason = "OnDelete" if facts.update.on_delete else "PartitionReached"
@@ -94,11 +94,11 @@ def sidecar_set(obj: Obj, now: datetime | None) -> Health | None:
     if old and rolling and owner.update.paused:
         return Health(Phase.PAUSED, "Paused", f"{share}, paused")
     asked = amounts.asked(updated) if rolling else updated
-    ladder = (
+    checks = (
         (updated < asked, "RollingUpdate", f"{share}, {asked} asked"),
         (ready < updated, "LessReady", f"{ready} of {updated} updated pods ready"),
     )
-    if found := first(ladder):
+    if found := first(checks):
         return found
     held = old and rolling
     return (

@@ -141,10 +141,10 @@ def jobs_by_pods(view: ClusterView, pod: ObjectKey) -> Iterator[ObjectKey]:
 
 def jobs_by_secret(view: ClusterView, secret: ObjectKey) -> Iterator[ObjectKey]:
     """Jobs that a change of a pull secret, or of a copy, wakes."""
-    space = "" if secret.namespace == CONFIG_NAMESPACE else secret.namespace
-    for raw in view.objects(PULL_JOB, space):
+    namespace = "" if secret.namespace == CONFIG_NAMESPACE else secret.namespace
+    for raw in view.objects(PULL_JOB, namespace):
         named = raw["spec"].get("pullSecrets") or ()
-        if named and (not space or secret.name in named):
+        if named and (not namespace or secret.name in named):
             meta = raw["metadata"]
             yield ObjectKey(*PULL_JOB, meta["namespace"], meta["name"])
 
@@ -295,13 +295,13 @@ def tag_policy(job: PullJob, node: str) -> Obj:
     """Limits of a tag (IMG-25). Times to live are spread by node, so that not all end together."""
     timeout, limit = job.spec.pull_policy.effective
     policy = job.spec.completion_policy
-    lot = fnv1a_32(f"{job.metadata.uid}/{node}".encode())
+    jitter = fnv1a_32(f"{job.metadata.uid}/{node}".encode())
     deadline = policy.active_deadline_s
     if policy.ends:
         chosen = (policy.ttl_s, deadline, timeout * limit)
-        ttl = next(s for s in chosen if s is not None) + lot % TTL_SPREAD_S
+        ttl = next(s for s in chosen if s is not None) + jitter % TTL_SPREAD_S
     else:
-        ttl = DAY_S + lot % DAY_SPREAD_S - DAY_SPREAD_S // 2
+        ttl = DAY_S + jitter % DAY_SPREAD_S - DAY_SPREAD_S // 2
         deadline = max(NEVER_DEADLINE_S, timeout)
     made = {"timeoutSeconds": timeout, "backoffLimit": limit, "ttlSecondsAfterFinished": ttl}
     return made if deadline is None else {**made, "activeDeadlineSeconds": deadline}

@@ -51,10 +51,10 @@ class SecretSync(NamedTuple):
 
 def observe_secrets(view: ClusterView, job: PullJob) -> KnownSecrets:
     """The secrets that matter to a job."""
-    names, space = job.spec.pull_secrets, job.metadata.namespace
+    names, namespace = job.spec.pull_secrets, job.metadata.namespace
     if not names:
         return KnownSecrets()
-    found = {name: view.get(ObjectKey(*SECRET, space, name)) for name in names}
+    found = {name: view.get(ObjectKey(*SECRET, namespace, name)) for name in names}
     there = view.objects(SECRET, CONFIG_NAMESPACE)
     return KnownSecrets(
         sources={name: raw for name, raw in found.items() if raw is not None},
@@ -115,8 +115,8 @@ def _creation(job: PullJob, source: Obj, known: KnownSecrets) -> Iterator[Create
     names = (f"{meta['name'][:240]}-{_suffix(key, turn)}" for turn in range(_TRIES))
     marks = {REFERENCES: _key(job), SOURCE: key, MODE: BATCH}
     if known.homeless:
-        space = {"name": CONFIG_NAMESPACE}
-        yield Create(obj={"apiVersion": "v1", "kind": NAMESPACE.kind, "metadata": space})
+        metadata = {"name": CONFIG_NAMESPACE}
+        yield Create(obj={"apiVersion": "v1", "kind": NAMESPACE.kind, "metadata": metadata})
     body: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": SECRET.kind,

@@ -82,62 +82,62 @@ def _joined(parts: dict[str, str]) -> str:
     return "\n\n".join([MARK, *blocks])
 
 
-def brief(story: PullRequestReport, cluster: str) -> str:
+def brief(report: PullRequestReport, cluster: str) -> str:
     """The heading alone."""
-    return _heading(story, cluster)
+    return _heading(report, cluster)
 
 
-def section(story: PullRequestReport, cluster: str) -> str:
+def section(report: PullRequestReport, cluster: str) -> str:
     """Everything one cluster has to say on a pull request, the newest first."""
-    parts = [_heading(story, cluster)]
-    if story.state == "merged":
-        parts += [*_unsaid(story), *_outcomes(story.outcomes)]
-    plan = story.plan.partition("\n")[2].strip()  # its heading is ours to write
-    said = "\n\n".join(filter(None, (story.failed, plan)))
-    if said and (story.state != "open" or story.newer):
-        head = f"The plan for <code>{story.head[:7]}</code>"
-        parts.append(f"<details><summary>{head}</summary>\n\n{said}\n\n</details>")
-    elif said:
-        parts.append(said)
+    parts = [_heading(report, cluster)]
+    if report.state == "merged":
+        parts += [*_unsaid(report), *_outcomes(report.outcomes)]
+    plan = report.plan.partition("\n")[2].strip()  # its heading is ours to write
+    body = "\n\n".join(filter(None, (report.failed, plan)))
+    if body and (report.state != "open" or report.newer):
+        head = f"The plan for <code>{report.head[:7]}</code>"
+        parts.append(f"<details><summary>{head}</summary>\n\n{body}\n\n</details>")
+    elif body:
+        parts.append(body)
     return "\n\n".join(parts)
 
 
-def _heading(story: PullRequestReport, cluster: str) -> str:
-    where = f"→ `{_code(story.branch)}` on `{_code(cluster)}`"
-    head = f"### gitkruise plan for `{story.head[:7]}` {where}"
-    if story.state == "merged":
-        commit = f"`{(story.merged_as or story.head)[:7]}`"
-        states = [State(outcome.state) for outcome in story.outcomes]
+def _heading(report: PullRequestReport, cluster: str) -> str:
+    where = f"→ `{_code(report.branch)}` on `{_code(cluster)}`"
+    head = f"### gitkruise plan for `{report.head[:7]}` {where}"
+    if report.state == "merged":
+        commit = f"`{(report.merged_as or report.head)[:7]}`"
+        states = [State(outcome.state) for outcome in report.outcomes]
         if not states:
-            waits = "waiting for the cluster" if story.touches else "it changes no unit"
+            waits = "waiting for the cluster" if report.touches else "it changes no unit"
             return f"### gitkruise: {commit} {where} · merged, {waits}"
         state = worst(states)
         return f"### gitkruise: {commit} {where} · {LOOKS[state].glyph} {state}"
-    return f"{head} · {_currency(story)}"
+    return f"{head} · {_currency(report)}"
 
 
-def _currency(story: PullRequestReport) -> str:
+def _currency(report: PullRequestReport) -> str:
     """Return what has become of the plan of a pull request that is not merged."""
-    if story.into:
-        into = f"`{_code(story.into)}`"
-        went = f"was merged into {into}" if story.merged_as else f"asks for {into} now"
+    if report.into:
+        into = f"`{_code(report.into)}`"
+        went = f"was merged into {into}" if report.merged_as else f"asks for {into} now"
         return f"outdated: it {went}, which no unit follows"
-    if story.state == "closed":
+    if report.state == "closed":
         return "closed without a merge, nothing changes"
-    if story.newer:
-        return f"⚠️ outdated: `{story.newer[:7]}` was pushed"
-    if story.failed and not story.plan:
+    if report.newer:
+        return f"⚠️ outdated: `{report.newer[:7]}` was pushed"
+    if report.failed and not report.plan:
         return "✗ no plan"
-    if story.rejecting:
-        return f"✗ rejected by {plain(', '.join(story.rejecting))}"
+    if report.rejecting:
+        return f"✗ rejected by {plain(', '.join(report.rejecting))}"
     return "✅ current"
 
 
-def _unsaid(story: PullRequestReport) -> Iterator[str]:
+def _unsaid(report: PullRequestReport) -> Iterator[str]:
     """Yield what a squash with its title alone has lost."""
-    for command in story.unsaid:
+    for command in report.unsaid:
         yield (
-            f"⚠️ The message of `{story.merged_as[:7]}` lacks the trailers of `{_code(command)}`, "
+            f"⚠️ The message of `{report.merged_as[:7]}` lacks the trailers of `{_code(command)}`, "
             "so it counts for no promotion. Next: repeat the command."
         )
 

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
-from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.notifications import (
     CommitStatusItem,
     DeploymentItem,
@@ -58,11 +57,6 @@ def aggregate_context(template: str, cluster: str, part: str = "") -> str:
     return f"{whole}/{part}" if part else whole
 
 
-def told_of(record: UnitRecord) -> GitCommit | None:
-    """The commit that a record is about: one that was rejected or waits, or the live one."""
-    return record.about
-
-
 def state_of(state: State) -> StatusState:
     """Success means that the cluster is as the commit asks: a held rollout is."""
     return _STATES[LOOKS[state].commit_status]
@@ -96,10 +90,10 @@ def overtaken(commit: str, by: str, context: str) -> CommitStatusItem:
     return CommitStatusItem(commit, context, "success", words, overtaken=True)
 
 
-def deployment(letter: CommitStatusItem, ref: str) -> DeploymentItem:
+def deployment(item: CommitStatusItem, ref: str) -> DeploymentItem:
     """A status over all units as a deployment to the environment that its context names."""
-    state = "inactive" if letter.overtaken else _DEPLOYED[letter.state]
-    return DeploymentItem(letter.commit, letter.context, ref, state, letter.description)
+    state = "inactive" if item.overtaken else _DEPLOYED[item.state]
+    return DeploymentItem(item.commit, item.context, ref, state, item.description)
 
 
 def statuses(
@@ -118,24 +112,22 @@ def statuses(
     names the Sink or shard of the units, where there are several.
     """
     over_all = aggregate_context(template, cluster, part)
-    letters: dict[tuple[str, str], CommitStatusItem] = {}
+    items: dict[tuple[str, str], CommitStatusItem] = {}
     for commit, units in _by_commit(records.values()).items():
         many = len(units) > aggregate_above
         if not alone or many or UNIT not in template:
-            letter = _aggregate(commit, units, over_all)
-            letters[letter.commit, letter.context] = letter
+            item = _aggregate(commit, units, over_all)
+            items[item.commit, item.context] = item
         for record in units if UNIT in template else ():
             state = state_of(record.state)
             if not many or state in {"failure", "error"}:
                 context = context_of(template, cluster, record.unit)
-                letters[commit, context] = CommitStatusItem(
-                    commit, context, state, describe(record)
-                )
+                items[commit, context] = CommitStatusItem(commit, context, state, describe(record))
     for record in records.values():
         named = UNIT in template
         context = context_of(template, cluster, record.unit) if named else over_all
-        _add_superseded(letters, record, context)
-    return list(letters.values())
+        _add_superseded(items, record, context)
+    return list(items.values())
 
 
 def closing(
@@ -145,8 +137,8 @@ def closing(
 
     `wanted` are the statuses of every unit that could be at them.
     """
-    now = {(letter.commit, letter.context) for letter in wanted}
-    newest = {letter.context: letter.commit for letter in wanted}
+    now = {(item.commit, item.context) for item in wanted}
+    newest = {item.context: item.commit for item in wanted}
     return [
         overtaken(commit, newest[context], context)
         for commit, context in unfinished
@@ -178,26 +170,26 @@ def abandoned(
 def _by_commit(records: Iterable[UnitRecord]) -> dict[str, list[UnitRecord]]:
     found: dict[str, list[UnitRecord]] = {}
     for record in sorted(records, key=lambda r: r.unit):
-        commit = told_of(record)
+        commit = record.about
         if commit is not None:
             found.setdefault(commit.id, []).append(record)
     return found
 
 
 def _add_superseded(
-    letters: dict[tuple[str, str], CommitStatusItem],
+    items: dict[tuple[str, str], CommitStatusItem],
     record: UnitRecord,
     context: str,
 ) -> None:
     """Overtaken commits get their last status; the branch that a merge brought shares its fate."""
-    told = told_of(record)
+    reported = record.about
     for commit, by in record.superseded:
-        letter = overtaken(commit.id, by, context)
-        if told is not None and by == told.id and commit.id in told.parents[1:]:
-            merge = letters.get((told.id, context))
+        item = overtaken(commit.id, by, context)
+        if reported is not None and by == reported.id and commit.id in reported.parents[1:]:
+            merge = items.get((reported.id, context))
             if merge is not None:
-                letter = CommitStatusItem(commit.id, context, merge.state, merge.description)
-        letters.setdefault((commit.id, context), letter)
+                item = CommitStatusItem(commit.id, context, merge.state, merge.description)
+        items.setdefault((commit.id, context), item)
 
 
 def _aggregate(commit: str, units: Sequence[UnitRecord], context: str) -> CommitStatusItem:
@@ -210,8 +202,8 @@ def _aggregate(commit: str, units: Sequence[UnitRecord], context: str) -> Commit
     counts = Counter(str(r.state).lower() for r in units)
     first = [r.unit for r in units if r.state is state]
     named = f": {', '.join(first)}" if state_of(state) in {"failure", "error"} else ""
-    told = ", ".join(f"{n} {word}" for word, n in sorted(counts.items(), key=_rank))
-    text = f"{told} of {len(units)} units{named}"
+    text_of_counts = ", ".join(f"{n} {word}" for word, n in sorted(counts.items(), key=_rank))
+    text = f"{text_of_counts} of {len(units)} units{named}"
     return CommitStatusItem(commit, context, state_of(state), short(text, DESCRIPTION_MAX))
 
 
@@ -219,19 +211,19 @@ def _rank(item: tuple[str, int]) -> tuple[int, str]:
     return -item[1], item[0]
 
 
-def due(before: LastStatus | None, letter: CommitStatusItem, now: datetime) -> datetime | None:
+def due(before: LastStatus | None, item: CommitStatusItem, now: datetime) -> datetime | None:
     """Time at which a status is worth sending after `before`; None when it is no news.
 
     Another state immediately; another description of the same state after a pause, within limits.
     """
     if before is None:
         return now
-    if (before.state, before.description) == (letter.state, letter.description):
+    if (before.state, before.description) == (item.state, item.description):
         return None
-    busy = letter.state == "pending"
+    busy = item.state == "pending"
     if before.count >= (ENDS_ONLY_FROM if busy else WRITES_MAX):
         return None
-    if before.state != letter.state:
+    if before.state != item.state:
         return now
     if before.count >= NEWS_ONLY_FROM:
         return None

@@ -13,7 +13,7 @@ from typing import Any, Final
 from gitkruise.model.gitops.config import Notify
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.unit_state import LOOKS
-from gitkruise.planner.notify.commit_statuses import describe, short, told_of
+from gitkruise.planner.notify.commit_statuses import describe, short
 from gitkruise.planner.notify.messages import Notice
 from gitkruise.printable import visible
 from gitkruise.wire.primitives.names import OWN_API
@@ -46,14 +46,14 @@ def title_of(notice: Notice) -> str:
 
 def lines_of(notice: Notice) -> Iterator[str]:
     """Yield what happened, the first findings, and the commit."""
-    record, told = notice.record, told_of(notice.record)
+    record, commit = notice.record, notice.record.about
     yield visible(describe(record))
     for finding in record.findings[:_FINDINGS]:
         text = f"{finding.code}: {finding.message}"
         if text != record.message:  # it was said
             yield visible(short(text, 300))
-    if told is not None:
-        yield f"{told.short} {visible(told.subject)} ({visible(told.author)})"
+    if commit is not None:
+        yield f"{commit.short} {visible(commit.subject)} ({visible(commit.author)})"
 
 
 def event_obj(notice: Notice) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def event_obj(notice: Notice) -> dict[str, Any]:
         "unit": record.unit,
         "state": str(record.state),
         "message": describe(record),
-        "commit": _commit(told_of(record)),
+        "commit": _commit(record.about),
         "applied": _commit(record.applied),
         "pods": {"updated": record.updated, "total": record.total},
         "findings": [{"code": f.code, "message": short(f.message, 500)} for f in record.findings],
@@ -172,7 +172,7 @@ def template_problem(template: str) -> str:
 
 
 def _values(notice: Notice) -> Iterator[tuple[str, str]]:
-    record, told = notice.record, told_of(notice.record)
+    record, commit = notice.record, notice.record.about
     yield "unit", record.unit
     yield "cluster", record.cluster
     yield "state", str(record.state)
@@ -182,9 +182,9 @@ def _values(notice: Notice) -> Iterator[tuple[str, str]]:
     yield "text", "\n".join(lines_of(notice))
     yield "time", format_time(notice.at)
     yield "id", notice.id
-    yield "commit", told.id if told else ""
-    yield "subject", visible(told.subject) if told else ""
-    yield "author", visible(told.author) if told else ""
+    yield "commit", commit.id if commit else ""
+    yield "subject", visible(commit.subject) if commit else ""
+    yield "author", visible(commit.author) if commit else ""
 
 
 PLACEHOLDERS: Final = frozenset({

@@ -10,7 +10,6 @@ from typing import Final, Literal
 from gitkruise.model.gitops.config import Notify
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import SETTLED, State
-from gitkruise.planner.notify.commit_statuses import told_of
 from gitkruise.wire.primitives.times import RetryPause, format_time
 
 AGAIN_AFTER: Final = timedelta(minutes=5)  # the same news sooner than that are none
@@ -42,8 +41,8 @@ class Notice:
 
 def news_key(record: UnitRecord) -> str:
     """State and commit of a record."""
-    told = told_of(record)
-    return f"{record.state}@{told.id if told else ''}"
+    commit = record.about
+    return f"{record.state}@{commit.id if commit else ''}"
 
 
 def notice_of(
@@ -85,7 +84,7 @@ def repeats_after(
 
 def _is_news(newest: str, record: UnitRecord) -> bool:
     passing = record.state in _PASSING and not record.asks_for_approval
-    return not passing and news_key(record) != newest and told_of(record) is not None
+    return not passing and news_key(record) != newest and record.about is not None
 
 
 def concerns(rule: Notify, notice: Notice) -> bool:

@@ -14,30 +14,30 @@ from gitkruise.model.gitops.notifications import (
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import SETTLED
 from gitkruise.planner.analysis.schedule import blocks, progress_of
-from gitkruise.planner.notify.commit_statuses import DESCRIPTION_MAX, describe, short, told_of
+from gitkruise.planner.notify.commit_statuses import DESCRIPTION_MAX, describe, short
 from gitkruise.wire.primitives.times import format_duration
 
 _WORST: Final[tuple[StatusState, ...]] = ("error", "failure", "pending", "success")
 
 
-def follow(story: PullRequestReport, records: Iterable[UnitRecord]) -> tuple[Outcome, ...]:
+def follow(report: PullRequestReport, records: Iterable[UnitRecord]) -> tuple[Outcome, ...]:
     """The outcomes of a merged story after these records; units come in the order of news.
 
     What a newer commit overtook is final: the unit's later fate belongs to that commit.
     """
-    found = {outcome.unit: outcome for outcome in story.outcomes}
+    found = {outcome.unit: outcome for outcome in report.outcomes}
     for record in records:
-        told = told_of(record)
-        if told is None:
+        about = record.about
+        if about is None:
             continue
         before = found.get(record.unit)
-        if told.id in story.commits:
+        if about.id in report.commits:
             if before is None or not before.final:
-                found[record.unit] = _reached(record, told.id)
+                found[record.unit] = _reached(record, about.id)
         elif before is not None and not before.final:
-            found[record.unit] = _left(before, told.short)
+            found[record.unit] = _left(before, about.short)
         elif before is None:
-            by = next((by for commit, by in record.superseded if commit.id in story.commits), "")
+            by = next((by for commit, by in record.superseded if commit.id in report.commits), "")
             if by:
                 text = f"overtaken by {by[:7]} before it was applied"
                 found[record.unit] = Outcome(record.unit, "Done", text, final=True)
@@ -73,23 +73,23 @@ def _left(before: Outcome, newer: str) -> Outcome:
     return Outcome(before.unit, before.state, f"{before.text}; superseded by {newer}", final=True)
 
 
-def check(story: PullRequestReport, context: str, summary: str) -> CommitStatusItem:
+def check(report: PullRequestReport, context: str, summary: str) -> CommitStatusItem:
     """The status of an open pull request's head: never missing, so that it may be required."""
-    if story.crashed:
+    if report.crashed:
         return CommitStatusItem(
-            story.head, context, "error", "it could not be planned: see the comment"
+            report.head, context, "error", "it could not be planned: see the comment"
         )
-    if story.rejecting:
-        text = f"rejected by {', '.join(story.rejecting)}: see the comment"
-        return CommitStatusItem(story.head, context, "failure", short(text, DESCRIPTION_MAX))
-    if story.failed and not story.plan:
+    if report.rejecting:
+        text = f"rejected by {', '.join(report.rejecting)}: see the comment"
+        return CommitStatusItem(report.head, context, "failure", short(text, DESCRIPTION_MAX))
+    if report.failed and not report.plan:
         return CommitStatusItem(
-            story.head, context, "failure", "it cannot be merged or applied: see the comment"
+            report.head, context, "failure", "it cannot be merged or applied: see the comment"
         )
-    text = summary if story.touches else "no units affected"
-    if story.failed and not story.touches:
-        text = f"{text}; a unit rejects {story.branch} already"
-    return CommitStatusItem(story.head, context, "success", short(text, DESCRIPTION_MAX))
+    text = summary if report.touches else "no units affected"
+    if report.failed and not report.touches:
+        text = f"{text}; a unit rejects {report.branch} already"
+    return CommitStatusItem(report.head, context, "success", short(text, DESCRIPTION_MAX))
 
 
 def check_of(
@@ -97,12 +97,12 @@ def check_of(
 ) -> CommitStatusItem | None:
     """The status of a head that several pull requests may have, for several branches: the worst of
     the open ones. `names` are those that the checks have now."""
-    known = [story for story in stories if (story.head, story.names) == (head, names)]
-    shown = [story for story in known if story.state == "open"] or known[-1:]
+    known = [report for report in stories if (report.head, report.names) == (head, names)]
+    shown = [report for report in known if report.state == "open"] or known[-1:]
     for state in _WORST:
-        for story in shown:
-            was, _, words = story.checked.partition(" ")
+        for report in shown:
+            was, _, words = report.checked.partition(" ")
             if was == state:
-                said = f"into {story.branch}: {words}" if len(shown) > 1 else words
-                return CommitStatusItem(head, context, state, short(said, DESCRIPTION_MAX))
+                description = f"into {report.branch}: {words}" if len(shown) > 1 else words
+                return CommitStatusItem(head, context, state, short(description, DESCRIPTION_MAX))
     return None

@@ -30,7 +30,7 @@ SPEAKER: Final = "sidecarterminator-controller"  # launching says nothing
 
 
 @dataclass(frozen=True, slots=True)
-class PodWishes:
+class PodRound:
     """One pod with what concerns its readiness, launch and end; None where it asks for none."""
 
     unjudged: PodFacts | None  # has the readiness gate KruisePodReady and no such condition
@@ -55,13 +55,13 @@ def _unjudged(pod: PodFacts) -> bool:
     return pod.active and not (pod.instance_id and pod.controller_uid)
 
 
-def observe_pod(view: ClusterView, key: ObjectKey, now: datetime) -> PodWishes | None:
+def observe_pod(view: ClusterView, key: ObjectKey, now: datetime) -> PodRound | None:
     """None when the pod is gone."""
     pod = view.pod(key)
     if pod is None:
         return None
     barrier = view.get(barrier_of(key.namespace, key.name)) if is_ordered(pod) else None
-    return PodWishes(
+    return PodRound(
         unjudged=pod if _unjudged(pod) else None,
         launch=Launch(pod, barrier) if is_ordered(pod) else None,
         ending=_ending(view, key, pod, now) if has_sidecars(pod) else None,
@@ -79,22 +79,22 @@ def _ending(view: ClusterView, key: ObjectKey, pod: PodFacts, now: datetime) -> 
     return Ending(raw=raw, node=node, requests=frozenset(found), now=now)
 
 
-def plan_pod(wishes: PodWishes, gates: Gates) -> Plan:
+def plan_pod(pod_round: PodRound, gates: Gates) -> Plan:
     """Plan all features in one round: they never write the same field."""
     plan = Plan()
-    if wishes.ending is not None and gates.sidecar_terminator and gates.kruise_daemon:
-        plan = plan_ending(wishes.ending)
+    if pod_round.ending is not None and gates.sidecar_terminator and gates.kruise_daemon:
+        plan = plan_ending(pod_round.ending)
     actions: tuple[Action, ...] = plan.actions
-    if wishes.launch is not None:
-        actions = (*plan_launch(wishes.launch), *actions)
-    pod = wishes.unjudged
-    if pod is not None and (condition := kruise_condition(pod, (), wishes.now)) is not None:
+    if pod_round.launch is not None:
+        actions = (*plan_launch(pod_round.launch), *actions)
+    pod = pod_round.unjudged
+    if pod is not None and (condition := kruise_condition(pod, (), pod_round.now)) is not None:
         change = PodChange(conditions=[condition])
-        actions = (patch_of(pod, change, wishes.now), *actions)
+        actions = (patch_of(pod, change, pod_round.now), *actions)
     return replace(plan, actions=actions)
 
 
-PODS: Final[Workload[PodWishes]] = Workload(
+PODS: Final[Workload[PodRound]] = Workload(
     kind=POD,
     version="v1",
     owns=(CONFIG_MAP,),

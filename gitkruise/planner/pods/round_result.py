@@ -50,11 +50,11 @@ class RoundResult:
 
     def holds(self, acted: Set[str]) -> Holds:
         """Held pods and their reasons, without pods acted upon."""
-        told = set(acted)
+        named = set(acted)
         found: dict[Reason, list[frozenset[str]]] = {}
         for reason, names in self.held:
-            if fresh := names if told.isdisjoint(names) else names - told:
-                told |= fresh
+            if fresh := names if named.isdisjoint(names) else names - named:
+                named |= fresh
                 found.setdefault(reason, []).append(fresh)
         return {
             reason: parts[0] if len(parts) == 1 else frozenset().union(*parts)

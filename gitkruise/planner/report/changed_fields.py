@@ -45,8 +45,8 @@ def _row(change: ObjectChange, field: FieldChange, d: Desired | None) -> FieldRo
 def _path(change: ObjectChange, path: tuple[str | int, ...]) -> str:
     """`template.spec.containers[app].image`: without the leading spec, list items by their name."""
     out = ""
-    told = concealed(path)
-    for index, part in enumerate(told):
+    shown_path = concealed(path)
+    for index, part in enumerate(shown_path):
         if isinstance(part, int):
             side = change.after if get(change.after or {}, *path[: index + 1]) else change.before
             name = get(side or {}, *path[: index + 1], default={})
@@ -54,7 +54,7 @@ def _path(change: ObjectChange, path: tuple[str | int, ...]) -> str:
             out += f"[{name.get('name', part) if named else part}]"
         elif index or part != "spec":
             out += f".{part}" if out else part
-    return printable.shown(out or ".".join(str(p) for p in told), _PATH_MAX)
+    return printable.shown(out or ".".join(str(p) for p in shown_path), _PATH_MAX)
 
 
 def _words(field: FieldChange) -> str:

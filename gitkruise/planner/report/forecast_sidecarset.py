@@ -17,23 +17,25 @@ _NAMES_SHOWN: Final = 3
 _WAYS: Final = {IN_PLACE: "in place", HOT: "hot (two containers take turns)"}
 
 
-def sidecars_view(p: RolloutForecast, told: Sidecars, source: str, *, live: bool) -> RolloutView:
+def sidecars_view(
+    p: RolloutForecast, sidecars: Sidecars, source: str, *, live: bool
+) -> RolloutView:
     """`p` in words. `live`: its pods have their real names. `source`: `file:line` of its object."""
     stays = max(p.replicas - p.max_unavailable, 0)
     budget = f"maxUnavailable {p.max_unavailable}; {stays} of {p.replicas} pods stay up"
     stop = stop_of(p, source)
     return RolloutView(
         prediction=p,
-        effect=tuple(_effect(p, told, stop, live=live)),
+        effect=tuple(_effect(p, sidecars, stop, live=live)),
         budget=budget if p.steps else "",
         steps=tuple(_steps(p, live=live)),
         hold=stop if p.steps else (),
-        notes=(_born(told),),
+        notes=(_born(sidecars),),
     )
 
 
 def _effect(
-    p: RolloutForecast, told: Sidecars, stop: Sentence, *, live: bool
+    p: RolloutForecast, sidecars: Sidecars, stop: Sentence, *, live: bool
 ) -> Iterator[Sentence]:
     if not p.previous:
         yield (Span("no running pod gets it: sidecars are injected when a pod is created"),)
@@ -46,24 +48,24 @@ def _effect(
         yield Span(share, Tone.STRONG), Span(f": {' and '.join(ways)}{have}")
     else:
         match = f"{many(p.replicas)} match{have}" if p.replicas else "no pod matches"
-        still = f"the idle container of {many(told.emptied)} gets the new empty image"
-        yield (Span(f"{still if told.emptied else 'no running pod changes'}; {match}"),)
-    for why, names in _reasons(told).items():
+        still = f"the idle container of {many(sidecars.emptied)} gets the new empty image"
+        yield (Span(f"{still if sidecars.emptied else 'no running pod changes'}; {match}"),)
+    for why, names in _reasons(sidecars).items():
         yield Span(f"{len(names)} cannot while they run", Tone.ALARM), Span(f": {why}")
         if live:
             yield (Span(f"  {some(names, most=_NAMES_SHOWN)}"),)
-    if told.left_out:
-        yield (Span(f"{told.left_out} left out by updateStrategy.selector"),)
+    if sidecars.left_out:
+        yield (Span(f"{sidecars.left_out} left out by updateStrategy.selector"),)
     if p.partition:
         yield (Span(f"{p.partition} kept on {p.previous} by the partition"),)
     if not p.steps and stop:
         yield stop
 
 
-def _reasons(told: Sidecars) -> dict[str, list[str]]:
+def _reasons(sidecars: Sidecars) -> dict[str, list[str]]:
     """Pods by why they cannot follow."""
     found: dict[str, list[str]] = {}
-    for pod, why in told.barred:
+    for pod, why in sidecars.barred:
         found.setdefault(why, []).append(pod)
     return found
 
@@ -78,9 +80,9 @@ def _steps(p: RolloutForecast, *, live: bool) -> Iterator[StepView]:
         yield StepView(done=min(done, p.replicas), total=total, moves=names, lasts=step.lasts)
 
 
-def _born(told: Sidecars) -> str:
+def _born(sidecars: Sidecars) -> str:
     """Sidecars of pods created from now on."""
-    if not told.born_with:
+    if not sidecars.born_with:
         return "new pods get none: injection is paused"
-    images = ", ".join(f"{name} {image}" for name, image in told.born)
-    return f"new pods get {told.born_with}: {images}"
+    images = ", ".join(f"{name} {image}" for name, image in sidecars.born)
+    return f"new pods get {sidecars.born_with}: {images}"

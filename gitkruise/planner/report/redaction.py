@@ -33,7 +33,7 @@ def covered(change: ObjectChange, key: bytes) -> Iterator[FieldChange]:
     secret = change.key.group_kind == _SECRET
     for part in [p for f in change.fields for p in (_entries(f) if secret else (f,))]:
         hidden = secret and not _is_open(part.path)
-        hidden = hidden or _tells(_names(part.path, change)) or _is_below(part.path)
+        hidden = hidden or _any_names_secret(_names(part.path, change)) or _is_below(part.path)
         yield replace(
             part,
             before=_veiled(part.before, key, hidden=hidden),
@@ -107,10 +107,10 @@ def _names(path: FieldPath, change: ObjectChange) -> list[str]:
 def _is_below(path: FieldPath) -> bool:
     """Return whether a field above is called a secret, and this is no reference to one."""
     names = [part for part in path if isinstance(part, str)]
-    return _tells(names[:-1]) and not refers(names[-1])
+    return _any_names_secret(names[:-1]) and not refers(names[-1])
 
 
-def _tells(names: Sequence[str]) -> bool:
+def _any_names_secret(names: Sequence[str]) -> bool:
     return any(map(names_secret, names))
 
 
@@ -119,10 +119,12 @@ def _veiled(value: Any, key: bytes, *, hidden: bool) -> Any:
     if value is MISSING or value is None:
         return value
     if isinstance(value, Mapping):
-        named = hidden or ("value" in value and _tells((str(value.get("name", "")),)))
+        named = hidden or ("value" in value and _any_names_secret((str(value.get("name", "")),)))
         return {
             name: _veiled(
-                item, key, hidden=hidden or _tells((name,)) or (named and name == "value")
+                item,
+                key,
+                hidden=hidden or _any_names_secret((name,)) or (named and name == "value"),
             )
             for name, item in value.items()
         }

@@ -123,9 +123,9 @@ def change_words(entry: ReportEntry) -> str:
         return "deleted and created again"
     if entry.kind is not ChangeKind.CONFIGURE:
         return {ChangeKind.CREATE: "created", ChangeKind.PRUNE: "deleted"}[entry.kind]
-    said = [f"{_last(row.path)} {row.words}" for row in entry.rows[:_FIELDS]]
-    more = len(entry.rows) - len(said)
-    return ", ".join(said) + (f" and {many(more, 'more field')}" if more else "")
+    changes = [f"{_last(row.path)} {row.words}" for row in entry.rows[:_FIELDS]]
+    more = len(entry.rows) - len(changes)
+    return ", ".join(changes) + (f" and {many(more, 'more field')}" if more else "")
 
 
 def _last(path: str) -> str:

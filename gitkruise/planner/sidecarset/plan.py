@@ -35,17 +35,17 @@ def plan_sidecarset(snapshot: SidecarSetSnapshot, gates: Gates) -> Plan:
     if not history.creating:
         latest = {**owner.status, "latestRevision": history.latest.name}
         owner = replace(owner, status=latest)
-    yardstick = MatchCriteria(owner)
-    pods = tuple([yardstick.judge(pod) for pod in snapshot.pods])
+    criteria = MatchCriteria(owner)
+    pods = tuple([criteria.judge(pod) for pod in snapshot.pods])
     context = SidecarRound(
-        owner=owner, yardstick=yardstick, pods=pods, history=history, now=snapshot.now
+        owner=owner, criteria=criteria, pods=pods, history=history, now=snapshot.now
     )
     out = RoundResult(spaces=True)
     if owner.deleting is None:
         out.actions += registration(history, homeless=snapshot.homeless)
         out.add(plan_rolling(context))
         out.actions += surplus(
-            owner, history, lambda: [yardstick.mark(judged.pod) for judged in pods]
+            owner, history, lambda: [criteria.mark(judged.pod) for judged in pods]
         )
     else:
         _hold_all(pods, out)

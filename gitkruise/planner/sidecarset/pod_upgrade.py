@@ -29,55 +29,55 @@ from gitkruise.planner.sidecarset.upgradable_condition import upgradable_conditi
 from gitkruise.wire.primitives.times import format_time
 
 
-def upgrade(yardstick: MatchCriteria, pod: PodFacts, now: datetime) -> PodChange:
+def upgrade(criteria: MatchCriteria, pod: PodFacts, now: datetime) -> PodChange:
     """Images alone change in the spec: what else differs reaches new pods only.
 
     Raises ValueError when the pod carries something that cannot be read.
     """
-    owner = yardstick.owner
-    turns = [_turn(yardstick, pod, at) for at in range(len(owner.containers))]
-    change = _write(yardstick, pod, turns, now)
+    owner = criteria.owner
+    turns = [_turn(criteria, pod, at) for at in range(len(owner.containers))]
+    change = _write(criteria, pod, turns, now)
     change.merge({"annotations": upgraded_notes(pod.annotations, owner, now)})
-    change.merge({"annotations": _patched(yardstick, pod)})
+    change.merge({"annotations": _patched(criteria, pod)})
     condition = upgradable_condition(pod, owner.name, now, can=True)
     change.report = [condition] if condition else ()
     return change
 
 
-def _turn(yardstick: MatchCriteria, pod: PodFacts, at: int) -> HotUpgradeStep:
-    sidecar = yardstick.owner.containers[at]
+def _turn(criteria: MatchCriteria, pod: PodFacts, at: int) -> HotUpgradeStep:
+    sidecar = criteria.owner.containers[at]
     if sidecar.hot:
-        first, second = (yardstick.side(pod, name) for name in sidecar.pair)
-        version = yardstick.owner.resource_version
+        first, second = (criteria.side(pod, name) for name in sidecar.pair)
+        version = criteria.owner.resource_version
         return upgraded(sidecar, pod.annotations, first, second, version)
     if image_of(pod, sidecar.name) in {sidecar.image, ""}:  # "": a native one, never updated
         return HotUpgradeStep()
     return HotUpgradeStep(images={sidecar.name: sidecar.image})
 
 
-def _patched(yardstick: MatchCriteria, pod: PodFacts) -> dict[str, str]:
+def _patched(criteria: MatchCriteria, pod: PodFacts) -> dict[str, str]:
     """Changes of patchPodMetadata to the pod's annotations. Raises ValueError."""
-    made = patched_annotations(pod.annotations, yardstick.owner.pod_metadata)
+    made = patched_annotations(pod.annotations, criteria.owner.pod_metadata)
     return {key: value for key, value in made.items() if pod.annotations.get(key) != value}
 
 
-def flip(yardstick: MatchCriteria, pod: PodFacts, now: datetime) -> PodChange:
+def flip(criteria: MatchCriteria, pod: PodFacts, now: datetime) -> PodChange:
     """Every idle container of the pod's hot sidecars to the placeholder of the present spec."""
     turns = []
-    for sidecar in yardstick.hot:
+    for sidecar in criteria.hot:
         working, idle = roles(sidecar, pod.annotations)
         if sidecar.empty_image and image_of(pod, idle) != sidecar.empty_image:
             turns.append(rest(sidecar, idle=idle, working=working))
-    return _write(yardstick, pod, turns, now)
+    return _write(criteria, pod, turns, now)
 
 
 def _write(
-    yardstick: MatchCriteria, pod: PodFacts, turns: list[HotUpgradeStep], now: datetime
+    criteria: MatchCriteria, pod: PodFacts, turns: list[HotUpgradeStep], now: datetime
 ) -> PodChange:
     images = {name: image for turn in turns for name, image in turn.images.items()}
     notes = {key: value for turn in turns for key, value in turn.notes.items()}
-    notes[INPLACE_STATE] = _state_text(yardstick, pod, images, now)
-    moved = _working(yardstick, turns)
+    notes[INPLACE_STATE] = _state_text(criteria, pod, images, now)
+    moved = _working(criteria, turns)
     if moved:
         notes[WORKING] = working_text({**working_in(pod.annotations), **moved})
     change = PodChange()
@@ -88,14 +88,14 @@ def _write(
     return change
 
 
-def _working(yardstick: MatchCriteria, turns: list[HotUpgradeStep]) -> dict[str, str]:
+def _working(criteria: MatchCriteria, turns: list[HotUpgradeStep]) -> dict[str, str]:
     """The working containers after the change, by the name of the hot sidecar."""
-    base = {name: sidecar.name for sidecar in yardstick.hot for name in sidecar.pair}
+    base = {name: sidecar.name for sidecar in criteria.hot for name in sidecar.pair}
     return {base[turn.working]: turn.working for turn in turns if turn.working}
 
 
 def _state_text(
-    yardstick: MatchCriteria, pod: PodFacts, images: Mapping[str, str], now: datetime
+    criteria: MatchCriteria, pod: PodFacts, images: Mapping[str, str], now: datetime
 ) -> str:
     """The state annotation: image ids before the change, those of earlier ones kept.
 
@@ -103,12 +103,12 @@ def _state_text(
     nothing reads them. An unreadable annotation is replaced.
     """
     states: Mapping[str, Any] = in_place_states(pod.annotations) or {}
-    known = (states.get(yardstick.name) or {}).get("lastContainerStatuses") or {}
+    known = (states.get(criteria.name) or {}).get("lastContainerStatuses") or {}
     ids = {status.name: status.image_id for status in pod.statuses}
     last = {**known, **{name: {"imageID": ids.get(name, "")} for name in images}}
     state = {
-        "revision": yardstick.hash,
+        "revision": criteria.hash,
         "updateTimestamp": format_time(now),
         "lastContainerStatuses": last,
     }
-    return in_place_text(states, yardstick.name, state)
+    return in_place_text(states, criteria.name, state)

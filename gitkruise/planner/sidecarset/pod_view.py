@@ -141,9 +141,9 @@ class MatchCriteria:
 
 
 def judge(owner: SidecarSetFacts, pods: Iterable[PodFacts]) -> tuple[PodState, ...]:
-    """All of them, by one yardstick."""
-    yardstick = MatchCriteria(owner)
-    return tuple([yardstick.judge(pod) for pod in pods])
+    """All of them, by one criteria."""
+    criteria = MatchCriteria(owner)
+    return tuple([criteria.judge(pod) for pod in pods])
 
 
 def image_of(pod: PodFacts, name: str) -> str:

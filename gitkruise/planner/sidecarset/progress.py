@@ -44,8 +44,8 @@ class ProgressCounts:
 
 def stand(owner: SidecarSetFacts, pods: Sequence[PodFacts]) -> ProgressCounts:
     """`pods` may be any: those that are not matched do not count."""
-    yardstick = MatchCriteria(owner)
-    judged = tuple([yardstick.judge(pod) for pod in matched(owner, pods)])
+    criteria = MatchCriteria(owner)
+    judged = tuple([criteria.judge(pod) for pod in matched(owner, pods)])
     updated = tuple([j for j in judged if j.updated])
     old = [j for j in judged if not j.updated]
     chosen = [j for j in old if owner.update.selects(j.pod.labels)]
@@ -155,8 +155,8 @@ def _standing(owner: SidecarSetFacts, it: ProgressCounts, share: str) -> tuple[S
 
 def _current(owner: SidecarSetFacts, it: ProgressCounts) -> str:
     """The revision most of the pods that are not updated carry; the latest one without such."""
-    yardstick = MatchCriteria(owner)
-    carried = [yardstick.mark(j.pod).revision for j in it.pods if not j.updated]
+    criteria = MatchCriteria(owner)
+    carried = [criteria.mark(j.pod).revision for j in it.pods if not j.updated]
     return max(sorted(set(carried)), key=carried.count, default="") or owner.latest_revision
 
 
@@ -164,11 +164,11 @@ def _revisions(
     owner: SidecarSetFacts, it: ProgressCounts, revisions: Sequence[Obj]
 ) -> tuple[RevisionCount, ...]:
     """Counts by the revision pods carry, the latest one first."""
-    yardstick = MatchCriteria(owner)
+    criteria = MatchCriteria(owner)
     by_name = {str(r["metadata"]["name"]): r for r in revisions}
     groups: dict[str, list[PodState]] = {owner.latest_revision: []} if owner.latest_revision else {}
     for judged in it.pods:
-        carried = owner.latest_revision if judged.updated else yardstick.mark(judged.pod).revision
+        carried = owner.latest_revision if judged.updated else criteria.mark(judged.pod).revision
         groups.setdefault(carried, []).append(judged)
     names = [name for sidecar in owner.containers for name in sidecar.names]
     return tuple(

@@ -30,7 +30,7 @@ class SidecarRound:
     """Input of one round. `owner` has the latest revision already."""
 
     owner: SidecarSetFacts
-    yardstick: MatchCriteria
+    criteria: MatchCriteria
     pods: tuple[PodState, ...]
     history: RegisteredRevision
     now: datetime
@@ -74,10 +74,10 @@ def _down(pods: Sequence[PodState]) -> int:
     """Pods that this rollout has down: updated ones that are not up, and those that an earlier
     spec changed and that have yet to restart. OpenKruise forgets the latter, so that a push
     into a running rollout may take down more pods than it allows."""
-    return sum(not j.up if j.updated else _told(j) for j in pods)
+    return sum(not j.up if j.updated else _is_reported(j) for j in pods)
 
 
-def _told(judged: PodState) -> bool:
+def _is_reported(judged: PodState) -> bool:
     if judged.late:
         return True
     return not judged.fits and judged.rested and not (judged.consistent and judged.serving)
@@ -119,8 +119,8 @@ def _flips(context: SidecarRound, out: RoundResult, down: int) -> int:
 def _unfinished(context: SidecarRound, judged: PodState) -> str:
     """Reason for a flip to wait; "" when the working side of every hot sidecar has taken over."""
     pod = judged.pod
-    idle = context.yardstick.idle(pod)
-    if not context.yardstick.consistent(pod, context.yardstick.names - idle):
+    idle = context.criteria.idle(pod)
+    if not context.criteria.consistent(pod, context.criteria.names - idle):
         return "waits for the new container to run"
     if judged.serving:
         return ""
@@ -132,7 +132,7 @@ def _flip(context: SidecarRound, judged: PodState, out: RoundResult) -> None:
     pod, name = judged.pod, judged.pod.name
     done = Event("Normal", "ResetContainerSucceed", f"reset the idle containers of pod {name}")
     failed = Event("Warning", "ResetContainerFailed", f"could not reset pod {name}: ")
-    _act(context, pod, flip(context.yardstick, pod, context.now), out, (done, failed))
+    _act(context, pod, flip(context.criteria, pod, context.now), out, (done, failed))
 
 
 # Upgrades --------------------------------------------------------------------------------------
@@ -181,13 +181,13 @@ def _candidates(context: SidecarRound, out: RoundResult) -> list[PodState]:
         if not context.owner.update.selects(pod.labels):
             out.hold(pod, Hold.NOT_SELECTED)
         elif not judged.fits:
-            mark = context.yardstick.mark(pod)
+            mark = context.criteria.mark(pod)
             born = (mark.hash, mark.revision)
             if born not in reasons:
                 reasons[born] = not_upgradable_reason(context.history, mark)
             out.hold(pod, Hold.CANNOT_UPDATE, reasons[born])
             barred += 1
-            news += _tell(context, pod, out, can=False)
+            news += _set_upgradable(context, pod, out, can=False)
         elif judged.late:
             out.hold(pod, Hold.UPDATING, f"waits for container {judged.late} to run its image")
         else:
@@ -201,7 +201,7 @@ def _candidates(context: SidecarRound, out: RoundResult) -> list[PodState]:
 def _upgrade(context: SidecarRound, judged: PodState, out: RoundResult) -> None:
     pod = judged.pod
     try:
-        change = upgrade(context.yardstick, pod, context.now)
+        change = upgrade(context.criteria, pod, context.now)
     except ValueError as error:  # of this pod alone: its conditions or annotations
         out.problems.append(f"pod {pod.name}: {error}")
         out.hold(pod, Hold.UPDATING, str(error))
@@ -209,7 +209,7 @@ def _upgrade(context: SidecarRound, judged: PodState, out: RoundResult) -> None:
     _act(context, pod, change, out)
 
 
-def _tell(context: SidecarRound, pod: PodFacts, out: RoundResult, *, can: bool) -> bool:
+def _set_upgradable(context: SidecarRound, pod: PodFacts, out: RoundResult, *, can: bool) -> bool:
     """Set our entry in the condition that says whether the pod can be upgraded; True for news."""
     try:
         condition = upgradable_condition(pod, context.owner.name, context.now, can=can)
@@ -234,7 +234,7 @@ def _clear_barred(context: SidecarRound, out: RoundResult) -> None:
         except ValueError:
             continue  # nothing of ours can be read there
         if barred:
-            _tell(context, pod, out, can=True)
+            _set_upgradable(context, pod, out, can=True)
 
 
 def _act(

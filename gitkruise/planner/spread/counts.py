@@ -60,7 +60,7 @@ class Counting:
             mine = [pod for pod in pods if pod.version == version]
             old = self.spread.versions.get(version, ())
             found = [
-                self._counted(s, mine, (old,), conditions[s.name], told=True)
+                self._counted(s, mine, (old,), conditions[s.name], events_due=True)
                 for s in self.spread.subsets
             ]
             if mine or any(one.creating or one.deleting for one in found):
@@ -86,9 +86,9 @@ class Counting:
         before: Iterable[Sequence[SubsetStatus]],
         conditions: tuple[Obj, ...],
         *,
-        told: bool = False,
+        events_due: bool = False,
     ) -> SubsetStatus:
-        """One subset over `pods`; `before` are statuses with records. `told`: events are due."""
+        """One subset over `pods`; `before` are statuses with records."""
         old = [one for found in before for one in found if one.name == subset.name]
         mine = [pod.facts for pod in pods if pod.subset == subset.name]
         active = {pod.name for pod in mine if pod.active}
@@ -96,12 +96,12 @@ class Counting:
         creating = self._kept(
             {k: at for one in old for k, at in one.creating.items() if k not in there},
             CREATED_WITHIN,
-            ("CreatePodFailed", "created") if told else None,
+            ("CreatePodFailed", "created") if events_due else None,
         )
         deleting = self._kept(
             {k: at for one in old for k, at in one.deleting.items() if k in active},
             DELETED_WITHIN,
-            ("DeletePodFailed", "deleted") if told else None,
+            ("DeletePodFailed", "deleted") if events_due else None,
         )
         found = SubsetStatus(
             name=subset.name,
@@ -156,8 +156,8 @@ class Counting:
         return False
 
     def _condition(self, old: Obj | None, status: str, reason: str, message: str) -> Obj:
-        said = {"type": SCHEDULABLE, "status": status, "reason": reason, "message": message}
-        return dated(said, old, self.now)
+        condition = {"type": SCHEDULABLE, "status": status, "reason": reason, "message": message}
+        return dated(condition, old, self.now)
 
     def _is_overdue(self, pod: PodFacts) -> bool:
         """Return whether a pod could not be scheduled for too long; wakes when it will be."""

@@ -51,7 +51,7 @@ def create_pod(
         "labels": {**(pod.get("labels") or {}), **marks},
         "ownerReferences": [controller_reference(owner)],
     }
-    said = f"Pod {name} in StatefulSet {meta['name']}"
+    subject = f"Pod {name} in StatefulSet {meta['name']}"
     return Create(
         obj={
             "apiVersion": "v1",
@@ -60,8 +60,8 @@ def create_pod(
             "spec": _pod_spec(owner, template["spec"], name),
         },
         claims=tuple(claims),
-        done=Event("Normal", "SuccessfulCreate", f"create {said} successful"),
-        failed=Event("Warning", "FailedCreate", f"create {said} failed error: "),
+        done=Event("Normal", "SuccessfulCreate", f"create {subject} successful"),
+        failed=Event("Warning", "FailedCreate", f"create {subject} failed error: "),
     )
 
 
@@ -107,12 +107,12 @@ def claim_key(claim: Obj) -> ObjectKey:
 
 def delete_pod(owner: Obj, pod: PodFacts) -> Delete:
     """Delete a pod of the StatefulSet `owner`."""
-    said = f"Pod {pod.name} in StatefulSet {owner['metadata']['name']}"
+    subject = f"Pod {pod.name} in StatefulSet {owner['metadata']['name']}"
     return Delete(
         key=pod.key,
         version="v1",
         uid=pod.uid,
         resource_version="",
-        done=Event("Normal", "SuccessfulDelete", f"delete {said} successful"),
-        failed=Event("Warning", "FailedDelete", f"delete {said} failed error: "),
+        done=Event("Normal", "SuccessfulDelete", f"delete {subject} successful"),
+        failed=Event("Warning", "FailedDelete", f"delete {subject} failed error: "),
     )

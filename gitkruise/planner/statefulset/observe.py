@@ -68,14 +68,14 @@ def observe_stateful_set(
 
 def _revisions(view: ClusterView, owner: StatefulSetFacts) -> tuple[list[Revision], list[Revision]]:
     """Its revisions, and others whose names it might want; those only for a spec not yet seen."""
-    space = owner.key.namespace
-    ours = [revision_of(raw) for raw in view.owned(owner.uid, REVISION, space)]
+    namespace = owner.key.namespace
+    ours = [revision_of(raw) for raw in view.owned(owner.uid, REVISION, namespace)]
     if owner.status.get("observedGeneration") == owner.generation:
         return ours, []
     names = {revision.name for revision in ours}
     others = [
         revision_of(raw)
-        for raw in view.objects(REVISION, space)
+        for raw in view.objects(REVISION, namespace)
         if raw["metadata"]["name"].startswith(f"{owner.name}-")
         and raw["metadata"]["name"] not in names
     ]

@@ -105,10 +105,10 @@ def _less(one: Obj, at: tuple[str, ...], other: Obj, there: tuple[str, ...]) -> 
 
 def _resized(owner: StatefulSetFacts, pod: PodFacts, claim: Obj, template: Obj) -> Patch:
     name = claim["metadata"]["name"]
-    said = f"resize Claim {name} Pod {pod.name} in StatefulSet {owner.name}"
+    subject = f"resize Claim {name} Pod {pod.name} in StatefulSet {owner.name}"
     return Patch.of(
         claim,
         {"spec": {"resources": get(template, "spec", "resources")}},
-        done=Event("Normal", "SuccessfulResize", f"{said} successful"),
-        failed=Event("Warning", "FailedResize", f"{said} failed error: "),
+        done=Event("Normal", "SuccessfulResize", f"{subject} successful"),
+        failed=Event("Warning", "FailedResize", f"{subject} failed error: "),
     )

@@ -56,31 +56,31 @@ def plan_scale(context: StatefulRound) -> Scaling:
     return made
 
 
-def _fill(context: StatefulRound, made: Scaling) -> None:
+def _fill(context: StatefulRound, scaling: Scaling) -> None:
     left = context.owner.scale_limit
     for at in context.ordinals:
         pod, down = context.pods.get(at), True
         if pod is None:
-            down = _create(context, at, made)
+            down = _create(context, at, scaling)
         elif pod.phase in FINISHED:
             if pod.deleting is None:
-                context.delete(pod, made.out)
-            made.wait(pod.name)
+                context.delete(pod, scaling.out)
+            scaling.wait(pod.name)
         else:
             down = not context.available(pod)
-            _care(context, pod, made)
-        if not made.over and down and context.owner.in_order:
-            made.wait(pod.name if pod is not None else f"{context.owner.name}-{at}")
-        if made.over:
+            _care(context, pod, scaling)
+        if not scaling.over and down and context.owner.in_order:
+            scaling.wait(pod.name if pod is not None else f"{context.owner.name}-{at}")
+        if scaling.over:
             return
         left -= down
         if down and left <= 0:
             return
 
 
-def _care(context: StatefulRound, pod: PodFacts, made: Scaling) -> None:
+def _care(context: StatefulRound, pod: PodFacts, scaling: Scaling) -> None:
     """Claims that a Pending pod misses, and the return of a pod that is not deleted after all."""
-    out, retention = made.out, context.gates.stateful_set_auto_delete_pvc
+    out, retention = scaling.out, context.gates.stateful_set_auto_delete_pvc
     if pod.phase == "Pending" and pod.deleting is None:
         out.actions += missing_claims(context.owner, pod, context.claims, retention=retention)
     returns = pod.state == LifecycleState.PREPARING_DELETE and not pod.specified_delete
@@ -90,19 +90,19 @@ def _care(context: StatefulRound, pod: PodFacts, made: Scaling) -> None:
         out.act(pod, patch_of(pod, change, context.now))
 
 
-def _create(context: StatefulRound, at: int, made: Scaling) -> bool:
+def _create(context: StatefulRound, at: int, scaling: Scaling) -> bool:
     """Create the pod of an ordinal; True, as it is not available yet."""
     owner, name = context.owner, f"{context.owner.name}-{at}"
     retention = context.gates.stateful_set_auto_delete_pvc
     if retention and stale(owner, name, context.claims):
-        made.wait(name)
+        scaling.wait(name)
         return True
-    revision = revision_for(context, at, made)
+    revision = revision_for(context, at, scaling)
     try:
         template = template_of(revision.data)
     except ValueError as error:
-        made.out.problems.append(f"ControllerRevision {revision.name}: {error}")
-        made.wait(name)
+        scaling.out.problems.append(f"ControllerRevision {revision.name}: {error}")
+        scaling.wait(name)
         return True
     lifecycle = owner.lifecycle
     state = _first_state(lifecycle.pre_normal if lifecycle else None, template)
@@ -121,9 +121,9 @@ def _create(context: StatefulRound, at: int, made: Scaling) -> bool:
             if claim["metadata"]["name"] not in context.claims
         ],
     )
-    wave = (len(made.creating) + 1).bit_length() - 1  # slow start: 1, 2, 4, … pods
-    made.out.actions.append(_started(create, format_time(context.now), wave))
-    made.creating[at] = revision
+    wave = (len(scaling.creating) + 1).bit_length() - 1  # slow start: 1, 2, 4, … pods
+    scaling.out.actions.append(_started(create, format_time(context.now), wave))
+    scaling.creating[at] = revision
     return True
 
 
@@ -146,7 +146,7 @@ def _first_state(hook: Hook | None, template: Obj) -> LifecycleState:
     return LifecycleState.PREPARING_NORMAL
 
 
-def revision_for(context: StatefulRound, at: int, made: Scaling) -> Revision:
+def revision_for(context: StatefulRound, at: int, scaling: Scaling) -> Revision:
     """The revision of a new pod (ASTS-63, ASTS-64)."""
     owner, history = context.owner, context.history
     if owner.update.on_delete:
@@ -154,7 +154,7 @@ def revision_for(context: StatefulRound, at: int, made: Scaling) -> Revision:
     if not owner.unordered:
         return history.current if context.below(at) else history.update
     old = sum(not context.updated(pod) for pod in context.in_range)
-    old += sum(revision.name != history.update.name for revision in made.creating.values())
+    old += sum(revision.name != history.update.name for revision in scaling.creating.values())
     return history.current if old < owner.kept else history.update
 
 
@@ -165,24 +165,26 @@ def _unhealthy(context: StatefulRound) -> Iterator[PodFacts]:
     )
 
 
-def _remove(context: StatefulRound, pod: PodFacts, lowest: PodFacts | None, made: Scaling) -> bool:
+def _remove(
+    context: StatefulRound, pod: PodFacts, lowest: PodFacts | None, scaling: Scaling
+) -> bool:
     """Delete a surplus pod; True when the lower ones wait for it."""
-    out, in_order = made.out, context.owner.in_order
+    out, in_order = scaling.out, context.owner.in_order
     if context.gates.stateful_set_auto_delete_pvc:
         patches = refer(context.owner, pod, context.claims, surplus=True)
         if patches:  # its claims go with it only if they refer to it before it is gone
             out.actions += patches
-            made.wait(pod.name)
+            scaling.wait(pod.name)
             return in_order
     if pod.deleting is not None:
         if in_order:
-            made.wait(pod.name)
+            scaling.wait(pod.name)
         return in_order
     if in_order and not context.available(pod) and pod is not lowest:
-        made.wait(lowest.name if lowest is not None else pod.name)
+        scaling.wait(lowest.name if lowest is not None else pod.name)
         out.hold(pod, Hold.DELETE_BUDGET)
         return True
     if context.delete(pod, out) and in_order:
-        made.wait(pod.name)
+        scaling.wait(pod.name)
         return True
     return False

@@ -86,7 +86,7 @@ SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
 _PROTECTION_LABEL: Final = "policy.kruise.io/delete-protection"
 
 
-def wish_to_look(obj: Obj) -> str:
+def reconcile_request(obj: Obj) -> str:
     """The annotation value that requests a reconcile now; "" for none."""
     return next(filter(None, (annotation(obj, name) for name in _RECONCILE_AT)), "")
 
@@ -193,8 +193,8 @@ def annotation(obj: Obj, name: str) -> str:
 
 def _says(notes: Mapping[str, str], name: str, words: Collection[str]) -> bool:
     """Return whether an annotation has one of `words`, which are in lower case for our own."""
-    said = notes.get(name, "")
-    return (said.lower() if name in SWITCHES or name == HEALTH else said) in words
+    value = notes.get(name, "")
+    return (value.lower() if name in SWITCHES or name == HEALTH else value) in words
 
 
 def untouched(obj: Obj) -> str:

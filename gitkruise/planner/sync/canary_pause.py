@@ -151,9 +151,9 @@ def _kept_locked(d: Desired, live: Obj, lock: CanaryLock, applied: Obj | None = 
         # Sent even where git has none: an apply that no longer sends a field may remove it.
         fields |= {path: get(live, *path) for path in AMOUNTS}
     for path in LOCKED:
-        wish = get(d.obj, *path)
-        if wish is not None:
-            values[path], fields[path] = wish, get(live, *path)
+        value = get(d.obj, *path)
+        if value is not None:
+            values[path], fields[path] = value, get(live, *path)
         elif path[-1] in lock.named.split():
             values[path] = DEFAULTS[path]
     surge, unavailable, ready_s, deadline_s = values.values()

@@ -29,7 +29,7 @@ CODE: Final = "GK2402"
 _NAME_MAX: Final = 80
 
 
-class Standing(StrEnum):
+class Ownership(StrEnum):
     """The relation of a unit to an object that its commit contains."""
 
     FREE = "free"  # its own, without a mark, or handed over: the unit may write it
@@ -48,33 +48,35 @@ def mark_of(obj: Obj) -> str:
     return str(get(obj, "metadata", "labels", UNIT, default=""))
 
 
-def standing(live: Obj | None, unit_label: str, *, claimed: bool, owner: Owner | None) -> Standing:
+def ownership(
+    live: Obj | None, unit_label: str, *, claimed: bool, owner: Owner | None
+) -> Ownership:
     """Return the relation of the unit with `unit_label` to an object that its commit contains.
 
     `claimed`: the validated commit of another unit contains it. `owner` is the unit whose mark
     `live` has, None when that is not known.
     """
     if claimed:
-        return Standing.SHARED
+        return Ownership.SHARED
     if live is None or mark_of(live) in {"", unit_label}:
-        return Standing.FREE
+        return Ownership.FREE
     if owner is None:
-        return Standing.STRANGE
+        return Ownership.STRANGE
     if owner.wants:
-        return Standing.SHARED
-    return Standing.HELD if owner.unsettled else Standing.FREE
+        return Ownership.SHARED
+    return Ownership.HELD if owner.unsettled else Ownership.FREE
 
 
-def standing_in(key: ObjectKey, s: SyncSnapshot) -> Standing:
+def ownership_in(key: ObjectKey, s: SyncSnapshot) -> Ownership:
     """Return the relation of the snapshot's unit to an object of its commit."""
     live = s.live.get(key)
     obj = live.obj if live is not None else None
-    return standing(obj, s.unit_label, claimed=key in s.claimed, owner=s.owners.get(key))
+    return ownership(obj, s.unit_label, claimed=key in s.claimed, owner=s.owners.get(key))
 
 
 def withheld(key: ObjectKey, s: SyncSnapshot) -> bool:
     """Return whether the snapshot's unit may not write an object of its commit."""
-    return standing_in(key, s) is not Standing.FREE
+    return ownership_in(key, s) is not Ownership.FREE
 
 
 def conflict_in(d: Desired, s: SyncSnapshot) -> Finding | None:
@@ -83,11 +85,11 @@ def conflict_in(d: Desired, s: SyncSnapshot) -> Finding | None:
     An object that the unit would leave as it is although it may write it is no conflict. Neither is
     what a unit owns whose newest commit is not live: that commit may release the object.
     """
-    found, live = standing_in(d.key, s), s.live.get(d.key)
+    found, live = ownership_in(d.key, s), s.live.get(d.key)
     obj = live.obj if live is not None else None
-    if found is Standing.FREE:
+    if found is Ownership.FREE:
         return None
-    if found is not Standing.SHARED and obj is not None and opted_out(d.obj, obj):
+    if found is not Ownership.SHARED and obj is not None and opted_out(d.obj, obj):
         return None
     if s.newer and obj is not None and mark_of(obj) == s.unit_label:
         return None
@@ -97,7 +99,7 @@ def conflict_in(d: Desired, s: SyncSnapshot) -> Finding | None:
 def conflict(
     d: Desired,
     live: Obj | None,
-    found: Standing,
+    found: Ownership,
     unit_label: str,
     owner: Owner | None,
     *,
@@ -110,12 +112,12 @@ def conflict(
     mark = mark_of(live) if live is not None else ""
     name = _owner_name(live, owner)
     unchanged, release = f"the live {d.key}", _release(d.key)
-    if owner is not None and owner.unsettled and found is not Standing.STRANGE:
+    if owner is not None and owner.unsettled and found is not Ownership.STRANGE:
         # Its newest commit may have released the object, so that it need not be in two units.
         message = f"{d.key} belongs to {name}, {owner.unsettled}"
         why = "it changes hands when a commit that its owner has taken no longer contains it"
         following, other = owner.next, release
-    elif found is Standing.SHARED:
+    elif found is Ownership.SHARED:
         holder = "this unit" if mark == unit_label else name
         message = f"{d.key} is in more than one unit" + (f"; {holder} owns it" if mark else "")
         why = "two owners of one object would undo each other's work"
@@ -140,8 +142,8 @@ def _owner_name(live: Obj | None, owner: Owner | None) -> str:
     """Return the owner as users know it; the annotation is a hint where the mark is not known."""
     if owner is not None:
         return f"unit {owner.unit}"
-    told = annotation(live, UNIT_REF) if live is not None else ""
-    return f"unit {shown(told, _NAME_MAX)}" if told else "another unit"
+    unit = annotation(live, UNIT_REF) if live is not None else ""
+    return f"unit {shown(unit, _NAME_MAX)}" if unit else "another unit"
 
 
 def _release(key: ObjectKey) -> str:

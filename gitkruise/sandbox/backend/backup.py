@@ -349,10 +349,10 @@ def _extract(file: Path, content: IO[bytes], head: Backup, store: Path) -> None:
     if size != head.size:
         raise _damaged(file, f"{_STORE} ends after {size} of {head.size} bytes")
     if digest.hexdigest() != head.sha256:
-        raise _damaged(file, _spot(store))
+        raise _damaged(file, _damaged_part(store))
 
 
-def _spot(store: Path) -> str:
+def _damaged_part(store: Path) -> str:
     """Text about the damage of a store whose digest is another one."""
     try:
         _measured(store)

@@ -39,7 +39,7 @@ HEADERS: Final = {
     "User-Agent": "kube-apiserver-admission",
 }
 # What client-go says of an answer that is no success. Source: NewGenericServerResponse.
-_SAID: Final[Mapping[int, str]] = {
+_STATUS_TEXTS: Final[Mapping[int, str]] = {
     400: "the server rejected our request for an unknown reason",
     401: "the server has asked for the client to provide credentials",
     404: "the server could not find the requested resource",
@@ -159,12 +159,12 @@ def _unsuccessful(status: int, data: bytes) -> str:
     text = data[:BODY_SHOWN].decode(errors="replace").strip()
     if 300 <= status < 400:
         return f"the webhook answers with a redirect ({status}), which is not followed"
-    if status >= 500 and status not in _SAID:
+    if status >= 500 and status not in _STATUS_TEXTS:
         shown = text.replace("\\", "\\\\").replace('"', '\\"') or "unknown"
         return f'an error on the server ("{shown}") has prevented the request from succeeding'
     if status in (403, 406, 415):
         return text or "unknown"
-    return _SAID.get(
+    return _STATUS_TEXTS.get(
         status,
         f"the server responded with the status code {status} but did not return more information",
     )
@@ -195,13 +195,13 @@ def _why(error: BaseException) -> str:
 
 
 def _untrusted(error: Exception) -> str:
-    said = "tls: failed to verify certificate: x509:"
+    prefix = "tls: failed to verify certificate: x509:"
     code = getattr(error, "verify_code", 0)
     if code in _UNTRUSTED:
-        return f"{said} certificate signed by unknown authority"
+        return f"{prefix} certificate signed by unknown authority"
     if code == _EXPIRED:
-        return f"{said} certificate has expired or is not yet valid"
-    return f"{said} {getattr(error, 'verify_message', '') or error}"
+        return f"{prefix} certificate has expired or is not yet valid"
+    return f"{prefix} {getattr(error, 'verify_message', '') or error}"
 
 
 class Nowhere(Exception):
@@ -235,14 +235,14 @@ def place_of(world: World, client: Obj, timeout_s: int) -> EndpointAddress:
     shown, service = named(client, timeout_s), client.get("service")
     if service is None:
         return EndpointAddress(shown, shown)
-    space, name, port = service["namespace"], service["name"], service.get("port") or HTTPS
-    found = world.get(ObjectKey("", "Service", space, name))
+    namespace, name, port = service["namespace"], service["name"], service.get("port") or HTTPS
+    found = world.get(ObjectKey("", "Service", namespace, name))
     if found is None:
         raise Nowhere(f'service "{name}" not found')
     host, number = _address(world, found, port)
     host = f"[{host}]" if ":" in host else host
     url = urlunsplit(urlsplit(shown)._replace(netloc=f"{host}:{number}"))
-    return EndpointAddress(shown, url, f"{name}.{space}.svc")
+    return EndpointAddress(shown, url, f"{name}.{namespace}.svc")
 
 
 def _path(service: Obj) -> str:
@@ -273,14 +273,14 @@ def _address(world: World, service: Obj, port: int) -> tuple[str, int]:
 def _behind(world: World, service: Obj, port: str) -> Iterator[tuple[str, int, bool]]:
     """(address, port, whether a pod's) of everything that serves the port of that name."""
     meta = service["metadata"]
-    space, name = meta["namespace"], meta["name"]
-    for piece in world.objects(SLICE, space):
+    namespace, name = meta["namespace"], meta["name"]
+    for piece in world.objects(SLICE, namespace):
         if (piece["metadata"].get("labels") or {}).get(SERVICE_NAME) == name:
             for number in _numbers(piece.get("ports"), port):
                 for one in piece.get("endpoints") or ():
                     if get(one, "conditions", "ready") is not False:
                         yield one["addresses"][0], number, _is_pod(one)
-    listed = world.get(ObjectKey("", "Endpoints", space, name)) or {}
+    listed = world.get(ObjectKey("", "Endpoints", namespace, name)) or {}
     for subset in listed.get("subsets") or ():
         for number in _numbers(subset.get("ports"), port):
             for one in subset.get("addresses") or ():

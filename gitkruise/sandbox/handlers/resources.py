@@ -161,7 +161,7 @@ class Objects:
     ) -> AsyncGenerator[bytes]:
         """Chunks of watch lines; a failure after the start is an ERROR event, the last one."""
         encoder = self.cluster.encoder
-        told_columns = False
+        sent_columns = False
         batch = first
         del first
         try:
@@ -171,9 +171,9 @@ class Objects:
                         yield chunk
                 for some in _parts(batch.events if form.shape else ()):
                     shaped = self.shaper.events(
-                        some, kind, form, include=include, columns=not told_columns
+                        some, kind, form, include=include, columns=not sent_columns
                     )
-                    told_columns = True
+                    sent_columns = True
                     for chunk in joined(encoder, shaped, WAITED_BYTES):
                         yield chunk
                 del batch

@@ -29,7 +29,7 @@ async def batches(
     """The events of one watch, as many at a time as there are; ends at `timeoutSeconds`.
 
     The first batch comes immediately, even if empty, so that bad terms fail before an answer
-    begins. While a `reader` keeps up, `tell` writes to it directly, and nothing comes from here.
+    begins. While a `reader` keeps up, `broadcast` writes to it, and nothing comes from here.
     The World's log is the only buffer: a reader slower than it raises WatchExpired. Bookmarks
     come when the watch was silent for `bookmark_every_s`, so that a resume never starts far
     back (kube-apiserver sends them about once a minute). Raises BadRequest for bad parameters.
@@ -83,7 +83,7 @@ async def _news(
         return
 
 
-async def tell(cluster: Cluster) -> None:
+async def broadcast(cluster: Cluster) -> None:
     """Broadcast durable events to the attached watches until the cluster closes."""
     version = cluster.announced
     while not cluster.closed:

@@ -60,13 +60,13 @@ class Tokens:
         claims = self._claims(given)
         meant = [one for one in audiences if one in claims.get("aud", ())]
         inside = claims.get("kubernetes.io") or {}
-        space, name = inside.get("namespace", ""), get(inside, "serviceaccount", "name")
-        account = self.cluster.world.get(ObjectKey("", "ServiceAccount", space, name or ""))
+        namespace, name = inside.get("namespace", ""), get(inside, "serviceaccount", "name")
+        account = self.cluster.world.get(ObjectKey("", "ServiceAccount", namespace, name or ""))
         now = self.cluster.now().timestamp()
         same = account and account["metadata"]["uid"] == get(inside, "serviceaccount", "uid")
         if not same or not now < claims.get("exp", 0) or not meant or not self._bound(inside):
             raise Unauthorized("Unauthorized")
-        return account_user(space, name), meant
+        return account_user(namespace, name), meant
 
     def _bound(self, inside: Mapping[str, Any]) -> bool:
         """Return whether the objects that a token is bound to are there; the node of a pod's token
@@ -75,8 +75,8 @@ class Tokens:
             bound = inside.get(word)
             if bound is None or (kind == "Node" and "pod" in inside):
                 continue
-            space = "" if kind == "Node" else inside.get("namespace", "")
-            there = self.cluster.world.get(ObjectKey("", kind, space, bound["name"]))
+            namespace = "" if kind == "Node" else inside.get("namespace", "")
+            there = self.cluster.world.get(ObjectKey("", kind, namespace, bound["name"]))
             if there is None or there["metadata"]["uid"] != bound["uid"]:
                 return False
         return True
@@ -125,8 +125,8 @@ class Tokens:
             group, _, version = (ref.get("apiVersion") or "").rpartition("/")
             what = f"{group}/{version}, Kind={kind}"
             raise BadRequest(f"cannot bind token to object of type {what}")
-        space = "" if kind == "Node" else account["namespace"]
-        found = self.cluster.world.get(ObjectKey("", kind, space, name))
+        namespace = "" if kind == "Node" else account["namespace"]
+        found = self.cluster.world.get(ObjectKey("", kind, namespace, name))
         served = self.cluster.world.catalog.stored(GroupKind("", kind))
         assert served is not None
         if found is None:
@@ -205,7 +205,7 @@ def _check(seconds: Any) -> None:
 
 
 def _claims_of(meta: Obj, audiences: Any, now: datetime, until: datetime) -> dict[str, Any]:
-    space, name = meta["namespace"], meta["name"]
+    namespace, name = meta["namespace"], meta["name"]
     issued = int(now.timestamp())
     account = {"name": name, "uid": meta["uid"]}
     return {
@@ -213,9 +213,9 @@ def _claims_of(meta: Obj, audiences: Any, now: datetime, until: datetime) -> dic
         "exp": int(until.timestamp()),
         "iat": issued,
         "iss": ISSUER,
-        "kubernetes.io": {"namespace": space, "serviceaccount": account},
+        "kubernetes.io": {"namespace": namespace, "serviceaccount": account},
         "nbf": issued,
-        "sub": account_user(space, name),
+        "sub": account_user(namespace, name),
     }
 
 

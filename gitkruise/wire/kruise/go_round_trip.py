@@ -26,8 +26,8 @@ class Malformed(ValueError):
         self.problem = problem
 
     def __str__(self) -> str:
-        spot = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in self.path)
-        return f"{spot.lstrip('.')}: {self.problem}" if spot else self.problem
+        path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in self.path)
+        return f"{path.lstrip('.')}: {self.problem}" if path else self.problem
 
 
 def normalise(type_name: str, value: Any) -> Any:

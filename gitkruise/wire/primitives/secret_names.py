@@ -10,7 +10,7 @@ from gitkruise.redaction import HIDDEN, looks_secret
 
 __all__ = [
     "HIDDEN", "concealed", "holds_secret", "keeps_secret", "looks_secret", "may_hold_secret",
-    "names_secret", "path_tells", "refers", "tells_secret",
+    "names_secret", "path_names_secret", "refers", "shows_secret",
 ]  # fmt: skip
 
 _TELLING: Final = re.compile(
@@ -45,11 +45,11 @@ def refers(name: str) -> bool:
 def concealed(path: Sequence[str | int]) -> tuple[str | int, ...]:
     """A path for people: below a field called a secret, keys of one's own are hidden."""
     out: list[str | int] = []
-    told = False
+    secret = False
     for part in path:
-        own = told and isinstance(part, str) and not _FIELD.fullmatch(part)
+        own = secret and isinstance(part, str) and not _FIELD.fullmatch(part)
         out.append(HIDDEN if own else part)
-        told = told or (isinstance(part, str) and names_secret(part))
+        secret = secret or (isinstance(part, str) and names_secret(part))
     return tuple(out)
 
 
@@ -74,10 +74,10 @@ def may_hold_secret(text: str, kinds: Sequence[Any]) -> bool:
     `kinds` are the kinds of its documents, as far as they were read.
     """
     known = all(isinstance(kind, str) and kind and kind not in _HOLDERS for kind in kinds)
-    return not (kinds and known) or _MAY_BE_ONE.search(text) is not None or tells_secret(text)
+    return not (kinds and known) or _MAY_BE_ONE.search(text) is not None or shows_secret(text)
 
 
-def tells_secret(text: str) -> bool:
+def shows_secret(text: str) -> bool:
     """Return whether a line of a manifest names a field that holds a secret, or shows one."""
     return any(map(names_secret, _WORD.findall(text))) or looks_secret(text)
 
@@ -86,31 +86,31 @@ def keeps_secret(obj: Any) -> bool:
     """Return whether a field or variable anywhere in `obj` holds a secret in plain text."""
     waiting = [(obj, False)]  # and whether a field above it is called a secret
     while waiting:
-        value, told = waiting.pop()
+        value, secret = waiting.pop()
         if isinstance(value, Mapping):
             if "value" in value and names_secret(str(value.get("name", ""))):
                 return True
-            if told and not all(map(_FIELD.fullmatch, map(str, value))):
+            if secret and not all(map(_FIELD.fullmatch, map(str, value))):
                 return True  # keys of one's own, which may be the secret
             named = [(item, names_secret(str(key))) for key, item in value.items()]
-            if any(_is_plain(item, told=tells) for item, tells in named):
+            if any(_is_plain(item, secret=names) for item, names in named):
                 return True
-            waiting += [(item, told or tells) for item, tells in named]
+            waiting += [(item, secret or names) for item, names in named]
         elif isinstance(value, list | tuple):
-            if any(_is_plain(item, told=told) for item in value):
+            if any(_is_plain(item, secret=secret) for item in value):
                 return True
-            waiting += [(item, told) for item in value]
+            waiting += [(item, secret) for item in value]
     return False
 
 
-def _is_plain(value: Any, *, told: bool) -> bool:
+def _is_plain(value: Any, *, secret: bool) -> bool:
     """Return whether a text or number is a secret, by the name of its field or by its form."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return False
-    return told or looks_secret(str(value))
+    return secret or looks_secret(str(value))
 
 
-def path_tells(obj: Any, path: Sequence[str | int]) -> bool:
+def path_names_secret(obj: Any, path: Sequence[str | int]) -> bool:
     """Return whether the field at `path` is called a secret by its name or its item's name."""
     if any(isinstance(part, str) and names_secret(part) for part in path):
         return True

@@ -194,8 +194,10 @@ def patched(call: RequestContext, old: Obj, lay: Callable[[RequestContext, Obj],
         raise api_errors.rejected_patch("Invalid value: metadata is not an object")
     for name in ("apiVersion", "kind"):
         if new.get(name) != old[name]:
-            said = f'kind "{new.get("kind")}" is registered for version "{new.get("apiVersion")}"'
-            why = f'{api_errors.quoted(new)}: no {said} in scheme "{SCHEME}"'
+            mismatch = (
+                f'kind "{new.get("kind")}" is registered for version "{new.get("apiVersion")}"'
+            )
+            why = f'{api_errors.quoted(new)}: no {mismatch} in scheme "{SCHEME}"'
             raise api_errors.rejected_patch(f"Invalid value: {why}")
     return new if meta is not None else {**new, "metadata": {}}
 

@@ -234,8 +234,8 @@ def kept_up(call: RequestContext, live: Obj | None, merged: Obj) -> Obj:
     if not _annotation(call, live):
         return merged
     bare = drop(drop(call.request.body, ("metadata", "managedFields")), ANNOTATION)
-    told: Obj = put(merged, ANNOTATION, compact(bare).decode() + "\n")
-    return told
+    updated: Obj = put(merged, ANNOTATION, compact(bare).decode() + "\n")
+    return updated
 
 
 def _annotation(call: RequestContext, live: Obj | None) -> str:

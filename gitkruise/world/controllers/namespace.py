@@ -152,10 +152,10 @@ def _report(
     known = {c["type"]: c for c in get(namespace, "status", "conditions", default=())}
     if not known and not left and not failures:
         return
-    told = {name: _words("False", *calm) for name, calm in _CALM.items()}
-    told |= _troubles(left, failures)
+    desired = {name: _words("False", *calm) for name, calm in _CALM.items()}
+    desired |= _failed_conditions(left, failures)
     conditions = [
-        dated({"type": name, **words}, known.get(name), now) for name, words in told.items()
+        dated({"type": name, **words}, known.get(name), now) for name, words in desired.items()
     ]
     if conditions == list(known.values()):
         return
@@ -167,7 +167,7 @@ def _words(status: str, reason: str, message: str) -> Obj:
     return {"status": status, "reason": reason, "message": message}
 
 
-def _troubles(left: Sequence[tuple[Kind, Obj]], failures: Sequence[str]) -> dict[str, Obj]:
+def _failed_conditions(left: Sequence[tuple[Kind, Obj]], failures: Sequence[str]) -> dict[str, Obj]:
     out: dict[str, Obj] = {}
     if failures:
         text = "Failed to delete all resource types, " + str(len(failures)) + " remaining: "

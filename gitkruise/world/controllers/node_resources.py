@@ -44,14 +44,14 @@ class NodeLoad:
     _share: float = 0.0
     _judged: tuple[Obj | None, str] = (None, "")  # the spec last looked at, and what was said
 
-    def take(self, wants: PodRequests, *, sign: int = 1) -> None:
+    def take(self, requests: PodRequests, *, sign: int = 1) -> None:
         """Add (sign 1) or give back (sign -1) what a pod wants."""
-        for name, amount in wants.amounts.items():
+        for name, amount in requests.amounts.items():
             self.taken[name] = self.taken.get(name, Fraction(0)) + sign * amount
         self.pods += sign
-        if wants.ports:
-            self.ports = self.ports | wants.ports if sign > 0 else self.ports - wants.ports
-        if wants.amounts:
+        if requests.ports:
+            self.ports = self.ports | requests.ports if sign > 0 else self.ports - requests.ports
+        if requests.amounts:
             self._share = self._greatest_share()
 
     @property
@@ -67,11 +67,11 @@ class NodeLoad:
         ]
         return float(max(shares, default=0))
 
-    def refusal(self, spec: Obj, wants: PodRequests) -> str:
+    def refusal(self, spec: Obj, requests: PodRequests) -> str:
         """Return why a pod with these requests does not fit, in the scheduler's words, or ""."""
         if self._judged[0] is not spec:  # pods of one owner often share theirs
             self._judged = spec, self._unwanted(spec)
-        return self._judged[1] or self._full(wants)
+        return self._judged[1] or self._full(requests)
 
     def _unwanted(self, spec: Obj) -> str:
         if (self.node.get("spec") or {}).get("unschedulable") and not tolerates_cordon(spec):
@@ -82,12 +82,12 @@ class NodeLoad:
             return "node(s) didn't match Pod's node affinity/selector"
         return ""
 
-    def _full(self, wants: PodRequests) -> str:
-        if not self.ports.isdisjoint(wants.ports):
+    def _full(self, requests: PodRequests) -> str:
+        if not self.ports.isdisjoint(requests.ports):
             return "node(s) didn't have free ports for the requested pod ports"
         if self.pods >= self.most:
             return "Too many pods"
-        for name, amount in wants.amounts.items():
+        for name, amount in requests.amounts.items():
             if amount and self.taken.get(name, Fraction(0)) + amount > self.room.get(name, 0):
                 return f"Insufficient {name}"
         return ""
@@ -109,18 +109,18 @@ class Nodes:
         if (known := self.loads.pop(name, None)) is not None:
             self._unrank(known, name)
 
-    def take(self, name: str, wants: PodRequests, *, sign: int = 1) -> None:
+    def take(self, name: str, requests: PodRequests, *, sign: int = 1) -> None:
         """Let a pod come to a node (sign 1) or leave it (sign -1); of an unknown node nothing."""
         if (load := self.loads.get(name)) is not None:
             self._unrank(load, name)
-            load.take(wants, sign=sign)
+            load.take(requests, sign=sign)
             insort(self._order, (load.share, name))
 
-    def fitting(self, spec: Obj, wants: PodRequests) -> tuple[str, Counter[str]]:
+    def fitting(self, spec: Obj, requests: PodRequests) -> tuple[str, Counter[str]]:
         """The first node that takes such a pod, or ""; and what those before it said."""
         refusals: Counter[str] = Counter()
         for _, name in self._order:
-            why = self.loads[name].refusal(spec, wants)
+            why = self.loads[name].refusal(spec, requests)
             if not why:
                 return name, refusals
             refusals[why] += 1

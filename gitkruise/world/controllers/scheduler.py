@@ -240,8 +240,8 @@ class Scheduler:
             return
         self._stuck[uid] = message
         old = (pod.get("status") or {}).get("conditions") or ()
-        said = condition("PodScheduled", "False", reason="Unschedulable", message=message)
-        unplaced = dated(said, find(old, "PodScheduled"), now)
+        reported = condition("PodScheduled", "False", reason="Unschedulable", message=message)
+        unplaced = dated(reported, find(old, "PodScheduled"), now)
         conditions = [*drop(old, "PodScheduled"), unplaced]
         status = {**(pod.get("status") or {}), "conditions": conditions}
         try:

@@ -269,16 +269,16 @@ class Kubelet:
             for at in run.state.timers.values():
                 self._timers.set(at, uid)
 
-    def _resumed(self, run: PodWorker, ctx: StageContext) -> WorkerState:
+    def _resumed(self, worker: PodWorker, ctx: StageContext) -> WorkerState:
         """The state of `run`; with the timers that a pod has whose containers others started.
 
         A forecast takes a pod that is stuck as it is.
         """
-        if run.spec is None and self.events:
-            run.state = resumed(run.state, ctx)
-            for at in run.state.timers.values():
-                self._timers.set(at, run.identity.uid)
-        return run.state
+        if worker.spec is None and self.events:
+            worker.state = resumed(worker.state, ctx)
+            for at in worker.state.timers.values():
+                self._timers.set(at, worker.identity.uid)
+        return worker.state
 
     def _play(self, state: WorkerState, ctx: StageContext) -> None:
         """Play `state` until nothing is left to decide at this instant."""
@@ -316,13 +316,13 @@ class Kubelet:
                 begin(state, ctx, spec)
 
     def _place_in_network(
-        self, world: World, run: PodWorker, before: WorkerState, pod: Obj
+        self, world: World, worker: PodWorker, before: WorkerState, pod: Obj
     ) -> None:
         """A new sandbox has a new address."""
-        if run.state.runtime.sandbox not in (None, before.runtime.sandbox):
+        if worker.state.runtime.sandbox not in (None, before.runtime.sandbox):
             host = bool(pod["spec"].get("hostNetwork"))
-            ip = self._host_ip(world, pod) if host else self._free_ip(run.identity.uid)
-            run.identity = run.identity._replace(ip=ip)
+            ip = self._host_ip(world, pod) if host else self._free_ip(worker.identity.uid)
+            worker.identity = worker.identity._replace(ip=ip)
 
     def _free_ip(self, uid: str) -> str:
         start = int.from_bytes(sha256(uid.encode()).digest()[:3], "big")
@@ -349,33 +349,33 @@ class Kubelet:
 
     # Writing
 
-    def _report(self, world: World, run: PodWorker, ctx: StageContext) -> None:
-        pod, state = ctx.pod, run.state
+    def _report(self, world: World, worker: PodWorker, ctx: StageContext) -> None:
+        pod, state = ctx.pod, worker.state
         gone = state.ending and not any(c.up for c in state.runtime.containers.values())
-        status_inputs = run.status_inputs(pod)
-        if not gone and run.is_reported(status_inputs):
-            run.last_inputs = status_inputs
+        status_inputs = worker.status_inputs(pod)
+        if not gone and worker.is_reported(status_inputs):
+            worker.last_inputs = status_inputs
             self._record_events(world, pod, ctx)  # nothing changed that a status is made from
             return
         if not gone or _writes_final_status(world, pod):
-            pod = self._write_status(world, run, ctx)
-        run.last_inputs = status_inputs if pod is ctx.pod else run.status_inputs(pod)
+            pod = self._write_status(world, worker, ctx)
+        worker.last_inputs = status_inputs if pod is ctx.pod else worker.status_inputs(pod)
         self._record_events(world, pod, ctx)
         if gone:
-            self._remove(world, run, ctx.now)
+            self._remove(world, worker, ctx.now)
 
-    def _write_status(self, world: World, run: PodWorker, ctx: StageContext) -> Obj:
+    def _write_status(self, world: World, worker: PodWorker, ctx: StageContext) -> Obj:
         """The pod with its status, as far as that is news by now."""
-        pod, more, memo = ctx.pod, bool(run.state.timers), world.state.memo
-        if more and world.state.fast_path and run.may_defer(pod, ctx.now, memo):
+        pod, more, memo = ctx.pod, bool(worker.state.timers), world.state.memo
+        if more and world.state.fast_path and worker.may_defer(pod, ctx.now, memo):
             return pod
-        known, host_ip = run.with_unwritten(pod), self._host_ip(world, pod)
-        runtime = run.state.runtime
-        status = pod_status(known, runtime, run.identity, ctx.now, host_ip=host_ip, memo=memo)
+        known, host_ip = worker.with_unwritten(pod), self._host_ip(world, pod)
+        runtime = worker.state.runtime
+        status = pod_status(known, runtime, worker.identity, ctx.now, host_ip=host_ip, memo=memo)
         if status != pod.get("status") and not (more and only_seen(pod, status)):
             pod = write_status(world, pod, status, ctx.now, user=USER)
-            run.written = pod["metadata"]["resourceVersion"]
-            run.reported, run.unwritten, run.down = runtime, None, None
+            worker.written = pod["metadata"]["resourceVersion"]
+            worker.reported, worker.unwritten, worker.down = runtime, None, None
         return pod
 
     def _record_events(self, world: World, pod: Obj, ctx: StageContext) -> None:
@@ -383,11 +383,11 @@ class Kubelet:
             host = pod["spec"]["nodeName"]
             event_log.record(world, pod, event, ctx.now, component="kubelet", host=host)
 
-    def _remove(self, world: World, run: PodWorker, now: datetime) -> None:
-        remove(world, run.key, run.identity.uid, now, user=USER)
-        left = world.get(run.key)
+    def _remove(self, world: World, worker: PodWorker, now: datetime) -> None:
+        remove(world, worker.key, worker.identity.uid, now, user=USER)
+        left = world.get(worker.key)
         if left:  # finalizers keep it; removing the last one removes the pod
-            run.written = left["metadata"]["resourceVersion"]
+            worker.written = left["metadata"]["resourceVersion"]
 
     def _host_ip(self, view: ClusterView, pod: Obj) -> str:
         name = pod["spec"]["nodeName"]

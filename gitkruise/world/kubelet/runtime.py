@@ -171,7 +171,7 @@ def identity_of(pod: Obj) -> RuntimeIdentity:
     """Return the identity of a pod, by its uid and the last status that a kubelet wrote."""
     status, uid = pod.get("status") or {}, pod["metadata"]["uid"]
     ids: dict[tuple[str, int], str] = {}
-    for entry in _told(status):
+    for entry in _container_statuses(status):
         state, last = entry.get("state") or {}, get(entry, "lastState", "terminated")
         restarts = entry.get("restartCount") or 0
         if last and "running" in state:
@@ -181,7 +181,7 @@ def identity_of(pod: Obj) -> RuntimeIdentity:
     return RuntimeIdentity(uid=uid, ip=status.get("podIP") or "", ids=strange)
 
 
-def _told(status: Obj) -> list[Obj]:
+def _container_statuses(status: Obj) -> list[Obj]:
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
@@ -193,7 +193,7 @@ def runtime_of(pod: Obj) -> PodRuntime:
     qualified, or only by digest) is taken for the one in the spec.
     """
     status = pod.get("status") or {}
-    known = _told(status)
+    known = _container_statuses(status)
     specs = {spec["name"]: spec for spec in every(pod)}
     runtime = PodRuntime(
         sandbox=PodSandbox() if status.get("podIP") else None,

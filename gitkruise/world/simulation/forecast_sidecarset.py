@@ -32,8 +32,8 @@ def predict_sidecarset(played: SimulatedRollout) -> RolloutForecast:
     rollout = kind.judge(after, kind.pods(world, after), revisions, played.trace.end)
     held = tuple(sorted(played.simulation.held(played.key).items()))
     lines = [line for line in played.trace.lines if line.workload == str(played.key)]
-    told = _sidecars(owner, [revision_of(r) for r in revisions], held)
-    barred = {pod for pod, _ in told.barred}  # a new empty image is no update of theirs
+    sidecars = _sidecars(owner, [revision_of(r) for r in revisions], held)
+    barred = {pod for pod, _ in sidecars.barred}  # a new empty image is no update of theirs
     changes = _moves(lines, owner)
     moves = [(at, move) for at, move in changes if move.pod not in barred]
     names = {move.pod.rpartition("/")[2] for _, move in moves}
@@ -52,11 +52,11 @@ def predict_sidecarset(played: SimulatedRollout) -> RolloutForecast:
         max_unavailable=rollout.budget,
         max_surge=0,
         partition=rollout.kept,
-        hold=_hold(rollout, owner, told),
+        hold=_hold(rollout, owner, sidecars),
         message=rollout.message,
         held=held,
         lasts=steps[-1].starts + steps[-1].lasts if steps else timedelta(0),
-        sidecars=replace(told, emptied=len(changes) - len(moves)),
+        sidecars=replace(sidecars, emptied=len(changes) - len(moves)),
     )
 
 
@@ -82,9 +82,9 @@ def _updated_before(played: SimulatedRollout, owner: SidecarSetFacts) -> int:
     return sum(j.updated for j in judge(owner, kind.pods(played.before, before)))
 
 
-def _hold(rollout: Rollout, owner: SidecarSetFacts, told: Sidecars) -> str:
+def _hold(rollout: Rollout, owner: SidecarSetFacts, sidecars: Sidecars) -> str:
     if rollout.state is State.HELD:
-        held = ((rollout.kept, "PartitionReached"), (len(told.barred), str(Hold.CANNOT_UPDATE)))
+        held = ((rollout.kept, "PartitionReached"), (len(sidecars.barred), str(Hold.CANNOT_UPDATE)))
         return next((why for count, why in held if count), str(Hold.NOT_SELECTED))
     if owner.update.inject_only and rollout.updated < rollout.replicas:
         return str(Hold.INJECT_ONLY)

@@ -248,7 +248,7 @@ class Simulation:
         who = str(key)
         for outcome in outcomes:
             what, name = _words(outcome)
-            why = "" if isinstance(outcome, Applied) else _trouble(outcome)
+            why = "" if isinstance(outcome, Applied) else _failure_text(outcome)
             self._lines.append(Line(at=self.now, what=what, object=name, why=why, workload=who))
         known = self._holds.get(key, {})
         fresh: dict[str, str] = {}
@@ -279,8 +279,11 @@ def _only_counts(record: CommittedChange) -> bool:
     old, new = before["metadata"], after["metadata"]
     if any(old.get(n) != new.get(n) for n in (old.keys() | new.keys()) - _BOOKKEEPING):
         return False
-    told, tells = before.get("status") or {}, after.get("status") or {}
-    return all(told.get(n) == tells.get(n) for n in (told.keys() | tells.keys()) - _COUNTS)
+    old_status, new_status = before.get("status") or {}, after.get("status") or {}
+    return all(
+        old_status.get(n) == new_status.get(n)
+        for n in (old_status.keys() | new_status.keys()) - _COUNTS
+    )
 
 
 def _key_in(kind: GroupKind) -> Any:
@@ -306,7 +309,7 @@ def _words(outcome: Outcome) -> tuple[str, str]:
             return f"Delete{key.kind}", key.name
 
 
-def _trouble(outcome: Outcome) -> str:
+def _failure_text(outcome: Outcome) -> str:
     word = type(outcome).__name__
     return f"{word}: {outcome.error}" if isinstance(outcome, Stale | Refused) else word
 

@@ -129,9 +129,9 @@ def bad_options(what: str, path: str, reason: str, message: str) -> InvalidObjec
     return invalid_object(what, "meta.k8s.io", "", [Problem((path,), reason, message)])
 
 
-def undecodable(kind: Kind, why: str, said: tuple[str, str] | None = None) -> BadRequest:
-    """A body that is not of this kind; `said` is the kind and version it names instead."""
-    name, version = said or (kind.kind, kind.version)
+def undecodable(kind: Kind, why: str, named: tuple[str, str] | None = None) -> BadRequest:
+    """A body that is not of this kind; `named` is the kind and version it names instead."""
+    name, version = named or (kind.kind, kind.version)
     return BadRequest(f'{name} in version "{version}" cannot be handled as a {kind.kind}: {why}')
 
 

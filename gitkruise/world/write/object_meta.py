@@ -157,8 +157,8 @@ def check_new(
     why = check_name(kind, name)
     problems = [wrong(("metadata", "name"), _shown(name), why)] if why else []
     prefix = meta.get("generateName")
-    told = known.get("generateName") == prefix
-    if prefix and not told and (why := check_name(kind, prefix, prefix=True)):
+    generated = known.get("generateName") == prefix
+    if prefix and not generated and (why := check_name(kind, prefix, prefix=True)):
         problems.insert(0, wrong(("metadata", "generateName"), _shown(prefix), why))
     return problems + list(_check_parts(known, meta))
 
@@ -282,9 +282,9 @@ def check_type(kind: Kind, obj: Any) -> Mapping[str, Any]:
             " an object was expected"
         )
     version, name = obj.get("apiVersion"), obj.get("kind")
-    for word, said in (("apiVersion", version), ("kind", name)):
-        if not isinstance(said, str | None):
-            why = f"cannot unmarshal {go_name(said)} into Go struct field .{word} of type string"
+    for word, value in (("apiVersion", version), ("kind", name)):
+        if not isinstance(value, str | None):
+            why = f"cannot unmarshal {go_name(value)} into Go struct field .{word} of type string"
             raise BadRequest(f"couldn't get version/kind; json parse error: json: {why}")
     if kind.crd and not name:
         raise BadRequest(
@@ -310,9 +310,9 @@ def check_type(kind: Kind, obj: Any) -> Mapping[str, Any]:
 def _check_words(kind: Kind, obj: Obj, version: Any, name: Any) -> None:
     """apiVersion and kind of a body are those of the URL; custom kinds word it differently."""
     if not kind.crd and version not in (None, "", kind.api_version):
-        said = name or kind.kind
-        why = f'no kind "{said}" is registered for version "{version}" in scheme "{SCHEME}"'
-        raise undecodable(kind, why, (said, split_api_version(version)[1]))
+        given = name or kind.kind
+        why = f'no kind "{given}" is registered for version "{version}" in scheme "{SCHEME}"'
+        raise undecodable(kind, why, (given, split_api_version(version)[1]))
     if version not in (None, "", kind.api_version):
         raise BadRequest(
             f"the API version in the data ({version}) does not match the expected API version"

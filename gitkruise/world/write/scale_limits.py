@@ -32,8 +32,8 @@ def count_problems(kind: Kind, obj: Obj, subresource: str) -> Iterator[Problem]:
 def _wrong(path: tuple[str, ...], count: Any) -> str:
     if isinstance(count, bool) or not isinstance(count, int):
         shown = str(count).lower() if isinstance(count, bool) else count
-        said = f"{shown} is of the type {_GO.get(type(count), 'map[string]interface {}')}"
-        return f"0: .{'.'.join(path)} accessor error: {said}, expected int64"
+        reason = f"{shown} is of the type {_GO.get(type(count), 'map[string]interface {}')}"
+        return f"0: .{'.'.join(path)} accessor error: {reason}, expected int64"
     if count < 0:
         return f"{count}: should be a non-negative integer"
     return f"{count}: should be less than or equal to {COUNT_MAX}" if count > COUNT_MAX else ""

@@ -222,8 +222,8 @@ def _conditions_hold(
 
 def _question(webhook: Webhook, write: Write, form: RequestForm) -> ReviewRequest:
     request = review(write, form, _in_form(write.obj, form), _in_form(write.old, form))
-    said = compact([webhook.uid, webhook.client, webhook.timeout_s, request])
-    return ReviewRequest(webhook, request, hashlib.sha256(said).hexdigest())
+    question = compact([webhook.uid, webhook.client, webhook.timeout_s, request])
+    return ReviewRequest(webhook, request, hashlib.sha256(question).hexdigest())
 
 
 def _in_form(obj: Obj | None, form: RequestForm) -> Obj | None:

@@ -29,10 +29,10 @@ JUNK: st.SearchStrategy[Any] = st.sampled_from(
     [None, True, 0, -1, 2**40, 1.5, "", "x", "1Gi", "50%", [], [None], ["x"], [{}], {}, {"x": None},
      {"x": {}}, [[]], "\ud800", "1e99"]
 )  # fmt: skip
-Spot = tuple[str | int, ...]
+Position = tuple[str | int, ...]
 
 
-def spots(value: Any, at: Spot = ()) -> Iterator[Spot]:
+def spots(value: Any, at: Position = ()) -> Iterator[Position]:
     if at:
         yield at
     pairs = (
@@ -46,7 +46,7 @@ def spots(value: Any, at: Spot = ()) -> Iterator[Spot]:
         yield from spots(item, (*at, step))
 
 
-def below(kind: str, top: Spot) -> list[Spot]:
+def below(kind: str, top: Position) -> list[Position]:
     obj = {"CloneSet": CLONESET, "Pod": POD, "Deployment": DEPLOYMENT}[kind]
     node: Any = obj
     for step in top:
@@ -56,7 +56,7 @@ def below(kind: str, top: Spot) -> list[Spot]:
 
 @pytest.mark.slow
 @given(st.sampled_from(below("CloneSet", ("spec",))), JUNK)
-def test_clonesets(spot: Spot, junk: Any) -> None:
+def test_clonesets(spot: Position, junk: Any) -> None:
     broken = put(CLONESET, spot, junk)
     error = refusal(broken)
     assert error is None or error.status in (400, 422)
@@ -66,13 +66,13 @@ def test_clonesets(spot: Spot, junk: Any) -> None:
 
 
 @given(st.sampled_from(below("Pod", ("spec",))), JUNK)
-def test_pods(spot: Spot, junk: Any) -> None:
+def test_pods(spot: Position, junk: Any) -> None:
     error = refusal(put(POD, spot, junk))
     assert error is None or error.status in (400, 403, 422)
 
 
 @given(st.sampled_from(below("Deployment", ("spec", "template"))), JUNK)
-def test_deployments(spot: Spot, junk: Any) -> None:
+def test_deployments(spot: Position, junk: Any) -> None:
     error = refusal(put(DEPLOYMENT, spot, junk))
     assert error is None or error.status in (400, 422)
 

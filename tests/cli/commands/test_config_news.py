@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitkruise.cli.commands.cluster.config_news import FileNews
+from gitkruise.cli.commands.cluster.config_news import ConfigFileWatch
 from gitkruise.errors import Finding, Severity
 from gitkruise.gitops.config.loader import load_config
 
@@ -42,7 +42,7 @@ ROWS: dict[str, tuple[str, str]] = {
 
 def heard(file: Path, *texts: str | None) -> list[Finding | None]:
     """What is said while the file has one text after the other; None removes it."""
-    news, told = FileNews(load_config(file)), list[Finding | None]()
+    news, told = ConfigFileWatch(load_config(file)), list[Finding | None]()
     for number, text in enumerate(texts, 1):
         if text is None:
             file.unlink()
@@ -80,7 +80,7 @@ def test_a_file_that_is_gone_and_comes_back_is_news_twice(tmp_path: Path) -> Non
 
 def test_a_new_file_of_a_directory_counts_as_well(tmp_path: Path) -> None:
     (tmp_path / "source.yaml").write_text(FIRST)
-    news = FileNews(load_config(tmp_path))
+    news = ConfigFileWatch(load_config(tmp_path))
     (tmp_path / "more.yaml").write_text(unit("two", "b"))
     (finding,) = news.look()
     assert finding is not None

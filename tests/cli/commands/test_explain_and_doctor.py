@@ -221,7 +221,7 @@ def test_objects_that_may_not_be_listed_are_not_known() -> None:
         return await object_checks(toy)
 
     (check,) = asyncio.run(look())
-    assert (check.verdict, check.said) == ("warning", "not known: units is forbidden")
+    assert (check.verdict, check.message) == ("warning", "not known: units is forbidden")
 
 
 def test_a_cluster_is_checked_as_far_as_its_reader_may_see_it() -> None:
@@ -233,8 +233,8 @@ def test_a_cluster_is_checked_as_far_as_its_reader_may_see_it() -> None:
         )
 
     kinds, engine, sync = asyncio.run(look())
-    assert (kinds.name, kinds.verdict, kinds.said) == ("kinds", "warning", "not known: no kinds")
-    assert (engine.name, engine.verdict, engine.said) == (
+    assert (kinds.name, kinds.verdict, kinds.message) == ("kinds", "warning", "not known: no kinds")
+    assert (engine.name, engine.verdict, engine.message) == (
         "engine",
         "warning",
         "not known: no lease",
@@ -383,10 +383,10 @@ def test_rights_are_said_to_be_those_of_a_controller() -> None:
     """A user who only reads lacks most of them, and is not to be given them."""
     rights = [Right("", "pods", "patch"), Right("", "pods", "list")]
     (check,) = rights_checks(rights, rights[:1])
-    assert check.said == "1 of 2 that gitkruise run needs are missing: patch pods"
+    assert check.message == "1 of 2 that gitkruise run needs are missing: patch pods"
     assert check.next.startswith("for the account of gitkruise run: ")
     (well,) = rights_checks(rights, [])
-    assert well.said == "all 2 that gitkruise run needs"
+    assert well.message == "all 2 that gitkruise run needs"
 
 
 @pytest.mark.slow

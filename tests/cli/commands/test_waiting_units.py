@@ -12,7 +12,7 @@ from gitkruise.cli.views.progress import ProgressLines
 from gitkruise.cli.views.resources import units
 from gitkruise.errors import Finding
 from gitkruise.gitops.inspect.cluster_view import Managed
-from gitkruise.gitops.status.reader import ObjectNews
+from gitkruise.gitops.status.reader import RecordedObject
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import ObjectKey
@@ -170,9 +170,9 @@ def test_a_unit_goes_on_while_an_object_that_is_no_workload_does(checkout: Check
         (news,) = read_units(repository, "refs/heads/gitkruise/status/sandbox")
     assert news.attempted is not None
     live = _workload(CHECKOUT, State.DONE)
-    mine = ObjectNews(key=CHECKOUT, state=State.DONE, commit="", message="")
+    mine = RecordedObject(key=CHECKOUT, state=State.DONE, commit="", message="")
     rest = replace(news, objects={CHECKOUT: mine}, sent=news.attempted)
-    other = ObjectNews(
+    other = RecordedObject(
         key=CHECKOUT._replace(kind="Widget"), state=State.ROLLING, commit="", message="starts"
     )
     behind = replace(rest, sent=replace(news.attempted, id="1" * 40))

@@ -18,7 +18,7 @@ from gitkruise.gitops.inspect.cluster_view import Managed, Survey
 from gitkruise.gitops.inspect.disruption_budgets import Sharing, sharing, unavailable_budgets
 from gitkruise.gitops.inspect.explain import explain
 from gitkruise.gitops.inspect.trace import trace_pod
-from gitkruise.gitops.status.reader import news_of
+from gitkruise.gitops.status.reader import recorded_unit
 from gitkruise.model.gitops.record import RevisionCount, Rollout, RolloutStep
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.planning.budget_matching import budgets_in
@@ -45,7 +45,8 @@ MARKS = {"commit": COMMIT, "path": "apps/checkout.yaml:7", "unit-ref": "shop/sho
 
 
 def managed(r: Rollout, **more: object) -> Managed:
-    values = {"key": CHECKOUT, "obj": {"metadata": {}}, "state": r.state, "message": r.message, "rollout": r,
+    values = {"key": CHECKOUT, "obj": {"metadata": {}},
+              "state": r.state, "message": r.message, "rollout": r,
               "unit": "shop/shop", "commit": COMMIT, "path": "apps/checkout.yaml:7"}  # fmt: skip
     return Managed(**(values | more))  # type: ignore[arg-type]  # a row of a table
 
@@ -153,7 +154,7 @@ def test_an_object_that_opted_out_is_not_what_git_requests() -> None:
     record = unit_record()
     objects = (replace(record.objects[0], key=CHECKOUT, message=f"10 of 10 on aaa; {aside}"),)
     answer = explain(
-        managed(rollout(State.DONE)), Plan(), news_of(replace(record, objects=objects))
+        managed(rollout(State.DONE)), Plan(), recorded_unit(replace(record, objects=objects))
     )
     assert answer.reasons == (f"changes of git do not reach it: {aside}",)
     lines = list(why_lines(answer, Records(), PLAIN, START, wide=False))

@@ -9,7 +9,7 @@ import pytest
 
 from gitkruise.cli.commands.inspect.why_unit import reasons_of, unit_why_lines, unit_why_obj
 from gitkruise.cli.console.style import Style
-from gitkruise.gitops.status.reader import news_of
+from gitkruise.gitops.status.reader import recorded_unit
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from tests.cli.calls import Caller
@@ -31,7 +31,7 @@ UNITS: dict[str, tuple[UnitRecord, list[str]]] = {
 @pytest.mark.parametrize("name", UNITS)
 def test_why_of_a_unit(name: str) -> None:
     record, told = UNITS[name]
-    news = news_of(record)
+    news = recorded_unit(record)
     assert reasons_of(news) == told
     lines = list(unit_why_lines(news, PLAIN))
     assert lines[0].startswith("unit/shop -n shop is ")

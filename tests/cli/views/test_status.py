@@ -18,7 +18,7 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.inspect.cluster_view import Managed
 from gitkruise.gitops.inspect.explain import explain, left_git
 from gitkruise.gitops.inspect.unit_objects import record_it
-from gitkruise.gitops.status.reader import UnitNews, news_of, read_units
+from gitkruise.gitops.status.reader import RecordedUnit, read_units, recorded_unit
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.gitops.unit_state import State
@@ -40,8 +40,8 @@ def style(width: int) -> Style:
 
 def managed(key: ObjectKey, state: State, message: str = "", r: Rollout | None = None) -> Managed:
     return Managed(
-        key=key, obj={"metadata": {}}, state=state, message=message, unit="shop/shop", commit="2" * 40,
-        path="c.yaml:1", rollout=r,
+        key=key, obj={"metadata": {}}, state=state, message=message, unit="shop/shop",
+        commit="2" * 40, path="c.yaml:1", rollout=r,
     )  # fmt: skip
 
 
@@ -114,7 +114,7 @@ def test_the_problem_of_a_rejected_unit_is_its_error(checkout: Checkout) -> None
     checkout.record("sandbox", record)
     with Repository.open(str(checkout.folder)) as repository:
         (unit,) = read_units(repository, "refs/heads/gitkruise/status/sandbox")
-    for news in (unit, news_of(record)):
+    for news in (unit, recorded_unit(record)):
         assert [problem.partition(" ")[0] for problem in news.problems] == [REJECTED.code, "GK2021"]
         assert news.next == dict(REJECTED.notes).get("next", "take it out of the file")
 
@@ -288,7 +288,7 @@ def test_a_unit_without_a_record_is_not_done(live: State, state: str) -> None:
 
 
 def test_a_suspended_unit_is_shown_though_all_is_as_git_asks() -> None:
-    news = UnitNews(
+    news = RecordedUnit(
         unit="shop/shop", cluster="sandbox", source="main", state=State.DONE,
         message="suspended by dana until 2026-12-01T08:00:00Z (audit): 1 object as git asks",
         since=None, attempted=None, applied=None, causal=None,

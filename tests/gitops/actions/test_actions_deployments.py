@@ -228,7 +228,7 @@ def test_can_33_a_cluster_that_does_not_pause_gets_no_hold(staged: MakeStage) ->
                 live=stage.live, gates=Gates(), clock=stage.clock, identity=BOT,
             )  # fmt: skip
             key = ObjectKey(*DEPLOYMENT, SPACE, "web")
-            hold = ActionRequest(verb=ActionVerb.HOLD, key=key, wish=ActionArgs(updated="3"))
+            hold = ActionRequest(verb=ActionVerb.HOLD, key=key, args=ActionArgs(updated="3"))
             with pytest.raises(UsageProblem) as error:
                 await proposer.propose(hold, stage.unit.live_commit)
             (finding,) = error.value.findings

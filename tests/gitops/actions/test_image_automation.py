@@ -66,7 +66,7 @@ async def updating(
     forge = client(model, stage.clock) if model is not None else None
     updater = ImageUpdater(
         stage.unit, stage.reporter, proposer,
-        offers=ActionPullRequests(forge, proposer) if forge else None,
+        pull_requests=ActionPullRequests(forge, proposer) if forge else None,
         reader=TagReader(
             unit=unit, transport=stage.live.transport, clock=stage.clock, get=fetch_now
         ),

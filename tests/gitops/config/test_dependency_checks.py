@@ -26,7 +26,7 @@ ENDLESS = f"{LIST}.all(a, {LIST}.all(b, {LIST}.all(c, {LIST}.all(d, a + b + c + 
 def standings(state: State) -> UnitStates:
     found = UnitStates()
     since = datetime(2026, 1, 1, tzinfo=UTC)
-    found.hear(
+    found.receive(
         UnitRecord(
             unit="shop/db", cluster="test", source="main", state=state, message="2/2", since=since
         )

@@ -15,7 +15,7 @@ from gitkruise.errors import (
     TooManyRequests,
     Unavailable,
 )
-from gitkruise.gitops.forges.http import HttpCarrier
+from gitkruise.gitops.forges.http import HttpForgeTransport
 from gitkruise.gitops.forges.provider import ForgeRepository
 from gitkruise.gitops.notify.channel import deliver
 from gitkruise.kube.system.clock import SystemClock
@@ -38,7 +38,7 @@ def play(kind: str, script: Script) -> ModelForge:
     model = ModelForge(kind, commits={SHA})
 
     async def main() -> None:
-        carrier = HttpCarrier()
+        carrier = HttpForgeTransport()
         try:
             async with served(model) as root:
                 await script(model, client(model, SystemClock(), root, carrier))
@@ -342,7 +342,7 @@ def test_a_forge_that_is_away_or_talks_nonsense_is_unavailable() -> None:
     play("github", script)
 
     async def gone() -> None:
-        carrier = HttpCarrier()
+        carrier = HttpForgeTransport()
         forge = client(ModelForge("github"), SystemClock(), "http://127.0.0.1:9", carrier)
         with pytest.raises(Unavailable, match="refused"):
             await forge.me()

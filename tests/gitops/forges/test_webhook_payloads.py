@@ -286,6 +286,6 @@ def test_whoever_follows_pull_requests_hears_of_every_branch_but_ours(
 
     one = GitSource("shop", "src", GitSourceSpec(url=url, ref=GitRef(branch="main")))
     bell = Counted(lambda: None, ManualClock(START))
-    Followed(one, bell, any_ref=True).hear(Push((url,), refs), named=False)
-    Followed(one, bell, any_ref=True).hear(Push(("https://elsewhere/x",), refs), named=False)
+    Followed(one, bell, any_ref=True).receive(Push((url,), refs), named=False)
+    Followed(one, bell, any_ref=True).receive(Push(("https://elsewhere/x",), refs), named=False)
     assert len(rung) == looks

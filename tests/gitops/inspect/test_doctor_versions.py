@@ -47,7 +47,7 @@ def test_a_version_that_no_engine_drives_is_bad(
         )
 
     kinds = next(c for c in ManualClock(START).run(look()) if c.name == "kinds")
-    assert (kinds.verdict, kinds.said) == (verdict, said)
+    assert (kinds.verdict, kinds.message) == (verdict, said)
     assert bool(kinds.next) == (verdict == "bad")
     if kinds.next:  # otherwise the command leaves OpenKruise's definitions alone
         assert kinds.next.endswith("gitkruise install --crds --take-over")
@@ -77,4 +77,4 @@ def test_the_engine_is_named_that_drives(
         )
 
     engine = next(c for c in clock.run(look()) if c.name == "engine")
-    assert (engine.verdict, engine.said) == (verdict, said)
+    assert (engine.verdict, engine.message) == (verdict, said)

@@ -13,8 +13,8 @@ from gitkruise.gitops.inspect.cluster_view import Managed
 from gitkruise.gitops.inspect.explain import explain, left_git
 from gitkruise.gitops.inspect.unit_objects import (
     UnitObjects,
-    news_of,
     read_unit_objects,
+    recorded_unit,
     unrecorded_in,
 )
 from gitkruise.gitops.resources.conditions import ConditionContext, broken_unit, unit_status
@@ -55,7 +55,7 @@ def declared(record: UnitRecord) -> dict[str, Any]:
 
 @pytest.mark.parametrize("record", RECORDS, ids=[f"{r.state} {r.waits}" for r in RECORDS])
 def test_a_status_says_what_the_record_says(record: UnitRecord) -> None:
-    told, wanted = news_of(declared(record), "prod"), reader.news_of(record)
+    told, wanted = recorded_unit(declared(record), "prod"), reader.recorded_unit(record)
     fields = ("unit", "cluster", "state", "message", "since", "attempted", "applied", "waits",
               "path")  # fmt: skip
     for field in fields:
@@ -65,7 +65,7 @@ def test_a_status_says_what_the_record_says(record: UnitRecord) -> None:
 
 
 def test_a_unit_without_a_status_is_unknown() -> None:
-    told = news_of(OBJ, "prod")
+    told = recorded_unit(OBJ, "prod")
     assert (told.state, told.attempted) == (State.UNKNOWN, None)
     assert "no controller has looked at it yet" in told.message
 
@@ -73,8 +73,8 @@ def test_a_unit_without_a_status_is_unknown() -> None:
 def test_a_record_that_is_not_in_git_gives_way_to_the_status_of_the_unit() -> None:
     context = ConditionContext(OBJ, START)
     status = unit_status(Unit("shop", "web", SPEC), RECORD, "GK3106: protected branch", context)
-    older = replace(reader.news_of(RECORD), state=State.STUCK, message="as of yesterday")
-    (told,) = UnitObjects((news_of({**OBJ, "status": status}, "prod"),)).beside([older])
+    older = replace(reader.recorded_unit(RECORD), state=State.STUCK, message="as of yesterday")
+    (told,) = UnitObjects((recorded_unit({**OBJ, "status": status}, "prod"),)).beside([older])
     assert (told.state, told.message) == (State.DONE, "all is live")
     assert told.shown_problems == ("its record is not in git: GK3106: protected branch",)
     answer = explain(LIVE, None, told)
@@ -84,12 +84,12 @@ def test_a_record_that_is_not_in_git_gives_way_to_the_status_of_the_unit() -> No
 def test_a_healthy_unit_whose_source_cannot_be_read_says_so() -> None:
     away = Finding(code="GK3102", message="git refuses our credentials")
     record = replace(RECORD, message=str(away), findings=(away,))
-    told = news_of(declared(record), "prod")
+    told = recorded_unit(declared(record), "prod")
     assert (told.state, told.problems) == (State.DONE, (str(away),))
-    for news in (told, replace(reader.news_of(record), objects_known=False)):
+    for news in (told, replace(reader.recorded_unit(record), objects_known=False)):
         answer = explain(LIVE, None, news)
         assert answer.reasons == (f"newer commits may wait: unit shop/web: {away}",)
-    assert explain(LIVE, None, news_of(declared(RECORD), "prod")).reasons == ()
+    assert explain(LIVE, None, recorded_unit(declared(RECORD), "prod")).reasons == ()
 
 
 @pytest.mark.parametrize(
@@ -103,25 +103,25 @@ def test_a_healthy_unit_whose_source_cannot_be_read_says_so() -> None:
 def test_a_plan_is_no_next_step_where_the_api_server_rejects(code: str, step: str) -> None:
     wrong = Finding(code=code, message="no")
     record = replace(RECORD, state=State.REJECTED, message=str(wrong), findings=(wrong,))
-    assert news_of(declared(record), "prod").correction == step
-    assert reader.news_of(record).correction == step
+    assert recorded_unit(declared(record), "prod").correction == step
+    assert reader.recorded_unit(record).correction == step
 
 
 def test_no_object_is_said_to_have_left_git_by_a_status_that_lists_none() -> None:
-    assert left_git(LIVE, reader.news_of(RECORD))
-    assert not left_git(LIVE, news_of(declared(RECORD), "prod"))
+    assert left_git(LIVE, reader.recorded_unit(RECORD))
+    assert not left_git(LIVE, recorded_unit(declared(RECORD), "prod"))
 
 
 def test_a_unit_that_does_not_run_is_rejected_with_the_reason() -> None:
     broken = {**OBJ, "status": broken_unit(WRONG, ConditionContext(OBJ, START))}
-    told = news_of(broken, "prod")
+    told = recorded_unit(broken, "prod")
     assert told.state is State.REJECTED
     assert 'unknown field "partiton"' in told.problems[0]
 
 
 def test_a_repository_has_the_last_word() -> None:
-    recorded = replace(reader.news_of(RECORD), message="of the repository")
-    found = UnitObjects((news_of(declared(RECORD), "prod"), news_of(OBJ | {
+    recorded = replace(reader.recorded_unit(RECORD), message="of the repository")
+    found = UnitObjects((recorded_unit(declared(RECORD), "prod"), recorded_unit(OBJ | {
         "metadata": {"name": "db", "namespace": "shop"}}, "prod")))  # fmt: skip
     told = {news.unit: news.message for news in found.beside([recorded])}
     assert told["shop/web"] == "of the repository"
@@ -131,7 +131,7 @@ def test_a_repository_has_the_last_word() -> None:
 
 @pytest.mark.parametrize("sink", [True, False])
 def test_an_earlier_record_of_a_unit_without_a_sink_is_not_the_newest(sink: bool) -> None:
-    older = replace(reader.news_of(RECORD), state=State.STUCK, message="as of yesterday")
+    older = replace(reader.recorded_unit(RECORD), state=State.STUCK, message="as of yesterday")
     unit = declared(RECORD)
     unit["spec"] = {**unit["spec"], **({"sinkRef": {"name": "git"}} if sink else {})}
     found = asyncio.run(read_unit_objects(Answering([unit]), "prod"))  # type: ignore[arg-type]  # it only sends
@@ -180,5 +180,5 @@ def test_what_the_unit_reports_of_the_object_by_name_is_a_reason() -> None:
     mine = Finding(code="GK4403", message=f"no engine drives the pods of {key}: it is old")
     other = Finding(code="GK4403", message=f"no engine drives the pods of {key}-2: it is old")
     record = replace(RECORD, findings=(other, mine))
-    news = replace(reader.news_of(record), objects_known=False)
+    news = replace(reader.recorded_unit(record), objects_known=False)
     assert explain(LIVE, None, news).reasons == (f"{mine.code} {mine.message}",)

@@ -36,7 +36,7 @@ async def act(stage: Stage, verb: ActionVerb, updated: str = "") -> str:
         repository=stage.repository, branch="main", config=configured(stage), live=stage.live,
         gates=Gates(), clock=stage.clock, identity=BOT,
     )  # fmt: skip
-    request = ActionRequest(verb=verb, key=WEB, wish=ActionArgs(updated=updated))
+    request = ActionRequest(verb=verb, key=WEB, args=ActionArgs(updated=updated))
     proposal = await proposer.propose(request, stage.unit.live_commit)
     assert proposal is not None
     proposer.push(proposal)

@@ -9,7 +9,7 @@ from typing import Final
 
 from aiohttp import web
 
-from gitkruise.gitops.forges.http import HttpCarrier
+from gitkruise.gitops.forges.http import HttpForgeTransport
 from gitkruise.gitops.forges.webhook_payloads import authentic, delivery_of
 from gitkruise.gitops.notify.channel import Channel
 from gitkruise.gitops.notify.notifier import Notifier, WebhookTarget
@@ -42,7 +42,7 @@ def test_a_message_is_signed_named_and_sent_until_it_arrives(tmp_path: Path) -> 
         runner = web.ServerRunner(web.Server(handle))
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        carrier, clock = HttpCarrier(), SystemClock(speed=20)
+        carrier, clock = HttpForgeTransport(), SystemClock(speed=20)
         outbox = NotificationOutbox(tmp_path / "outbox.sqlite")
         address = f"http://127.0.0.1:{runner.addresses[0][1]}/hook"
         sender = Sender(outbox, "bus", WebhookTarget(carrier, address, KEY, clock).send, clock)

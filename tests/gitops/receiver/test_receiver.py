@@ -293,9 +293,9 @@ def test_a_stranger_leaves_no_trace_but_a_count(caplog: pytest.LogCaptureFixture
 def test_a_named_source_takes_any_repository() -> None:
     clock, rung = ManualClock(START), list[str]()
     one = endpoint(clock, rung)
-    one.followed[0].hear(Push(("https://elsewhere/x",), ("refs/heads/main",)), named=False)
+    one.followed[0].receive(Push(("https://elsewhere/x",), ("refs/heads/main",)), named=False)
     assert rung == []
-    one.followed[0].hear(Push(("https://elsewhere/x",), ("refs/heads/main",)), named=True)
+    one.followed[0].receive(Push(("https://elsewhere/x",), ("refs/heads/main",)), named=True)
     assert rung == ["looks"]
 
 

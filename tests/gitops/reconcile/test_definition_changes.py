@@ -62,7 +62,7 @@ def define(stage: Stage, verb: str, crd: Obj) -> None:
 
 def stands(stage: Stage, state: State) -> None:
     """Let another unit, which has the definition, be in `state`."""
-    stage.around.standings.hear(
+    stage.around.standings.receive(
         UnitRecord(
             unit="shop/crds", cluster="test", source="main", state=state, message="",
             since=stage.clock.now(),

@@ -11,7 +11,7 @@ import pytest
 
 from gitkruise.app import RunningController, RunOptions
 from gitkruise.cli.commands.inspect.dashboard_answers import Answers
-from gitkruise.cli.commands.inspect.dashboard_records import HeardRecords
+from gitkruise.cli.commands.inspect.dashboard_records import ReceivedRecords
 from gitkruise.cli.commands.inspect.dashboard_sources import RunningSources
 from gitkruise.cli.context.cluster import ChosenCluster
 from gitkruise.dashboard.gate import Machine
@@ -32,17 +32,17 @@ class Watched(Fleet):
 
     def __init__(self, *around: Any) -> None:
         super().__init__(*around)
-        self.pages: dict[str, HeardRecords] = {}
+        self.pages: dict[str, ReceivedRecords] = {}
 
     async def _live(self, replica: Replica, program: RunOptions, count: int) -> None:
-        clock, pages = self.stage.clock, HeardRecords()
+        clock, pages = self.stage.clock, ReceivedRecords()
         self.pages[replica.name] = pages
 
         def heard(shard: Shard, running: RunningController | None) -> None:
-            pages.hear_shard(shard, running.fleet if running else None, Gates(), clock)
+            pages.receive_shard(shard, running.fleet if running else None, Gates(), clock)
 
-        program = replace(program, listeners=(pages.hear,))
-        async with sharded(program, replica.wire, clock, count=count, heard=heard) as shards:
+        program = replace(program, listeners=(pages.receive,))
+        async with sharded(program, replica.wire, clock, count=count, on_shard=heard) as shards:
             pages.shards = shards
             async with alongside(pages.read_elsewhere("test", clock)):
                 await asyncio.get_running_loop().create_future()
@@ -66,7 +66,7 @@ def fleet(staged: MakeStage, tmp_path: Path) -> Watched:
     return Watched(staged(), tmp_path)
 
 
-def states(pages: HeardRecords) -> dict[str, str]:
+def states(pages: ReceivedRecords) -> dict[str, str]:
     return {one.unit: str(one.state) for one in pages.news()}
 
 

@@ -111,7 +111,7 @@ class Fleet:
             if count == 1:
                 async with controller(program, replica.wire, clock):
                     await asyncio.get_running_loop().create_future()
-            async with sharded(program, replica.wire, clock, count=count, heard=heard):
+            async with sharded(program, replica.wire, clock, count=count, on_shard=heard):
                 await asyncio.get_running_loop().create_future()
         except LeaseRefused as error:
             replica.error = error

@@ -62,7 +62,7 @@ def heard(*records: tuple[int, State, GitCommit | None, GitCommit]) -> Samples:
     metrics = Metrics(clock)
     for minute, state, sent, causal in records:
         clock.advance((START + timedelta(minutes=minute) - clock.now()).total_seconds())
-        metrics.hear(
+        metrics.receive(
             UnitRecord(
                 unit="shop/web", cluster="test", source="main", state=state, message="",
                 since=START, sent=sent, causal=causal,
@@ -110,7 +110,7 @@ def test_a_commit_that_was_overtaken_counts_once() -> None:
         since=START, superseded=((NEW, FIX.id),),
     )  # fmt: skip
     for told in (record, replace(record, message="on its way"), replace(record, superseded=())):
-        metrics.hear(told)
+        metrics.receive(told)
     assert samples(metrics.text())['gitkruise_superseded_total{unit="shop/web"}'] == 1
 
 
@@ -149,8 +149,8 @@ def test_a_removed_unit_has_no_metrics() -> None:
         unit="shop/web", cluster="test", source="main", state=State.DONE, message="",
         since=START, sent=OLD, causal=OLD, superseded=((NEW, FIX.id),),
     )  # fmt: skip
-    metrics.hear(record)
-    metrics.hear(replace(record, sent=FIX, causal=FIX))
+    metrics.receive(record)
+    metrics.receive(replace(record, sent=FIX, causal=FIX))
     assert any('unit="shop/web"' in name for name in samples(metrics.text()))
     metrics.of(house)
     assert not any('unit="shop/web"' in name for name in samples(metrics.text()))
@@ -163,11 +163,11 @@ def test_the_leader_is_the_process_that_has_the_lease() -> None:
         name = LeaseName(namespace="ops", name="sync", identity=who)
         authority = WriteAuthority(Lease(name, toy, clock))
 
-        class Standing(Nothing):
+        class Ownership(Nothing):
             leads = property(lambda _: authority.leads)
 
         metrics = Metrics(clock)
-        metrics.of(Standing())
+        metrics.of(Ownership())
         return authority, metrics
 
     (a, of_a), (b, of_b) = process("a"), process("b")

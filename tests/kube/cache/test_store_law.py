@@ -53,11 +53,11 @@ class Interleaving:
         self.after: WatchState = Empty()
         self.listed_at, self.coming = 0, list[StoreEvent]()
         self.ended: set[str] = set()  # uids the store has let go
-        self.store.subscribe(self.hear)
+        self.store.subscribe(self.receive)
         self.list()
         self.listed(9)
 
-    def hear(self, change: StoreChange) -> None:
+    def receive(self, change: StoreChange) -> None:
         """Versions of a uid only grow, and a uid that went never comes back."""
         before, after = change.before, change.after
         if after is None:

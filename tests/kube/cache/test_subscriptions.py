@@ -11,9 +11,9 @@ def test_news_reaches_its_subscribers_and_those_of_all_news() -> None:
     hub.join("a", lambda n: heard.append(("a", n)), ["x", "y"])
     hub.join("b", lambda n: heard.append(("b", n)))
     hub.listen(lambda n: heard.append(("all", n)))
-    hub.tell(["x", "y"], 1)  # one call, however many of its topics are concerned
+    hub.notify(["x", "y"], 1)  # one call, however many of its topics are concerned
     assert sorted(heard) == [("a", 1), ("all", 1)]
-    hub.tell_all(2)
+    hub.notify_all(2)
     assert sorted(heard[2:]) == [("a", 2), ("all", 2), ("b", 2)]
 
 
@@ -21,15 +21,15 @@ def test_topics_are_added_replaced_and_kept_for_who_joins_later() -> None:
     hub: Subscriptions[str, []] = Subscriptions()
     heard: list[str] = []
     hub.watch("late", ["x"])
-    hub.tell(["x"])
+    hub.notify(["x"])
     assert not heard
     hub.join("late", lambda: heard.append("first"), ["y"])
     hub.join("late", lambda: heard.append("second"))  # in place of the first, with its topics
-    hub.tell(["x"])
-    hub.tell(["y"])
+    hub.notify(["x"])
+    hub.notify(["y"])
     assert heard == ["second", "second"]
     hub.watch("late", ["z"])
-    hub.tell(["x", "y"])
+    hub.notify(["x", "y"])
     assert len(heard) == 2
     assert not hub.calls(["z"], but="late")
 
@@ -45,10 +45,10 @@ def test_a_subscription_ends_also_from_within_a_call() -> None:
         hub.join("new", lambda: heard.append("new"), ["x"])
 
     hub.join("once", once, ["x"])
-    hub.tell(["x"])
+    hub.notify(["x"])
     assert heard == ["all", "once"]
     end()
-    hub.tell(["x"])
+    hub.notify(["x"])
     assert heard[2:] == ["new"]
     assert hub.of("once") is None
     hub.leave("stranger")

@@ -187,7 +187,7 @@ def test_subsets_of_pods_and_their_records(fresh: Apiserver, tmp_path: Path) -> 
         web = await told(transport, BETA, cloneset("v1beta1", replicas=2))
         await told(transport, alpha, zones)
         for _ in range(200):
-            if found.desk.around.store.objects(SPREAD, "hooked"):
+            if found.handler.around.store.objects(SPREAD, "hooked"):
                 break
             await asyncio.sleep(0.05)
         bad = {**zones, "metadata": {"name": "second"}}
@@ -258,7 +258,7 @@ def test_what_the_cluster_was_told_is_kept(fresh: Apiserver, tmp_path: Path) -> 
         ]
         assert await registrar.publish(bundle) == []
         await told(transport, ALPHA, cloneset("v1alpha1"))
-        assert found.desk.counts.answered["/mutate"] > 0
+        assert found.handler.counts.answered["/mutate"] > 0
 
     play(fresh, tmp_path, scene)
 

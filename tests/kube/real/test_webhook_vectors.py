@@ -46,18 +46,18 @@ SETS = {
 OFTEN = 400  # looks, a twentieth of a second apart
 
 
-async def seen(around: ClusterContext, name: str) -> Obj:
+async def seen(context: ClusterContext, name: str) -> Obj:
     """The SidecarSet as the webhook sees it, once its revision is in the status."""
     key = ObjectKey(*SIDECARSET, "", name)
     for _ in range(OFTEN):
-        found = around.store.get(key)
+        found = context.store.get(key)
         if found is not None and (found.get("status") or {}).get("latestRevision"):
             return found
         await asyncio.sleep(0.05)
     raise AssertionError(f"{name} gets no revision")
 
 
-async def difference(transport: HttpTransport, around: ClusterContext, row: Obj) -> str:
+async def difference(transport: HttpTransport, context: ClusterContext, row: Obj) -> str:
     """The difference between the admitted and the recorded object; "" when there is none."""
     made: list[str] = []
     try:
@@ -71,7 +71,7 @@ async def difference(transport: HttpTransport, around: ClusterContext, row: Obj)
                     raise
                 continue
             made.append(name)
-            stored = await seen(around, name)
+            stored = await seen(context, name)
             if "rejected" in one or stored["status"]["latestRevision"] != one["latestRevision"]:
                 return f"{name} is stored otherwise"
         return _unlike(row["admitted"], await create(transport, PODS, row["pod"], SPACE))
@@ -121,7 +121,7 @@ def test_every_recorded_pod_is_admitted_alike(fresh: Apiserver, tmp_path: Path) 
                 await told(transport, SETS["v1alpha1"], ROWS[0]["sidecarsets"][0]["manifest"], "")
                 name = ROWS[0]["sidecarsets"][0]["manifest"]["metadata"]["name"]
                 await remove(transport, SETS["v1beta1"], name, "")
-                around = hooks.desk.around
+                around = hooks.handler.around
                 found = {row["seed"]: await difference(transport, around, row) for row in ROWS}
                 controllers.stop()
         return {seed: text for seed, text in found.items() if text}

@@ -9,7 +9,7 @@ import pytest
 
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.sync_round import Owner
-from gitkruise.planner.sync.ownership import Standing, conflict
+from gitkruise.planner.sync.ownership import Ownership, conflict
 from gitkruise.wire.primitives.names import Obj
 from tests.planner.sync.build import applied, foreign, key, planned, snapshot, thing
 
@@ -65,7 +65,7 @@ def test_rows(row: tuple[str, str, Owner | None, dict[str, Any], str]) -> None:
 def test_a_plan_asks_for_the_configuration_of_an_unknown_owner() -> None:
     there = foreign(MAP, OTHER).obj
     d = snapshot([MAP], []).desired.objects[0]
-    found = conflict(d, there, Standing.STRANGE, "", None, planned=True)
+    found = conflict(d, there, Ownership.STRANGE, "", None, planned=True)
     assert found.message == f"{key(MAP)} belongs to another unit, which this plan does not read"
     assert "gitkruise plan --config FILE" in dict(found.notes)["next"]
 
@@ -73,7 +73,7 @@ def test_a_plan_asks_for_the_configuration_of_an_unknown_owner() -> None:
 def test_the_command_that_releases_an_object_is_safe_in_a_shell() -> None:
     role = thing("a; id", "ClusterRole")
     d = snapshot([role], []).desired.objects[0]
-    found = conflict(d, foreign(role, OTHER).obj, Standing.STRANGE, "", None)
+    found = conflict(d, foreign(role, OTHER).obj, Ownership.STRANGE, "", None)
     assert "kubectl label clusterrole 'a; id' -n shop" in dict(found.notes)["or"]
 
 

@@ -15,7 +15,7 @@ from gitkruise.kube.system.clock import ManualClock
 from gitkruise.sandbox.backend.cluster import SERVE_NOW_MAX, Cluster
 from gitkruise.sandbox.backend.sqlite import StoreFailed
 from gitkruise.sandbox.backend.watch_fanout import CHUNK_BYTES, EventBatch
-from gitkruise.sandbox.handlers.watch import batches, tell
+from gitkruise.sandbox.handlers.watch import batches, broadcast
 from tests.sandbox.backend.test_cluster import Disk, create, on_disk, seen, watch
 
 NAMES = [f"map-{number}" for number in range(20)]
@@ -70,7 +70,7 @@ async def follow(stretches: AsyncGenerator[EventBatch], far: Far, count: int) ->
 async def telling(cluster: Cluster) -> AsyncIterator[asyncio.TaskGroup]:
     """The tasks of a server; closes the cluster at the end."""
     async with asyncio.TaskGroup() as group:
-        group.create_task(tell(cluster))
+        group.create_task(broadcast(cluster))
         yield group
         cluster.close()
 

@@ -12,7 +12,7 @@ import click
 from gitkruise.cli.commands.change.actions import check_way, commit_options
 from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.findings import tell_findings
+from gitkruise.cli.console.findings import print_findings
 from gitkruise.cli.console.output import list_of, say, say_json
 from gitkruise.cli.console.signals import result_of
 from gitkruise.cli.console.style import Style
@@ -181,7 +181,7 @@ def _show(options: CommitOptions, name: str, namespace: str) -> int:
         say_json(list_of("ImageList", map(_image_obj, rows)), style)
     else:
         say(fit_table(_HEADS, [*map(_cells, rows)], style.width), style)
-        tell_findings(unread)
+        print_findings(unread)
     return 4 if unread else 0
 
 
@@ -281,7 +281,7 @@ async def _draft(
     unread = [image.error for image in one.images if image.error is not None]
     if unread and not any(image.due for image in one.images):
         raise SourceFailed(*unread)
-    tell_findings([replace(finding, severity=Severity.WARNING) for finding in unread])
+    print_findings([replace(finding, severity=Severity.WARNING) for finding in unread])
     tip = one.state.side.commit.id
     update = compute_update(repository, tip, one.unit, one.images)
     draft = await drafted(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from gitkruise.cli.console.command import ExitCodesCommand
-from gitkruise.cli.console.output import tell
+from gitkruise.cli.console.output import say_on_stderr
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.printable import many, shown
 from gitkruise.wire.primitives.names import CONFIG_FILE
@@ -60,11 +60,13 @@ def init(repo: str, paths: tuple[str, ...], branch: str, *, prints: bool) -> Non
         click.echo(text, nl=False)
     else:
         file.write_text(text, encoding="utf-8")
-        tell(f"wrote {CONFIG_FILE}: {many(len(layout.units), 'unit')} of branch {followed}")
-    tell(_lines(layout))
+        say_on_stderr(
+            f"wrote {CONFIG_FILE}: {many(len(layout.units), 'unit')} of branch {followed}"
+        )
+    say_on_stderr(_lines(layout))
     if not prints:
         added = CONFIG_FILE if born else "--all"
-        tell(["next:", *(f"  {line}" for line in _next(CONFIG_FILE, followed, added))])
+        say_on_stderr(["next:", *(f"  {line}" for line in _next(CONFIG_FILE, followed, added))])
 
 
 def _check(layout: RepositoryLayout) -> None:

@@ -143,7 +143,7 @@ class _PlanResult:
 
 
 def _print(result: _PlanResult, output: str, *, dirty: bool) -> None:
-    from gitkruise.cli.console.findings import finding_obj, tell_findings  # noqa: PLC0415
+    from gitkruise.cli.console.findings import finding_obj, print_findings  # noqa: PLC0415
     from gitkruise.gitops.preview.report import report_of  # noqa: PLC0415  imports the model
 
     style = Style.of(read_environment())
@@ -157,7 +157,7 @@ def _print(result: _PlanResult, output: str, *, dirty: bool) -> None:
         say_json({**plan_obj(report), "findings": findings}, style)
         return
     _WRITERS[output](report, style, result.flags)
-    tell_findings(report.findings)
+    print_findings(report.findings)
 
 
 def _text(report: PlanReport, style: Style, flags: str) -> None:

@@ -13,7 +13,7 @@ import click
 
 from gitkruise.cli.console.command import ExitCodesCommand, duration_type, lease_name, output_option
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.output import list_of, say, say_json, tell
+from gitkruise.cli.console.output import list_of, say, say_json, say_on_stderr
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.local_repository import config_option
@@ -139,9 +139,9 @@ async def _sync(options: _SyncOptions, choice: ClusterChoice) -> int:
     async with connected(choice, environment) as chosen:
 
         def report(record: UnitRecord) -> None:
-            told = options.recommending(record)
-            for line in progress_lines.lines(told, chosen.clock.now()):
-                tell(line)
+            advised = options.recommending(record)
+            for line in progress_lines.lines(advised, chosen.clock.now()):
+                say_on_stderr(line)
 
         run_options = RunOptions(
             config=options.config,

@@ -14,7 +14,7 @@ import click
 
 from gitkruise.cli.console.command import ExitCodesCommand, duration_type, output_option
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
+from gitkruise.cli.console.output import API_VERSION, say, say_json, say_on_stderr
 from gitkruise.cli.console.style import Style, wrapped
 from gitkruise.cli.context.cluster import (
     ChosenCluster,
@@ -252,8 +252,10 @@ async def _refuse_futile(named: _Named, now: datetime, value: str) -> None:
         return
     where = found.path or "its manifest"
     if found.when:
-        tell(f"warning: {found.by} sets spec.suspend back {found.when}")
-        tell(f"   = to keep the change: set spec.suspend: {value} in {where}, commit and push")
+        say_on_stderr(f"warning: {found.by} sets spec.suspend back {found.when}")
+        say_on_stderr(
+            f"   = to keep the change: set spec.suspend: {value} in {where}, commit and push"
+        )
         return
     message = f"{found.by} applies spec.suspend from {where}; its next round would set it back"
     raise UsageProblem(

@@ -14,7 +14,7 @@ from gitkruise import __version__
 from gitkruise.cli.console.command import ExitCodesCommand, gates_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.findings import findings_list, findings_text, github_annotations, sarif
-from gitkruise.cli.console.output import say, say_json, tell
+from gitkruise.cli.console.output import say, say_json, say_on_stderr
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import existing, read_named
 from gitkruise.errors import Finding, InvalidManifests, SourcePlace, UsageProblem
@@ -142,13 +142,13 @@ def _refused(file: Path) -> Parsed:
         SUBMODULE,
         SYMLINK,
         TreeEntry,
-        entry_trouble,
+        entry_problem,
     )
 
     mode = SYMLINK if file.is_symlink() else SUBMODULE
-    trouble = entry_trouble(TreeEntry(file.as_posix(), mode, ""))
-    assert trouble is not None
-    code, why = trouble
+    problem = entry_problem(TreeEntry(file.as_posix(), mode, ""))
+    assert problem is not None
+    code, why = problem
     places = (SourcePlace(file=str(file)),)
     return Parsed((), (Finding(code=code, message=f"{file}: {why}", places=places),))
 
@@ -216,16 +216,18 @@ def _variables(read: Mapping[Path, Parsed]) -> list[tuple[Path, Values]]:
     found = []
     for file, parsed in read.items():
         for document in parsed.documents:
-            said = get(document.obj, "spec", "render", "substitute")
-            if not (isinstance(said, dict) and _is_own(document)):
+            substitute = get(document.obj, "spec", "render", "substitute")
+            if not (isinstance(substitute, dict) and _is_own(document)):
                 continue
-            named, path = said.get("vars"), get(document.obj, "spec", "path", default=".")
+            named, path = substitute.get("vars"), get(document.obj, "spec", "path", default=".")
             texts = named if isinstance(named, dict) else {}
             known = {name: Value(text=v) for name, v in texts.items() if isinstance(v, str)}
             values = Values(
                 known=known,
-                strict=said.get("strict") is not False,
-                elsewhere="a ConfigMap or Secret of the cluster" if _listed(said, "from") else "",
+                strict=substitute.get("strict") is not False,
+                elsewhere="a ConfigMap or Secret of the cluster"
+                if _listed(substitute, "from")
+                else "",
                 why="gitkruise validate asks no cluster; gitkruise plan --context NAME does",
             )
             folder = (_top(file.resolve().parent) / str(path).strip("/")).resolve()
@@ -365,4 +367,4 @@ def _print(findings: Sequence[Finding], output: str, *, objects: int) -> None:
         problems = "no problem"
         if findings:
             problems = f"{many(errors, 'error')}, {many(len(findings) - errors, 'warning')}"
-        tell(f"{many(objects, 'object')}: {problems}")
+        say_on_stderr(f"{many(objects, 'object')}: {problems}")

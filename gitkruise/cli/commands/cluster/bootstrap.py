@@ -13,7 +13,7 @@ import click
 from gitkruise.cli.commands.cluster.install import SIMULATED, installed_obj, line_of
 from gitkruise.cli.console.command import ExitCodesCommand, output_option
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
+from gitkruise.cli.console.output import API_VERSION, say, say_json, say_on_stderr
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.confirm import confirm_push
@@ -128,7 +128,7 @@ async def _bootstrap(options: _BootstrapOptions) -> None:
             done = await _installer(options, chosen).install(objects)
             _say(options, draft, commit, done)
             if chosen.embedded and options.output == "text" and not options.dry_run:
-                tell(SIMULATED)
+                say_on_stderr(SIMULATED)
 
 
 async def _draft(
@@ -196,7 +196,7 @@ def _warn_of_secret(place: ClusterPath, follow: tuple[Obj, ...]) -> None:
     named = {get(o, "spec", "secretRef", "name", default="") for o in follow
              if o["kind"] == "GitSource"}  # fmt: skip
     if place.secret and place.secret not in named:
-        tell(f"{place.files[1]} exists and is yours: no GitSource in it names the Secret "
+        say_on_stderr(f"{place.files[1]} exists and is yours: no GitSource in it names the Secret "
              f"{place.secret}; next: add secretRef: {{name: {place.secret}}}")  # fmt: skip
 
 
@@ -250,11 +250,12 @@ def _show(options: _BootstrapOptions, draft: _BootstrapDraft) -> None:
         word = "to be written" if path in draft.files else "unchanged"
         say(f"{word:<14} {path}", Style.of(read_environment()))
     if draft.place.url.startswith("/") and not options.cluster.sandbox:
-        tell(f"{draft.place.url}: a local path, which a controller inside the cluster cannot read; "
+        say_on_stderr(f"{draft.place.url}: a local path, which a controller inside the cluster "
+                      "cannot read; "
              "next: name a URL with --url")  # fmt: skip
     if draft.files:
         where = f"{draft.place.path or '.'} on {draft.branch.shown}"
-        tell(f"anyone who can push to {where} controls the cluster")
+        say_on_stderr(f"anyone who can push to {where} controls the cluster")
 
 
 def _say(
@@ -266,19 +267,20 @@ def _say(
         return
     say([line_of(item) for item in done], style)
     if options.dry_run:
-        tell(f"dry run, nothing was written: {len(draft.objects)} objects to install")
+        say_on_stderr(f"dry run, nothing was written: {len(draft.objects)} objects to install")
         return
     if commit:
         pushed = f", pushed to {draft.branch.remote}" if draft.branch.remote else ""
-        tell(f"{style.paint('✓', 'green')} {commit[:7]} on {draft.branch.name}{pushed}")
+        say_on_stderr(f"{style.paint('✓', 'green')} {commit[:7]} on {draft.branch.name}{pushed}")
     if draft.follows:
         what = "it applies the new files itself" if commit else "nothing to do"
-        tell(f"the cluster follows {draft.place.path or 'the top'} already: {what}")
+        say_on_stderr(f"the cluster follows {draft.place.path or 'the top'} already: {what}")
     if draft.key:
         say(draft.key, style)
-        tell(f"  next: add this deploy key to {draft.place.url}, with write access: gitkruise "
+        say_on_stderr(f"  next: add this deploy key to {draft.place.url}, with write access: "
+                      "gitkruise "
              "writes its status there")  # fmt: skip
-    tell(f"  next: kubectl get units -n {draft.place.namespace}")
+    say_on_stderr(f"  next: kubectl get units -n {draft.place.namespace}")
 
 
 def _as_obj(draft: _BootstrapDraft, commit: str, done: list[Installed]) -> dict[str, Any]:

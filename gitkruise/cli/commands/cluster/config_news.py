@@ -18,7 +18,7 @@ from gitkruise.cli.console.command import logs_json
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.findings import finding_text
 from gitkruise.cli.console.log_format import announce, finding_event, print_events
-from gitkruise.cli.console.output import tell
+from gitkruise.cli.console.output import say_on_stderr
 from gitkruise.cli.console.style import Style
 from gitkruise.errors import Finding, Severity, UsageProblem
 from gitkruise.gitops.config.loader import config_files, load_config
@@ -34,51 +34,51 @@ _RESTART: Final = "start gitkruise run again, which reads the file"
 
 
 @asynccontextmanager
-async def telling_of_file(config: Config, clock: Clock) -> AsyncIterator[None]:
+async def file_changes_printed(config: Config, clock: Clock) -> AsyncIterator[None]:
     """Print changes of the configuration file, if there is one, while the block runs."""
     if not config.origin:
         yield
         return
-    news = FileNews(config)
+    news = ConfigFileWatch(config)
     async with asyncio.TaskGroup() as tasks:
         following = tasks.create_task(_follow(news, clock, config))
         yield
         following.cancel()
 
 
-def _tell(config: Config, finding: Finding | None) -> None:
+def _print(config: Config, finding: Finding | None) -> None:
     if finding is None:
         text = f"{Path(config.origin).name} is what this process runs again"
         announce(text, "configuration-as-read", file=config.origin)
     elif logs_json():
         print_events([finding_event(finding)])
     else:
-        tell(finding_text(finding, Style.of_errors(read_environment())).split("\n"))
+        say_on_stderr(finding_text(finding, Style.of_errors(read_environment())).split("\n"))
 
 
-async def _follow(news: FileNews, clock: Clock, config: Config) -> None:
+async def _follow(news: ConfigFileWatch, clock: Clock, config: Config) -> None:
     while True:
         await clock.sleep(_LOOK_S)
         for finding in await asyncio.to_thread(news.look):
-            _tell(config, finding)
+            _print(config, finding)
 
 
-class FileNews:
+class ConfigFileWatch:
     """Compares the file that `config` was loaded from with it."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._stamp: list[tuple[str, int, int]] | None = None  # of no look yet
-        self._told: Finding | None = None
+        self._reported: Finding | None = None
 
     def look(self) -> list[Finding | None]:
         """Return what is new: GK7016 for a difference, None once there is none again. Blocking."""
         stamp = self._seen()
         if stamp == self._stamp:
             return []
-        self._stamp, before = stamp, self._told
-        self._told = difference(self._config)
-        return [self._told] if self._told != before else []
+        self._stamp, before = stamp, self._reported
+        self._reported = difference(self._config)
+        return [self._reported] if self._reported != before else []
 
     def _seen(self) -> list[tuple[str, int, int]]:
         """Names, sizes and times of the files; changed content has another stamp."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gitkruise.cli.commands.cluster.demo_screen import DemoScreen
     from gitkruise.cli.commands.cluster.demo_sidecars import Pair
     from gitkruise.cli.commands.cluster.demo_story import Chapter, Workbench
-    from gitkruise.cli.commands.inspect.dashboard_records import HeardRecords
+    from gitkruise.cli.commands.inspect.dashboard_records import ReceivedRecords
     from gitkruise.kube.client.transport import Transport
     from gitkruise.kube.system.clock import Clock
     from gitkruise.model.gitops.record import Rollout, UnitRecord
@@ -152,8 +152,8 @@ class _Player:
                 else ""
             )
         )
-        bench = Workbench(options.root)
-        await asyncio.to_thread(bench.create)
+        workbench = Workbench(options.root)
+        await asyncio.to_thread(workbench.create)
         kubeconfig = options.root / "kubeconfig"
         sandbox_options = SandboxOptions(
             ephemeral=True, speed=options.speed, seed=options.seed, kubeconfig=kubeconfig, nodes=6
@@ -161,35 +161,37 @@ class _Player:
         async with (
             serve(sandbox_options, controllers=sandbox_controllers) as sandbox,
             HttpTransport(from_kubeconfig([kubeconfig]), clock) as transport,
-            self._dashboard(transport, clock, kubeconfig, bench) as heard,
+            self._dashboard(transport, clock, kubeconfig, workbench) as received,
         ):
-            self._introduce(bench, sandbox, kubeconfig)
+            self._introduce(workbench, sandbox, kubeconfig)
             began = clock.monotonic()
-            commit = await self._push(bench, STORY[0])
-            shop = await asyncio.to_thread(_declared, bench.clone / "gitkruise.yaml", bench.bare)
+            commit = await self._push(workbench, STORY[0])
+            shop = await asyncio.to_thread(
+                _declared, workbench.clone / "gitkruise.yaml", workbench.bare
+            )
             await _declare(shop, transport)
-            run_options = self._run_options(heard.hear)
+            run_options = self._run_options(received.receive)
             async with self._keys(), controller(run_options, transport, clock) as running:
                 for number, chapter in enumerate(STORY, 1):
                     pair = await self._pair(chapter, transport, clock)
                     if number > 1:
                         await clock.sleep(PAUSE_S / options.speed)
-                        commit = await self._push(bench, chapter)
+                        commit = await self._push(workbench, chapter)
                     async with self._sidecars(pair):
-                        await self._chapter(bench, number, commit, clock=clock, began=began)
+                        await self._chapter(workbench, number, commit, clock=clock, began=began)
                 for outbox in running.outboxes.values():
                     await outbox.flush()
-                self._conclude(bench, kubeconfig)
+                self._conclude(workbench, kubeconfig)
                 if not options.leave:
                     await self._follow(clock)
 
     @asynccontextmanager
     async def _dashboard(
-        self, transport: Transport, clock: Clock, kubeconfig: Path, bench: Workbench
-    ) -> AsyncIterator[HeardRecords]:
+        self, transport: Transport, clock: Clock, kubeconfig: Path, workbench: Workbench
+    ) -> AsyncIterator[ReceivedRecords]:
         """Serve the dashboard on a free port, with a token of its own; nothing of it is kept."""
         from gitkruise.cli.commands.inspect import dashboard  # noqa: PLC0415  start-up budget
-        from gitkruise.cli.commands.inspect.dashboard_records import HeardRecords  # noqa: PLC0415
+        from gitkruise.cli.commands.inspect.dashboard_records import ReceivedRecords  # noqa: PLC0415
         from gitkruise.cli.context.cluster import ChosenCluster, ClusterChoice  # noqa: PLC0415
         from gitkruise.dashboard.gate import MachineGate  # noqa: PLC0415  start-up budget
         from gitkruise.kube.serve.addresses import Listen  # noqa: PLC0415  start-up budget
@@ -199,17 +201,17 @@ class _Player:
             transport=transport, clock=clock, name=CLUSTER, namespace="", embedded=True,
             flags=choice.flags,
         )  # fmt: skip
-        gate, heard = MachineGate(secrets.token_urlsafe(32), clock), HeardRecords()
+        gate, received = MachineGate(secrets.token_urlsafe(32), clock), ReceivedRecords()
         self._once = gate.once
         pages = dashboard.PagesOptions(
             listen=Listen(port=0),
             gate=gate,
-            repository=(bench.bare.name.removesuffix(".git"), str(bench.clone)),
+            repository=(workbench.bare.name.removesuffix(".git"), str(workbench.clone)),
             choice=choice,
-            heard=heard,
+            received=received,
         )
         async with dashboard.serving_pages(chosen, pages, read_environment()) as self._url:
-            yield heard
+            yield received
 
     @asynccontextmanager
     async def _keys(self) -> AsyncIterator[None]:
@@ -238,7 +240,7 @@ class _Player:
                     for task in opening:
                         task.cancel()
 
-    def _run_options(self, heard: Callable[[UnitRecord], None]) -> RunOptions:
+    def _run_options(self, received: Callable[[UnitRecord], None]) -> RunOptions:
         from gitkruise.app import RunOptions  # noqa: PLC0415
         from gitkruise.gitops.resources.declared import ResourceRules  # noqa: PLC0415
         from gitkruise.model.gitops.config import Config  # noqa: PLC0415
@@ -249,14 +251,14 @@ class _Player:
             cluster=CLUSTER,
             state_dir=self._options.root / "state",
             identity="demo",
-            listeners=(self._news.offer, heard),
+            listeners=(self._news.offer, received),
             processes=1,
         )
 
-    def _introduce(self, bench: Workbench, sandbox: SandboxServer, kubeconfig: Path) -> None:
+    def _introduce(self, workbench: Workbench, sandbox: SandboxServer, kubeconfig: Path) -> None:
         say = self._screen.say
         say()
-        say(f"  git         {bench.bare}")
+        say(f"  git         {workbench.bare}")
         say(f"  cluster     {sandbox.url}   (simulated: 6 nodes, Kubernetes API)")
         say(f"  kubectl     export KUBECONFIG={kubeconfig}")
         say(f"  dashboard   {self._url}" + ("   (o opens it)" if self._screen.live else ""))
@@ -283,12 +285,12 @@ class _Player:
             yield
             following.cancel()
 
-    async def _push(self, bench: Workbench, chapter: Chapter) -> str:
-        await asyncio.to_thread(chapter.change, bench)
-        return await asyncio.to_thread(bench.push, chapter.subject)
+    async def _push(self, workbench: Workbench, chapter: Chapter) -> str:
+        await asyncio.to_thread(chapter.change, workbench)
+        return await asyncio.to_thread(workbench.push, chapter.subject)
 
     async def _chapter(
-        self, bench: Workbench, number: int, commit: str, *, clock: Clock, began: float
+        self, workbench: Workbench, number: int, commit: str, *, clock: Clock, began: float
     ) -> None:
         """Show one commit's rollout until it ends as the story says."""
         from gitkruise.cli.commands.cluster.demo_story import STORY  # noqa: PLC0415  imports git
@@ -299,7 +301,7 @@ class _Player:
         self._screen.say(f' {clock_text}  commit {number}  {commit[:7]}  "{chapter.subject}"')
         if chapter.lesson:
             self._screen.say(f"        {chapter.lesson}")
-        for line in bench.changed_lines() if number > 1 else ():
+        for line in workbench.changed_lines() if number > 1 else ():
             self._screen.say(f"        {line}")
         with self._screen:
             try:
@@ -366,16 +368,16 @@ class _Player:
                 for line in progress_lines.lines(record, clock.now()):
                     self._screen.say(line)
 
-    def _conclude(self, bench: Workbench, kubeconfig: Path) -> None:
+    def _conclude(self, workbench: Workbench, kubeconfig: Path) -> None:
         say, branch = self._screen.say, f"gitkruise/status/{CLUSTER}"
         say(f"Eight commits, no kubectl. The record in git ({branch}):")
-        for line in bench.diary(branch):
+        for line in workbench.diary(branch):
             say(f"  {line}")
         if self._options.leave:
             return
         say()
         say("Try, in another terminal:")
-        say(f"  git clone {bench.bare} shop && cd shop")
+        say(f"  git clone {workbench.bare} shop && cd shop")
         say(
             "  edit `partition` or an image in apps/checkout/cloneset.yaml; git commit -a; git push"
         )

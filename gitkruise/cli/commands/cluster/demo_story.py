@@ -124,37 +124,37 @@ class Workbench:
         return done.stdout.strip()
 
 
-def _canary(bench: Workbench) -> None:
-    bench.set(CHECKOUT, _IMAGE, "registry.example.com/checkout:v2.4.1")
-    bench.set(CHECKOUT, _PARTITION, "60%")
+def _canary(workbench: Workbench) -> None:
+    workbench.set(CHECKOUT, _IMAGE, "registry.example.com/checkout:v2.4.1")
+    workbench.set(CHECKOUT, _PARTITION, "60%")
 
 
-def _the_rest(bench: Workbench) -> None:
-    bench.set(CHECKOUT, _PARTITION, 0)
+def _the_rest(workbench: Workbench) -> None:
+    workbench.set(CHECKOUT, _PARTITION, 0)
 
 
-def _bad_image(bench: Workbench) -> None:
-    bench.set(CART, _IMAGE, "registry.example.com/cart:v9-broken")
-    bench.set(CART, _PARTITION, "50%")
+def _bad_image(workbench: Workbench) -> None:
+    workbench.set(CART, _IMAGE, "registry.example.com/cart:v9-broken")
+    workbench.set(CART, _PARTITION, "50%")
 
 
-def _rollback(bench: Workbench) -> None:
-    bench.roll_back(CART)
+def _rollback(workbench: Workbench) -> None:
+    workbench.roll_back(CART)
 
 
-def _join_mesh(bench: Workbench) -> None:
-    bench.set(SEARCH, _LABEL, "enabled")
-    bench.set(SEARCH, _POLICY, "ReCreate")
+def _join_mesh(workbench: Workbench) -> None:
+    workbench.set(SEARCH, _LABEL, "enabled")
+    workbench.set(SEARCH, _POLICY, "ReCreate")
 
 
-def _metrics(bench: Workbench) -> None:
-    bench.set(PROXY, _METRICS, "registry.example.com/metrics:v4")
-    bench.set(PROXY, _PARTITION, "50%")
+def _metrics(workbench: Workbench) -> None:
+    workbench.set(PROXY, _METRICS, "registry.example.com/metrics:v4")
+    workbench.set(PROXY, _PARTITION, "50%")
 
 
-def _proxy(bench: Workbench) -> None:
-    bench.set(PROXY, _PROXY, "registry.example.com/proxy:v1.32")
-    bench.set(PROXY, _PARTITION, 0)
+def _proxy(workbench: Workbench) -> None:
+    workbench.set(PROXY, _PROXY, "registry.example.com/proxy:v1.32")
+    workbench.set(PROXY, _PARTITION, 0)
 
 
 STORY: Final = (

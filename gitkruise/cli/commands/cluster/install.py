@@ -9,7 +9,7 @@ import click
 
 from gitkruise.cli.console.command import ExitCodesCommand, output_option
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.output import list_of, say, say_json, tell
+from gitkruise.cli.console.output import list_of, say, say_json, say_on_stderr
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.kube.system.lease_terms import SHARDS_MAX
@@ -70,9 +70,9 @@ def install(
         say_json(list_of("InstallList", [installed_obj(item) for item in done]), style)
     else:
         say([line_of(item) for item in done], style)
-    tell(_summary(done, options))
+    say_on_stderr(_summary(done, options))
     if embedded and not (options.crds_only or options.dry_run):
-        tell(SIMULATED)
+        say_on_stderr(SIMULATED)
 
 
 def _print(options: InstallOptions) -> None:

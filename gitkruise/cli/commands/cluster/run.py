@@ -19,7 +19,7 @@ from gitkruise.cli.commands.inspect.dashboard import (
     serving_pages,
     tls_options,
 )
-from gitkruise.cli.commands.inspect.dashboard_records import HeardRecords
+from gitkruise.cli.commands.inspect.dashboard_records import ReceivedRecords
 from gitkruise.cli.console.command import (
     ExitCodesCommand,
     gates_option,
@@ -29,7 +29,7 @@ from gitkruise.cli.console.command import (
 )
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.log_format import announce, log_to_stderr, print_events
-from gitkruise.cli.console.output import tell
+from gitkruise.cli.console.output import say_on_stderr
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.local_repository import config_at_hand
@@ -202,7 +202,7 @@ def _pages(flags: Mapping[str, Any], options: RunOptions) -> PagesOptions | None
     listen, tls = served_at(flags["dashboard"], flags, flag="--dashboard")
     sources = sorted(source.name for source in options.config.sources.values())
     repository = (", ".join(sources), "")
-    return PagesOptions(listen=listen, tls=tls, repository=repository, heard=HeardRecords())
+    return PagesOptions(listen=listen, tls=tls, repository=repository, received=ReceivedRecords())
 
 
 def _local_sources(choice: ClusterChoice, *, wanted: bool) -> bool:
@@ -249,7 +249,7 @@ async def _run(
     count: int,
     flags: str,
 ) -> None:
-    from gitkruise.cli.commands.cluster.config_news import telling_of_file  # noqa: PLC0415
+    from gitkruise.cli.commands.cluster.config_news import file_changes_printed  # noqa: PLC0415
     from gitkruise.cli.console.signals import Startup  # noqa: PLC0415
     from gitkruise.git.plumbing.process import ENDING  # noqa: PLC0415  not for --help
 
@@ -263,14 +263,14 @@ async def _run(
         report, report_problem = _reporters(chosen.clock, flags, options.lease)
         assert options.custom is not None
         rules = replace(options.custom, home=chosen.home)
-        heard = (pages.heard.hear,) if pages and pages.heard else ()
+        more = (pages.received.receive,) if pages and pages.received else ()
         options = replace(
-            options, cluster=chosen.name, listeners=(report, *heard), problems=report_problem,
+            options, cluster=chosen.name, listeners=(report, *more), problems=report_problem,
             custom=rules,
         )  # fmt: skip
         async with _dashboard(chosen, pages), _controller(options, chosen, file, pages, count):
             startup.over = True
-            async with telling_of_file(options.config, chosen.clock):
+            async with file_changes_printed(options.config, chosen.clock):
                 await startup.stop.wait()
 
 
@@ -285,28 +285,28 @@ async def _controller(
     transport, clock, units = chosen.transport, chosen.clock, len(options.config.units)
     if count == 1:
         async with controller(options, transport, clock) as running:
-            if pages is not None and pages.heard is not None:
-                pages.heard.fleet = RunningFleet(running.fleet, options.gates, clock)
+            if pages is not None and pages.received is not None:
+                pages.received.fleet = RunningFleet(running.fleet, options.gates, clock)
             _announce(running, following(units, file, running.custom, chosen.name))
             yield
         return
     from gitkruise.sharding import sharded  # noqa: PLC0415  imports aiohttp and git
 
-    def heard(shard: Shard, running: RunningController | None) -> None:
-        if pages is not None and pages.heard is not None:
+    def on_shard(shard: Shard, running: RunningController | None) -> None:
+        if pages is not None and pages.received is not None:
             program = running.fleet if running is not None else None
-            pages.heard.hear_shard(shard, program, options.gates, clock)
-        _heard_shard(shard, running)
+            pages.received.receive_shard(shard, program, options.gates, clock)
+        _shard_listener(shard, running)
 
-    async with sharded(options, transport, clock, count=count, heard=heard) as shards:
-        if pages is not None and pages.heard is not None:
-            pages.heard.shards = shards
+    async with sharded(options, transport, clock, count=count, on_shard=on_shard) as shards:
+        if pages is not None and pages.received is not None:
+            pages.received.shards = shards
         announce(f"{count} shards are spread over the replicas", "started", shards=count)
         _announce_metrics(shards.metrics)
         yield
 
 
-def _heard_shard(shard: Shard, running: RunningController | None) -> None:
+def _shard_listener(shard: Shard, running: RunningController | None) -> None:
     if running is None:
         announce(f"shard {shard} is handed back", "shard-handed-back", shard=shard.number)
         return
@@ -337,8 +337,8 @@ def _reporters(
         )
     lines = ProgressLines(Style.of_errors(read_environment()))
     return (
-        lambda record: tell(lines.lines(own(record), clock.now())),
-        lambda name, finding: tell(lines.problem(name, of(finding), clock.now())),
+        lambda record: say_on_stderr(lines.lines(own(record), clock.now())),
+        lambda name, finding: say_on_stderr(lines.problem(name, of(finding), clock.now())),
     )
 
 

@@ -12,7 +12,7 @@ import click
 
 from gitkruise.cli.console.command import ExitCodesCommand, gates_option, output_option
 from gitkruise.cli.console.environment import Environment, read_environment
-from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
+from gitkruise.cli.console.output import API_VERSION, say, say_json, say_on_stderr
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, sandbox_dir, sandbox_kubeconfig
 from gitkruise.cli.context.confirm import confirm_change
@@ -166,12 +166,12 @@ def _up_foreground(options: SandboxOptions, dashboard: Dashboard | None) -> None
     from gitkruise.cli.console.foreground import run_until_stopped  # noqa: PLC0415  imports aiohttp
 
     def announce(server: SandboxServer, kubeconfig: Path | None) -> None:
-        tell(f"cluster   {server.url}  (simulated: containers do not really run)")
+        say_on_stderr(f"cluster   {server.url}  (simulated: containers do not really run)")
         if server.dashboard:
-            tell(f"dashboard {server.dashboard}")
+            say_on_stderr(f"dashboard {server.dashboard}")
         if kubeconfig:
-            tell(f"try       export KUBECONFIG={kubeconfig}; kubectl get nodes")
-        tell("stop      Ctrl-C")
+            say_on_stderr(f"try       export KUBECONFIG={kubeconfig}; kubectl get nodes")
+        say_on_stderr("stop      Ctrl-C")
 
     run_until_stopped(options, announce, dashboard)
 
@@ -183,11 +183,11 @@ def _up_detached(environment: Environment) -> None:
     record = background.start_detached(
         [sys.executable, "-m", "gitkruise", *flags], sandbox_dir(environment)
     )
-    tell(f"cluster   {record.url}  (pid {record.pid})")
+    say_on_stderr(f"cluster   {record.url}  (pid {record.pid})")
     if record.dashboard:
-        tell(f"dashboard {record.dashboard}")
-    tell("try       export KUBECONFIG=$(gitkruise sandbox kubeconfig --path)")
-    tell("stop      gitkruise sandbox down")
+        say_on_stderr(f"dashboard {record.dashboard}")
+    say_on_stderr("try       export KUBECONFIG=$(gitkruise sandbox kubeconfig --path)")
+    say_on_stderr("stop      gitkruise sandbox down")
 
 
 @sandbox.command(cls=ExitCodesCommand)
@@ -201,7 +201,7 @@ def down() -> None:
     from gitkruise.sandbox import background  # noqa: PLC0415  only to stop a process
 
     stopped = background.stop(sandbox_dir(read_environment()))
-    tell("stopped" if stopped else "no sandbox was running")
+    say_on_stderr("stopped" if stopped else "no sandbox was running")
 
 
 @sandbox.command(cls=ExitCodesCommand, exits=(5,))
@@ -226,8 +226,8 @@ def backup(file: Path, output: str) -> None:
         _say_state("SandboxBackup", {"file": str(file), "backup": asdict(head)})
         return
     size = f"{head.size / 2**20:.1f} MiB"
-    tell(f"backup    {file}: {many(head.objects, 'object')}, {size}")
-    tell(f"restore   gitkruise sandbox restore {shlex.quote(str(file))}")
+    say_on_stderr(f"backup    {file}: {many(head.objects, 'object')}, {size}")
+    say_on_stderr(f"restore   gitkruise sandbox restore {shlex.quote(str(file))}")
 
 
 @sandbox.command(cls=ExitCodesCommand, exits=(5,))
@@ -262,11 +262,13 @@ def restore(file: Path, output: str, *, dry_run: bool, yes: bool) -> None:
             )
         head, replaced = restored(state, file)
     if output == "json":
-        said = {"dryRun": dry_run, "backup": asdict(head), **_replaced_obj(replaced)}
-        _say_state("SandboxRestore", {"file": str(file), **said})
+        fields = {"dryRun": dry_run, "backup": asdict(head), **_replaced_obj(replaced)}
+        _say_state("SandboxRestore", {"file": str(file), **fields})
     of = f"{many(head.objects, 'object')} of {file}, written {head.created}"
     done = "dry run, nothing was replaced:" if dry_run else "restored "
-    tell([f"{done} {of}, {'would replace' if dry_run else 'replaced'} {now}", *_aside(replaced)])
+    say_on_stderr(
+        [f"{done} {of}, {'would replace' if dry_run else 'replaced'} {now}", *_aside(replaced)]
+    )
 
 
 @sandbox.command(cls=ExitCodesCommand, exits=(5,))
@@ -293,7 +295,7 @@ def reset(output: str, *, yes: bool) -> None:
     replaced = emptied(state)
     if output == "json":
         _say_state("SandboxReset", _replaced_obj(replaced))
-    tell([f"reset     removed {_counted(replaced)}", *_aside(replaced)])
+    say_on_stderr([f"reset     removed {_counted(replaced)}", *_aside(replaced)])
 
 
 def _state() -> StateDir:

@@ -9,7 +9,7 @@ import click
 
 from gitkruise.cli.console.command import ExitCodesCommand, output_option
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.output import list_of, say, say_json, tell
+from gitkruise.cli.console.output import list_of, say, say_json, say_on_stderr
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import (
     ChosenCluster,
@@ -84,22 +84,22 @@ async def _uninstall(
         planned = _planned(plan, registered)
         if dry_run:
             _show(planned, output, style)
-            tell(["dry run: nothing was removed", *_closing(planned)])
+            say_on_stderr(["dry run: nothing was removed", *_closing(planned)])
             return
         await _check_rights(chosen, plan, registered)
         if not yes:
-            tell([line_of(item, planned=True) for item in planned])
+            say_on_stderr([line_of(item, planned=True) for item in planned])
             confirm_removal(chosen.name)
         uninstaller = Uninstaller(
             chosen.transport, chosen.clock, planner, registration, finalizer=FINALIZER,
-            told=lambda item: None if output == "json" else say(line_of(item), style),
+            on_change=lambda item: None if output == "json" else say(line_of(item), style),
         )  # fmt: skip
         done = await uninstaller.uninstall(plan)
     if output == "json":
         _show(done, output, style)
     else:
         say([line_of(item) for item in plan.stays], style)
-    tell(_closing(done))
+    say_on_stderr(_closing(done))
 
 
 async def _with_driver(options: UninstallOptions, chosen: ChosenCluster) -> UninstallOptions:

@@ -14,7 +14,7 @@ from gitkruise.cli.commands.cluster.install import installed_obj, line_of
 from gitkruise.cli.commands.cluster.uninstall import require_rights
 from gitkruise.cli.console.command import ExitCodesCommand, duration_type, output_option
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
+from gitkruise.cli.console.output import API_VERSION, say, say_json, say_on_stderr
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.confirm import confirm_change
@@ -97,12 +97,12 @@ async def _upgrade(
             else:
                 say(lines, style)
             empty = f"{_towards(plan)}: nothing to change"
-            tell(
+            say_on_stderr(
                 empty if plan.empty else f"dry run, nothing was written: {_summary(plan, planned)}"
             )
             return
         await require_rights(chosen, _needed(plan), "upgrade")
-        tell(lines)
+        say_on_stderr(lines)
         if not yes:
             confirm_change(
                 "upgrade", f"Upgrade gitkruise on cluster {chosen.name}?",
@@ -110,12 +110,12 @@ async def _upgrade(
             )  # fmt: skip
         upgrader = Upgrader(
             chosen.transport, load_catalog(), chosen.clock, within=parse_duration(within),
-            told=lambda item: None if output == "json" else say(lines_of(item), style),
+            on_change=lambda item: None if output == "json" else say(lines_of(item), style),
         )  # fmt: skip
         done = await upgrader.upgrade(plan)
     if output == "json":
         say_json(_as_obj(plan, done, dry_run=False), style)
-    tell([_summary(plan, done), LEFT_RUNNING])
+    say_on_stderr([_summary(plan, done), LEFT_RUNNING])
 
 
 def _planned(plan: UpgradePlan) -> list[Outcome]:

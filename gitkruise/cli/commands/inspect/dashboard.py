@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gitkruise.cli.commands.inspect.dashboard_records import HeardRecords
+from gitkruise.cli.commands.inspect.dashboard_records import ReceivedRecords
 from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.environment import Environment, read_environment
-from gitkruise.cli.console.output import say, tell
+from gitkruise.cli.console.output import say, say_on_stderr
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.local_repository import (
@@ -119,7 +119,7 @@ async def _serve(choice: ClusterChoice, options: PagesOptions, *, opens: bool) -
         async with _served(source, chosen, options, environment) as url:
             say([url], Style.of(environment))
             if opens and not await asyncio.to_thread(open_page, gate.once(url) if gate else url):
-                tell("no browser was found: open the address yourself")
+                say_on_stderr("no browser was found: open the address yourself")
             startup.over = True
             await startup.stop.wait()
 
@@ -128,7 +128,7 @@ async def _serve(choice: ClusterChoice, options: PagesOptions, *, opens: bool) -
 class PagesOptions:
     """Options of a dashboard: its address, its gate, and the records that its pages show.
 
-    Records of units are those `heard` from a controller of this process, otherwise those of the
+    Records of units are those `received` from a controller of this process, otherwise those of the
     `repository` (name, path), ("", "") for none, with the configuration `config_path` where that
     is not in it. Commands find the cluster by `choice`. Without a `gate` it is one for the user's
     token. With `tls` users of the cluster sign in, and there is no such token.
@@ -140,7 +140,7 @@ class PagesOptions:
     repository: tuple[str, str] = ("", "")
     config_path: Path | None = None
     choice: ClusterChoice = field(default_factory=ClusterChoice)
-    heard: HeardRecords | None = None
+    received: ReceivedRecords | None = None
 
 
 @asynccontextmanager
@@ -169,12 +169,12 @@ async def _served(
     ):
         following = [
             tasks.create_task(source.survey.follow(clock)),
-            tasks.create_task(_look(source, options.heard)),
+            tasks.create_task(_look(source, options.received)),
         ]
-        if options.heard is None:
+        if options.received is None:
             following.append(tasks.create_task(_read_records(source, options.repository[1])))
         else:
-            following.append(tasks.create_task(options.heard.read_elsewhere(chosen.name, clock)))
+            following.append(tasks.create_task(options.received.read_elsewhere(chosen.name, clock)))
         try:
             yield url
         finally:
@@ -239,14 +239,14 @@ def _source(chosen: ChosenCluster, options: PagesOptions) -> ClusterSource:
     survey = Survey(chosen.transport, load_catalog(), kinds, marked=True)
 
     name, path = options.repository
-    heard = options.heard
+    received = options.received
 
     async def explained(found: Managed) -> dict[str, Any]:
         commits = frozenset({found.commit})
         records = (
             await asyncio.to_thread(known_records, chosen.name, path, commits)
-            if heard is None
-            else heard.records()
+            if received is None
+            else received.records()
         )
         answer, activity = await ask(chosen, survey, found, records)
         return why_document(answer, activity, records)
@@ -254,31 +254,31 @@ def _source(chosen: ChosenCluster, options: PagesOptions) -> ClusterSource:
     read_from: LocalRepository | RunningSources | None = None
     if path:
         read_from = LocalRepository(chosen, path, options.config_path, options.choice)
-    elif heard is not None:
-        read_from = RunningSources(lambda: heard.fleet)
+    elif received is not None:
+        read_from = RunningSources(lambda: received.fleet)
     answers = Answers(chosen, read_from).find_out
     source = ClusterSource(survey, chosen.clock, chosen.name, name, explained, answers)
     if read_from is not None:
         source.proposed = read_from.listed
-    if heard is not None:
+    if received is not None:
 
         def take() -> None:
-            if heard.fresh:
+            if received.fresh:
                 return
-            heard.fresh, mine = True, heard.of_cluster(chosen.name)
+            received.fresh, mine = True, received.of_cluster(chosen.name)
             source.units = list(mine.units)
-            source.holders, source.stale = heard.elsewhere.holders, heard.why_stale()
+            source.holders, source.stale = received.elsewhere.holders, received.why_stale()
             source.journal = Journal({chosen.name: mine})
 
-        heard.changed = source.changed.set
+        received.changed = source.changed.set
         source.refresh = take
     return source
 
 
-async def _look(source: ClusterSource, heard: HeardRecords | None) -> None:
+async def _look(source: ClusterSource, received: ReceivedRecords | None) -> None:
     """Notice every second whether the cluster can be followed, and what the process follows."""
     while True:
-        fleet = heard.fleet if heard is not None else None
+        fleet = received.fleet if received is not None else None
         source.survey.share(fleet.caches if fleet is not None else ())
         source.look()
         await asyncio.sleep(_LOOK_S)

@@ -22,7 +22,7 @@ from gitkruise.wire.primitives.times import format_time
 if TYPE_CHECKING:
     from gitkruise.gitops.runtime.fleet_questions import RunningFleet
     from gitkruise.gitops.runtime.supervisor import Supervisor
-    from gitkruise.gitops.status.reader import UnitNews
+    from gitkruise.gitops.status.reader import RecordedUnit
     from gitkruise.kube.system.clock import Clock
     from gitkruise.model.gitops.config import Unit
     from gitkruise.model.gitops.record import UnitRecord
@@ -48,13 +48,13 @@ class UnitsElsewhere:
     problem: str = ""
 
     @property
-    def units(self) -> list[UnitNews]:
+    def units(self) -> list[RecordedUnit]:
         """Return the recorded units."""
         return [one for record in self.records.values() for one in record.units]
 
 
 @dataclass(slots=True)
-class HeardRecords:
+class ReceivedRecords:
     """Records of units as a controller of this process reports them; its `fleet` while it leads.
 
     With `shards` they are those of the shards that it has, and `elsewhere` has the others.
@@ -70,11 +70,11 @@ class HeardRecords:
     _read: dict[str, ClusterRecord] = field(default_factory=dict)  # whole records, by Sink
     _moved: asyncio.Event = field(default_factory=asyncio.Event)  # shards came or went
 
-    def hear(self, record: UnitRecord) -> None:
+    def receive(self, record: UnitRecord) -> None:
         self.units[record.unit] = record
         self._news()
 
-    def hear_shard(
+    def receive_shard(
         self, shard: Shard, program: Supervisor | None, gates: Gates, clock: Clock
     ) -> None:
         """Take note that the program of a shard runs here, or no longer."""
@@ -94,11 +94,11 @@ class HeardRecords:
         self.fresh = False
         self.changed()
 
-    def news(self) -> list[UnitNews]:
+    def news(self) -> list[RecordedUnit]:
         """Return the units as readers of the status branch see them."""
-        from gitkruise.gitops.status.reader import news_of  # noqa: PLC0415  start-up budget
+        from gitkruise.gitops.status.reader import recorded_unit  # noqa: PLC0415  start-up budget
 
-        mine = [news_of(record) for record in self.units.values()]
+        mine = [recorded_unit(record) for record in self.units.values()]
         there = (one for one in self.elsewhere.units if one.unit not in self.units)
         return sorted([*mine, *there], key=lambda one: one.unit)
 
@@ -194,11 +194,11 @@ def _holder(shards: RunningShards, unit: str) -> str:
 
 
 def _recorded(
-    fleet: Supervisor, sink: str, cluster: str, known: ClusterRecord | None
+    supervisor: Supervisor, sink: str, cluster: str, known: ClusterRecord | None
 ) -> ClusterRecord | None:
     """The record on the status branch of a Sink; None where nothing was written yet. Blocking."""
     try:
-        repository, tip = fleet.outboxes[sink].branch.fetched()
+        repository, tip = supervisor.outboxes[sink].branch.fetched()
     except RefMissing:
         return None
     if known is not None and known.tip == tip:

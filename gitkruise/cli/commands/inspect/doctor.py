@@ -172,7 +172,7 @@ def doctor_lines(checks: Sequence[Check], style: Style) -> Iterator[str]:
         mark = style.paint(glyph if style.unicode else plain, colour)
         lead = f"{check.area:<8} {check.name:<11} "
         room = max(style.width - len(lead) - 6, 30)
-        first, *more = textwrap.wrap(check.said, room, break_long_words=False) or [""]
+        first, *more = textwrap.wrap(check.message, room, break_long_words=False) or [""]
         yield f"{mark} {lead}{first}"
         yield from (" " * (len(lead) + 2) + line for line in more)
         if check.next:
@@ -188,6 +188,6 @@ def _item(check: Check) -> dict[str, str]:
         "area": check.area,
         "name": check.name,
         "verdict": str(check.verdict),
-        "message": check.said,
+        "message": check.message,
         "next": check.next,
     }

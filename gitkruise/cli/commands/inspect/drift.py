@@ -14,7 +14,7 @@ import click
 from gitkruise.cli.console.ages import ago
 from gitkruise.cli.console.command import ExitCodesCommand, output_option
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.findings import tell_findings
+from gitkruise.cli.console.findings import print_findings
 from gitkruise.cli.console.output import list_of, say, say_json
 from gitkruise.cli.console.signals import result_of
 from gitkruise.cli.console.style import Style
@@ -124,7 +124,7 @@ def _print_text(rows: Sequence[DriftRecord], seen: DriftComparison, now: datetim
     style = Style.of(read_environment())
     if rows or seen.compared or seen.aside or not seen.unread:
         say(_lines(rows, style, now, seen), style)
-    tell_findings([finding for error in seen.unread for finding in error.findings])
+    print_findings([finding for error in seen.unread for finding in error.findings])
 
 
 def _unknown(name: str, namespace: str, known: Set[ObjectKey]) -> UsageProblem:

@@ -14,7 +14,7 @@ import click
 from gitkruise.cli.console.command import ExitCodesCommand, duration_type
 from gitkruise.cli.console.environment import Environment, read_environment
 from gitkruise.cli.console.jsonpath_output import PREFIX, OutputType, fill
-from gitkruise.cli.console.output import list_of, say, say_json, say_yaml, tell
+from gitkruise.cli.console.output import list_of, say, say_json, say_on_stderr, say_yaml
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected, look, narrower
 from gitkruise.cli.context.filters import Filters, parse_filters
@@ -220,7 +220,7 @@ class _ItemReader:
         self._recorded = await asyncio.to_thread(recorded_units, cluster, path, before[0])
         if self.stale[:1] != before[1][:1] and not _on_screen(self.options, read_environment()):
             for line in self.stale:
-                tell(line)
+                say_on_stderr(line)
         if (self._recorded, self.stale) != before:
             self.survey.changed.set()
 
@@ -239,9 +239,9 @@ class _ItemReader:
         )
         self._declared = await read_unit_objects(chosen.transport, chosen.name, self._scope)
         if self._shards.unread and self._shards != before[0]:
-            tell(f"shards: not known: {self._shards.unread}")
+            say_on_stderr(f"shards: not known: {self._shards.unread}")
         if self._declared.unread and self._declared != before[1]:
-            tell(f"units of the cluster: not known: {self._declared.unread}")
+            say_on_stderr(f"units of the cluster: not known: {self._declared.unread}")
         if (self._shards, self._declared) != before:
             self.survey.changed.set()
 

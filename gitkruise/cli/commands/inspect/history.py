@@ -14,7 +14,7 @@ import click
 from gitkruise.cli.console.ages import ago
 from gitkruise.cli.console.command import ExitCodesCommand, output_option
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.findings import finding_obj, tell_findings
+from gitkruise.cli.console.findings import finding_obj, print_findings
 from gitkruise.cli.console.output import list_of, say, say_json
 from gitkruise.cli.console.style import Style, shorten
 from gitkruise.cli.console.tables import Column, fit_table
@@ -26,7 +26,7 @@ from gitkruise.wire.primitives.names import named, noun
 from gitkruise.wire.primitives.times import format_time
 
 if TYPE_CHECKING:
-    from gitkruise.gitops.status.reader import UnitNews
+    from gitkruise.gitops.status.reader import RecordedUnit
     from gitkruise.model.gitops.promotion import PromotionRecord
     from gitkruise.model.gitops.record import Intervention, RolloutStep
     from gitkruise.wire.primitives.names import ObjectKey
@@ -87,12 +87,14 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
         named_so = wanted.name in {"", key.name} and ("/" not in object_name or same)
         return named_so and namespace in {"", key.namespace}
 
-    found, units, told, gone, unread = _recorded(url, cluster, wanted.name, asked)
-    tell_findings(unread)
+    found, units, recorded, gone, unread = _recorded(url, cluster, wanted.name, asked)
+    print_findings(unread)
     rows = [(key, s) for key, s in found if asked(key) and s.commit.id.startswith(flags["commit"])]
-    told = [] if flags["commit"] else [one for one in told if asked(one.key)][: flags["limit"]]
+    recorded = (
+        [] if flags["commit"] else [one for one in recorded if asked(one.key)][: flags["limit"]]
+    )
     words = (object_name, f"namespace {namespace}" * bool(namespace), flags["commit"])
-    if any(words) and not rows and not told:
+    if any(words) and not rows and not recorded:
         raise _no_record(", ".join(filter(None, words)), found)
     style = Style.of(read_environment())
     rows = rows[: flags["limit"]]
@@ -102,7 +104,7 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
         say_json(
             {
                 **list_of("HistoryList", _items(rows)),
-                **_beside_steps(promotions, told),
+                **_beside_steps(promotions, recorded),
                 "removed": [_removed_item(key, at) for key, at in gone.items()],
                 "findings": [finding_obj(finding) for finding in unread],
             },
@@ -112,18 +114,18 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
         now = SystemClock().now()
         say(history_lines(rows, style, now, several=len({key for key, _ in rows}) > 1), style)
         say(_promotion_lines(promotions, now), style)
-        say(intervention_lines(told, now), style)
+        say(intervention_lines(recorded, now), style)
         say(_removal_lines(gone, now), style)
 
 
 def _beside_steps(
-    promotions: list[PromotionRecord], told: list[Intervention]
+    promotions: list[PromotionRecord], interventions: list[Intervention]
 ) -> dict[str, list[Any]]:
     from gitkruise.gitops.status.codecs import INTERVENTION, PROMOTION  # noqa: PLC0415  the model
 
     return {
         "promotions": list(map(PROMOTION.obj, promotions)),
-        "interventions": list(map(INTERVENTION.obj, told)),
+        "interventions": list(map(INTERVENTION.obj, interventions)),
     }
 
 
@@ -131,7 +133,7 @@ def _recorded(
     url: str, cluster: str, name: str, asked: Callable[[ObjectKey], bool]
 ) -> tuple[
     list[tuple[ObjectKey, RolloutStep]],
-    list[UnitNews],
+    list[RecordedUnit],
     list[Intervention],
     dict[ObjectKey, datetime | None],
     list[Finding],
@@ -156,7 +158,7 @@ def _recorded(
     with Repository.open(url) as repository:
         ref = status_branch(repository, cluster)
         found = read_steps(repository, ref, unread)
-        units, told = read_units(repository, ref), interventions(repository, ref, unread)
+        units, recorded = read_units(repository, ref), interventions(repository, ref, unread)
         if unread and not (found or units):
             raise SourceFailed(*(replace(f, severity=Severity.ERROR) for f in unread.values()))
         there = {key for key, _ in found} | {key for unit in units for key in unit.objects}
@@ -169,7 +171,7 @@ def _recorded(
             new = {(key, s.commit.id, s.started): _as_left(s) for s in reversed(steps)}
             found += [(key, step) for mark, step in new.items() if mark not in known]
             known |= new.keys()
-    return found, units, told, gone, list(unread.values())
+    return found, units, recorded, gone, list(unread.values())
 
 
 def _as_left(step: RolloutStep) -> RolloutStep:
@@ -237,9 +239,9 @@ def _promotion_lines(promotions: list[PromotionRecord], now: datetime) -> Iterat
             yield f"promotion of {named(promotion.key)}: {progress(promotion, now)}"
 
 
-def intervention_lines(told: list[Intervention], now: datetime) -> Iterator[str]:
+def intervention_lines(interventions: list[Intervention], now: datetime) -> Iterator[str]:
     """Yield a line for each corrected drift, takeover and prune, newest first."""
-    for one in told:
+    for one in interventions:
         yield f"{ago(one.at, now)}  {one.reason} {one.key}: {one.text}"
 
 

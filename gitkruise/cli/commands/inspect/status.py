@@ -10,7 +10,7 @@ import click
 
 from gitkruise.cli.console.command import ExitCodesCommand, wide_output_option
 from gitkruise.cli.console.environment import read_environment
-from gitkruise.cli.console.output import say, say_json, tell
+from gitkruise.cli.console.output import say, say_json, say_on_stderr
 from gitkruise.cli.console.signals import result_of
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected, look, narrower
@@ -106,7 +106,7 @@ def _every_cluster(choice: ClusterChoice, path: str) -> ClustersView:
     folder = path or str(local_folder("."))
     fetch_records(folder, "")
     records, warnings = cluster_records(folder, {})
-    tell([*warnings, *warning_lines(f for one in records.values() for f in one.unread)])
+    say_on_stderr([*warnings, *warning_lines(f for one in records.values() for f in one.unread)])
     if not records and not warnings:
         raise unrecorded()
     now = SystemClock().now()

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from gitkruise.gitops.inspect.cluster_view import Managed, Survey
     from gitkruise.gitops.inspect.explain import Why
     from gitkruise.gitops.node.activity import AgentActivity
-    from gitkruise.gitops.status.reader import UnitNews
+    from gitkruise.gitops.status.reader import RecordedUnit
     from gitkruise.wire.primitives.names import GroupKind, ObjectKey
 
 _UNITS_SHOWN: Final = 3
@@ -144,20 +144,20 @@ async def ask(
     from gitkruise.gitops.node.activity import agent_activity  # noqa: PLC0415
     from gitkruise.model.workloads.feature_gates import Gates  # noqa: PLC0415
 
-    now, space = chosen.clock.now(), found.key.namespace
+    now, namespace = chosen.clock.now(), found.key.namespace
     unit, step = unit_of(records.units, found), newest_step(records.steps, found.key)
     unit = dated(unit, [found]) if unit is not None else None
     plan = survey.plan(found.key, now, Gates())
     others = await sharing(found, lambda other: read_kind(chosen, other, ""), now)
     pods, images = pods_and_images(survey, found)
     held = plan.held if plan is not None else ()
-    budgets = unavailable_budgets(survey.budgets(space), pods, held)
+    budgets = unavailable_budgets(survey.budgets(namespace), pods, held)
     warnings = await pod_warnings(chosen.transport, found, now)
     answer = explain(
         found, plan, unit, step, others, budgets, warnings=warnings.texts, lost=warnings.lost
     )
     steps = tuple(lines_carrying(answer.next, chosen.flags))
-    activity = await agent_activity(chosen.transport, space, pods, images)
+    activity = await agent_activity(chosen.transport, namespace, pods, images)
     activity = replace(activity, unread=(*activity.unread, *warnings.unread))
     return replace(answer, next=steps, division=survey.division(found)), activity
 
@@ -172,7 +172,7 @@ async def _namesakes(
     return [m.key for m in survey.managed(now, name=name) if m.key.group_kind != kind]
 
 
-def _behind(unit: UnitNews) -> str:
+def _behind(unit: RecordedUnit) -> str:
     """Return why the newest commit of a unit is not live; "" if it is."""
     from gitkruise.model.gitops.unit_state import State  # noqa: PLC0415  the model
 
@@ -206,7 +206,7 @@ def not_found(
     now: datetime,
     *,
     named: bool,
-    units: Iterable[UnitNews] = (),
+    units: Iterable[RecordedUnit] = (),
     others: Sequence[ObjectKey] = (),
 ) -> ClusterFailed:
     """Return error GK4010 with the names of existing objects, and the `units` whose newest commit,
@@ -257,8 +257,8 @@ def why_lines(
         yield f"     nothing holds it: the object is in the state that {_asking(answer)} requests"
     if answer.division is not None:
         found = answer.division
-        said = f"WorkloadSpread {found.spread} divides its pods: {found.text}"
-        yield from (f"     {line}" for line in textwrap.wrap(said, room))
+        sentence = f"WorkloadSpread {found.spread} divides its pods: {found.text}"
+        yield from (f"     {line}" for line in textwrap.wrap(sentence, room))
     yield from _budget_lines(answer, room)
     for label, text in zip(["What would move it:", *["or:"] * 9], answer.next, strict=False):
         yield f"{'' if text.startswith('then ') else label:>19}  {text}"
@@ -340,10 +340,10 @@ def pod_lines(answer: Why, pod: str, style: Style) -> Iterator[str]:
         for one in answer.held
         if one.pod == pod
     ]
-    said = next(iter((*failing, *held)), "nothing holds it")
+    reason = next(iter((*failing, *held)), "nothing holds it")
     head = f"pod/{pod} of {short_name(m.key)}: "
     yield from textwrap.wrap(
-        head + said, max(style.width, 30), subsequent_indent="  ", break_long_words=False
+        head + reason, max(style.width, 30), subsequent_indent="  ", break_long_words=False
     )
 
 

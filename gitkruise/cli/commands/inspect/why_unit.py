@@ -19,7 +19,7 @@ from gitkruise.printable import listing
 from gitkruise.wire.primitives.names import OWN_GROUP, named
 
 if TYPE_CHECKING:
-    from gitkruise.gitops.status.reader import UnitNews
+    from gitkruise.gitops.status.reader import RecordedUnit
 
 _NAMED: Final = 8
 _OBJECTS: Final = 5
@@ -35,7 +35,7 @@ def why_unit(name: str, choice: ClusterChoice, namespace: str, path: str, *, as_
         say(lines_carrying(unit_why_lines(unit, style), choice.flags), style)
 
 
-async def _read(name: str, choice: ClusterChoice, namespace: str, path: str) -> UnitNews:
+async def _read(name: str, choice: ClusterChoice, namespace: str, path: str) -> RecordedUnit:
     from gitkruise.gitops.inspect.unit_objects import read_unit_objects  # noqa: PLC0415  the model
 
     async with connected(choice, read_environment()) as chosen:
@@ -49,7 +49,7 @@ async def _read(name: str, choice: ClusterChoice, namespace: str, path: str) -> 
     return found
 
 
-def _absent(name: str, namespace: str, units: Sequence[UnitNews]) -> ClusterFailed:
+def _absent(name: str, namespace: str, units: Sequence[RecordedUnit]) -> ClusterFailed:
     there = sorted(unit.unit for unit in units)
     notes = (
         ("there are", listing(there, _NAMED) if there else "none"),
@@ -59,7 +59,7 @@ def _absent(name: str, namespace: str, units: Sequence[UnitNews]) -> ClusterFail
     return ClusterFailed(Finding(code="GK4010", message=message, notes=notes))
 
 
-def reasons_of(unit: UnitNews) -> list[str]:
+def reasons_of(unit: RecordedUnit) -> list[str]:
     """Return what keeps a unit from the state that its newest commit asks for, most urgent first;
     none for a unit in order."""
     from gitkruise.model.gitops.unit_state import SETTLED  # noqa: PLC0415  the model
@@ -73,17 +73,17 @@ def reasons_of(unit: UnitNews) -> list[str]:
         if one.state not in SETTLED
     ]  # fmt: skip
     found = [*waits, *unit.shown_problems, *objects[:_OBJECTS]]
-    told = unit.message and not waits and unit.state not in SETTLED
-    if told and not any(unit.message.partition(": ")[2] in reason for reason in found):
+    has_message = unit.message and not waits and unit.state not in SETTLED
+    if has_message and not any(unit.message.partition(": ")[2] in reason for reason in found):
         found.insert(0, unit.message)
     return found
 
 
-def unit_why_lines(unit: UnitNews, style: Style) -> Iterator[str]:
+def unit_why_lines(unit: RecordedUnit, style: Style) -> Iterator[str]:
     """Yield the state of a unit, the reasons, the next step, and its commits."""
     room = max(style.width - 5, 30)
-    space, _, name = unit.unit.partition("/")
-    yield f"{style.paint(f'unit/{name} -n {space}', 'bold')} is {style.state(unit.state)}"
+    namespace, _, name = unit.unit.partition("/")
+    yield f"{style.paint(f'unit/{name} -n {namespace}', 'bold')} is {style.state(unit.state)}"
     reasons = reasons_of(unit)
     for number, reason in enumerate(reasons, 1):
         first, *more = textwrap.wrap(reason, room, break_long_words=False) or [""]
@@ -100,15 +100,15 @@ def unit_why_lines(unit: UnitNews, style: Style) -> Iterator[str]:
             yield f"{label:<8} {commit.short}{subject}"
 
 
-def unit_why_obj(unit: UnitNews) -> dict[str, Any]:
+def unit_why_obj(unit: RecordedUnit) -> dict[str, Any]:
     """Return the explanation as a versioned document."""
-    space, _, name = unit.unit.partition("/")
+    namespace, _, name = unit.unit.partition("/")
     live = unit.causal or unit.applied
     next_ = unit.correction or unit.next
     return {
         "apiVersion": API_VERSION,
         "kind": "Why",
-        "object": {"group": OWN_GROUP, "kind": "Unit", "namespace": space, "name": name},
+        "object": {"group": OWN_GROUP, "kind": "Unit", "namespace": namespace, "name": name},
         "state": str(unit.state),
         "message": unit.message,
         "reasons": reasons_of(unit),
