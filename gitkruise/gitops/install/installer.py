@@ -19,6 +19,7 @@ from gitkruise.errors import (
     TimedOut,
 )
 from gitkruise.git.parsing.documents import parse_file
+from gitkruise.gitops.install.definitions import check_takeover
 from gitkruise.gitops.install.shards import sets_replicas, with_shards
 from gitkruise.kube.client.discovery import CRDS
 from gitkruise.kube.client.transport import Transport
@@ -241,13 +242,22 @@ class Installer:
         self._coming: set[str] = set()  # namespaces that a dry run only pretends to make
 
     async def install(self, objects: Sequence[Obj]) -> list[Installed]:
-        """Apply all, wait for CRDs to be served. Raises ApiError, ClusterFailed, TimedOut."""
+        """Apply all, wait for CRDs to be served. Raises ApiError, ClusterFailed, TimedOut; before
+        the first write UsageProblem GK4512."""
+        if self._options.take_over:
+            await self._check_takeover(objects)
         done = [await self._one(obj) for obj in objects]
         if not self._options.dry_run:
             for item in done:
                 if item.key.group_kind == CRD:
                     await self._established(item.key.name)
         return done
+
+    async def _check_takeover(self, objects: Sequence[Obj]) -> None:
+        for obj in objects:
+            key = key_of(obj)
+            if key.group_kind == CRD and (live := await self._get(self._ref(obj), key)) is not None:
+                await check_takeover(self._transport, self._clock, live, obj)
 
     async def _one(self, obj: Obj) -> Installed:
         key, ref = key_of(obj), self._ref(obj)

@@ -14,6 +14,7 @@ from itertools import product
 from typing import Final
 
 from gitkruise.errors import ApiError, Finding, MethodNotAllowed, NotFound, UsageProblem
+from gitkruise.gitops.install.definitions import defined
 from gitkruise.gitops.install.installer import (
     CRD,
     HOME,
@@ -354,15 +355,6 @@ def _goes_along(
 def accounts(obj: Obj) -> set[str]:
     """Namespaces of the service accounts of a binding."""
     return {str(s["namespace"]) for s in obj.get("subjects") or () if s.get("namespace")}
-
-
-def defined(definition: Obj) -> tuple[GroupKind, ResourceRef]:
-    """The kind of a definition, and its resource in the stored version where that is served."""
-    spec = definition["spec"]
-    served = [v for v in spec["versions"] if v.get("served")] or spec["versions"]
-    version = next((v for v in served if v.get("storage")), served[0])
-    ref = ResourceRef(spec["group"], version["name"], spec["names"]["plural"])
-    return GroupKind(spec["group"], spec["names"]["kind"]), ref
 
 
 def _key(kind: GroupKind, obj: Obj) -> ObjectKey:

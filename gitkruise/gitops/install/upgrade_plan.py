@@ -16,6 +16,7 @@ from gitkruise import __version__
 from gitkruise.admission.conversion.registry import convertible
 from gitkruise.errors import ClusterFailed, Finding, NotFound, UsageProblem
 from gitkruise.gitops.install.bootstrap import KEEPER, UNIT, UNITS
+from gitkruise.gitops.install.definitions import defined, storage_version
 from gitkruise.gitops.install.installer import (
     CONTROLLER,
     CRD,
@@ -34,7 +35,6 @@ from gitkruise.gitops.install.shards import shards_in
 from gitkruise.gitops.install.uninstall_plan import (
     InstalledObject,
     accounts,
-    defined,
     elsewhere,
     older_objects,
 )
@@ -244,7 +244,7 @@ class UpgradePlanner:
             if change.change is InstallChange.KEPT and WEBHOOK_MANAGER not in managers_of(live):
                 continue  # OpenKruise's
             after = live if change.change is InstallChange.KEPT else obj
-            storage = next(v["name"] for v in after["spec"]["versions"] if v["storage"])
+            storage = storage_version(after)
             stale = tuple(v for v in stored_versions(live) if v != storage)
             if not stale:
                 continue
@@ -298,7 +298,7 @@ def _bridged(obj: Obj, crds: Mapping[str, Obj]) -> Obj:
     known = {version["name"] for version in versions}
     stored = stored_versions(live)
     lost = [v for v in live["spec"]["versions"] if v["name"] in stored and v["name"] not in known]
-    storage = next(version["name"] for version in versions if version["storage"])
+    storage = storage_version(obj)
     for version in lost:
         if version_order(version["name"]) < version_order(storage):
             raise ClusterFailed(_stored_newer(key_of(obj), version["name"], storage))

@@ -22,6 +22,7 @@ from gitkruise.errors import (
     NotFound,
     TimedOut,
 )
+from gitkruise.gitops.install.definitions import defined
 from gitkruise.gitops.install.installer import (
     CRD,
     MANAGER,
@@ -30,7 +31,7 @@ from gitkruise.gitops.install.installer import (
     Installed,
     Installer,
 )
-from gitkruise.gitops.install.uninstall_plan import InstalledObject, defined
+from gitkruise.gitops.install.uninstall_plan import InstalledObject
 from gitkruise.gitops.install.upgrade_plan import (
     DEPLOYMENTS,
     PROCESSES,
