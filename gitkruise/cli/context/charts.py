@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.context.cluster import ClusterChoice, connected
-from gitkruise.errors import DiagnosticError, Finding
+from gitkruise.errors import DiagnosticError, Finding, Severity, SourceFailed
 from gitkruise.gitops.build.base_mirrors import BASES, BaseMirrors, listed_bases
 from gitkruise.gitops.build.release import KnownData
 from gitkruise.gitops.charts.cache import CHARTS, ChartCache, wanted_of
@@ -76,12 +76,12 @@ def _names_secret(unit: Unit) -> bool:
 
 
 async def fetch_charts(config: Config, choice: ClusterChoice | None) -> tuple[Finding, ...]:
-    """Fetch the charts that units of a configuration name; return why some may be old.
+    """Fetch the charts that units of a configuration name; return why some may be old or unknown.
 
     Plans of this process use them, and those that were fetched before; remote bases are fetched
     when a plan meets one. Secrets and values are read in the chosen cluster; without a cluster the
     charts of units that name a Secret are left out. Raises what `build.post_build` raises for
-    charts and Secrets, and ClusterFailed.
+    Secrets and values, and ClusterFailed.
     """
     ChartCache.shared = ChartCache(read_environment().state_dir / CHARTS)
     fetch_bases()
@@ -115,8 +115,12 @@ async def _fetched(
                 await read_ahead(unit, transport)
     stale: list[Finding] = []
     for unit in units:
-        with _errors_of(unit):
-            chart = await chart_of(unit, transport, fetcher)
+        try:
+            with _errors_of(unit):
+                chart = await chart_of(unit, transport, fetcher)
+        except SourceFailed as error:  # its objects are not known: those of other units are
+            stale += [replace(f, severity=Severity.WARNING) for f in error.findings]
+            continue
         stale += [chart.stale] if chart is not None and chart.stale is not None else []
     return tuple(stale)
 

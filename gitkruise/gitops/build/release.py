@@ -118,7 +118,7 @@ def _kept(unit: Unit) -> FetchedChart | None:
 
 
 def _unknown(unit: Unit, wanted: WantedChart) -> Finding:
-    following = "gitkruise plan, without --offline, fetches it"
+    following = "gitkruise plan, without --offline, fetches it when its repository answers"
     if wanted.secret:
         following = "gitkruise plan with a cluster (--context NAME) fetches it with its Secret"
     return Finding(
@@ -126,7 +126,7 @@ def _unknown(unit: Unit, wanted: WantedChart) -> Finding:
         message=f"chart {shown(wanted.name)} {shown(wanted.version)} of unit {unit.id} was not"
         " fetched yet: the objects of the unit are not known here",
         notes=(
-            ("why", "it is not in the state directory, and nothing is fetched offline"),
+            ("why", "it is not in the state directory"),
             ("next", following),
         ),
     )
