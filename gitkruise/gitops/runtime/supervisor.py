@@ -383,7 +383,7 @@ class Supervisor:
         """Set or remove the warning of a Sink in the records of its units."""
         remark = replace(finding, severity=Severity.WARNING) if finding is not None else None
         for unit, reporter in self.reporters.items():
-            if sink_of(self.config.units[unit]) == name:
+            if (found := self.config.units.get(unit)) is not None and sink_of(found) == name:
                 reporter.remark(f"Sink {name}", remark)
 
     def _receivers_crashed(self, _: str, finding: Finding | None) -> None:

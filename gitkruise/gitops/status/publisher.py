@@ -251,7 +251,8 @@ class Outbox:
             if self.idle and began < looked + _LOOK_S:
                 continue
             try:
-                if began >= looked + _LOOK_S:
+                # What is new is written first: a look at a remote takes a while.
+                if began >= looked + (_LOOK_S if self.idle else 2 * _LOOK_S):
                     looked = began
                     await self._restore_lost()
                 await self._flush_due()

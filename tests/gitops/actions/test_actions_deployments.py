@@ -215,7 +215,7 @@ def test_a_rollback_that_gets_stuck_is_refused(origin: Origin) -> None:
 
 @pytest.mark.slow
 def test_can_33_a_cluster_that_does_not_pause_gets_no_hold(staged: MakeStage) -> None:
-    """Nothing is committed, and a plan shows what that cluster would do."""
+    """Nothing is committed; a commit with it is rejected, so that its plan plays no rollout."""
     stage = staged()
 
     async def script() -> None:
@@ -241,9 +241,7 @@ def test_can_33_a_cluster_that_does_not_pause_gets_no_hold(staged: MakeStage) ->
                 None, after, *rules, transport=stage.wire, now=stage.clock.now()
             )
             assert [f.code for f in preview.unplayed] == ["GK2404"]
-            assert preview.forecast is not None
-            (found,) = preview.forecast.rollouts
-            assert (found.hold, found.updated_after, found.canary) == ("", 10, "")
+            assert preview.forecast is None
 
     stage.play(script)
 

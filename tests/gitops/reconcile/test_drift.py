@@ -72,7 +72,7 @@ def test_wrapped_base64_is_applied_and_is_no_drift(staged: MakeStage) -> None:
 def test_a_correction_that_is_refused_is_repeated_like_any_refused_object(
     staged: MakeStage,
 ) -> None:
-    """Rights were lost: one request in two minutes, and what differs is said meanwhile."""
+    """Rights were lost: a try each half minute, and what differs is said meanwhile."""
     stage = staged()
 
     def forbidden(request: ApiRequest) -> ApiError | None:
@@ -86,8 +86,10 @@ def test_a_correction_that_is_refused_is_repeated_like_any_refused_object(
             stage.meddle(config_map("settings", mode="slow"))
             await stage.rest(1)
             tried = len(patches(stage))
-            await stage.rest(100)
+            await stage.rest(25)
             assert len(patches(stage)) == tried
+            await stage.rest(60)
+            assert len(patches(stage)) == tried + 2 * 2, "two tries of two requests each"
             assert [f.code for f in stage.record.findings] == ["GK4301"]
             assert (stage.state, stage.record.objects[0].state) == ("Stuck", "Drifted")
             assert [d.field for d in stage.record.drift] == ["data.mode"]

@@ -285,7 +285,7 @@ class Ring:
     def __init__(self) -> None:
         self.broken = True
 
-    def hear(self, *_: Any, **__: Any) -> bool:
+    def receive(self, *_: Any, **__: Any) -> bool:
         if self.broken:
             raise KeyError("look")
         return True
