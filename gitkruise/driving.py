@@ -106,24 +106,30 @@ async def _drive_served(
     gates: Gates, lease: Lease, live: LiveView, transport: Transport, clock: Clock,
     *, shard: Shard, engine: Engine,
 ) -> None:  # fmt: skip
-    """Run the controllers of the kinds that the cluster serves now, until it serves others."""
+    """Run the controllers of the kinds that the cluster serves, and others when it serves others.
+
+    The lease is kept meanwhile: what the former ones have sent may still be on its way.
+    """
     able = {HEEDS_CANARIES: STEERED} if live.catalog.stored(CLONESET.kind) else {}
-    parts = driven(live.catalog, gates)
     async with lease.held(able):
-        workloads = Controllers(
-            parts, FencedTransport(transport, lease),
-            live.catalog, clock, ControllerOptions(gates=gates, drives=shard.drives),
-            live.share_workloads(), outages=live.outages,
-        )  # fmt: skip
-        live.others = (workloads,)
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                driving = tasks.create_task(workloads.run())
-                while engine.name == OWN and parts == driven(live.catalog, gates):
-                    await wait_for(engine.given_up, clock, _SERVED)
-                driving.cancel()
-        finally:
-            live.others = ()
+        while engine.name == OWN:
+            parts = driven(live.catalog, gates)
+            workloads = Controllers(
+                parts, FencedTransport(transport, lease),
+                live.catalog, clock, ControllerOptions(gates=gates, drives=shard.drives),
+                live.share_workloads(), outages=live.outages,
+            )  # fmt: skip
+            live.others = (workloads,)
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    driving = tasks.create_task(workloads.run())
+                    while engine.name == OWN and parts == driven(live.catalog, gates):
+                        await wait_for(engine.given_up, clock, _SERVED)
+                    driving.cancel()
+            finally:
+                live.others = ()
+            if live.catalog.stored(CLONESET.kind):
+                lease.note(HEEDS_CANARIES, STEERED)
 
 
 async def sandbox_controllers(transport: Transport, clock: Clock, gates: Gates) -> None:
