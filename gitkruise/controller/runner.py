@@ -15,7 +15,7 @@ from gitkruise.controller.workqueue import WorkQueue
 from gitkruise.errors import GitkruiseError, Retry, Unavailable
 from gitkruise.kube.cache.store import CachedObject, InformerCache, StoreChange
 from gitkruise.kube.client.events import Recorder, Subject
-from gitkruise.kube.client.limits import pause_s
+from gitkruise.kube.client.limits import is_logged, pause_s
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.kube.system.crash_reports import place
 from gitkruise.model.planning.plan import Event, Outcome, Plan, Refused, Skipped, Stale
@@ -309,10 +309,8 @@ class FailureBackoff(Generic[K]):
         return now + timedelta(seconds=pause)
 
     def is_rare(self, key: K) -> bool:
-        """Return whether the next failure in a row is one to log: the first, the second, then the
-        fourth, …"""
-        count = self._failures.get(key, 0) + 1
-        return count & (count - 1) == 0
+        """Return whether the next failure in a row is one to log."""
+        return is_logged(self._failures.get(key, 0) + 1)
 
     def forget(self, key: K) -> None:
         self._failures.pop(key, None)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from gitkruise.errors import CRASHED, Crashed, DiagnosticError, Finding, GitkruiseError, leaves
-from gitkruise.kube.client.limits import pause_s
+from gitkruise.kube.client.limits import is_logged, pause_s
 from gitkruise.kube.system.clock import Clock
 from gitkruise.kube.system.crash_reports import CrashReports, place
 from gitkruise.kube.system.shortages import shortage
@@ -110,12 +110,11 @@ class Containment:
         )
 
     def _log(self, code: str, message: str, **more: str) -> None:
-        """Log the first occurrence, then only occurrences 2, 4, 8, …: the job fails until it is
-        fixed."""
+        """Log fewer and fewer occurrences: the job fails until it is fixed."""
         if len(self._seen) >= _SEEN_MAX:
             self._seen.clear()
         count = self._seen[message] = self._seen.get(message, 0) + 1
-        if count & (count - 1) == 0:
+        if is_logged(count):
             log.error(log_line("crashed", code=code, error=message, **more, count=count))
 
 

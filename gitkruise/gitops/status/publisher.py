@@ -31,6 +31,7 @@ from gitkruise.gitops.status.serializer import (
     shared_files,
     without_unit,
 )
+from gitkruise.kube.client.limits import is_logged
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.model.gitops.record import Rollout, RolloutStep, UnitRecord
 from gitkruise.model.gitops.unit_state import SETTLED, State
@@ -269,7 +270,7 @@ class Outbox:
         found = error.findings[0] if isinstance(error, DiagnosticError) else None
         self.problem = found.with_cause if found is not None else str(error)
         following = dict(found.notes).get("next", "") if found is not None else ""
-        if failures & (failures + 1) == 0:
+        if is_logged(failures + 1):
             more = {"next": following} if following else {}
             ref = self._branch.ref
             log.warning(log_line("status-branch-not-written", ref=ref, error=self.problem, **more))

@@ -1,4 +1,4 @@
-"""Limits of requests: adaptive concurrency, and jittered pauses between tries."""
+"""Limits of requests: adaptive concurrency, jittered pauses between tries, and rarer log lines."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ def pause_s(attempt: int, *, first_s: float, cap_s: float, seed: str) -> float:
     full = backoff(attempt, first=first_s, cap=cap_s)
     drawn = hashlib.blake2b(f"{seed}/{attempt}".encode(), digest_size=4).digest()
     return full * (1.0 - int.from_bytes(drawn, "big") / 2**33)
+
+
+def is_logged(count: int) -> bool:
+    """Return whether occurrence `count` of what goes on is logged: 1, 2, 4, 8, …"""
+    return count & (count - 1) == 0
 
 
 class AdaptiveLimit:
