@@ -48,7 +48,7 @@ class ResolvedContext:
     token_file: str
     basic: str = field(repr=False)  # "user:password", base64
     plugin: str
-    exec: Mapping[str, Any]
+    exec: Mapping[str, Any] = field(repr=False)  # its environment may hold secrets
     cluster: Mapping[str, Any]  # which such a plugin may see
 
 
