@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from gitkruise.errors import ClusterFailed, Finding, Forbidden, InvalidManifests, NotFound
+from gitkruise.errors import ClusterFailed, Finding, Forbidden, InvalidManifests
 from gitkruise.git.helm.release import ReleaseInputs
 from gitkruise.git.manifests.decryption import Opener, check_generated, check_kind, locked
 from gitkruise.git.manifests.reader import Manifests
@@ -30,11 +30,11 @@ from gitkruise.gitops.build.release import (
     offline_release,
 )
 from gitkruise.kube.client.discovery import server_version
-from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.client.transport import Transport, find_object
 from gitkruise.model.gitops.config import Substitute, Unit, ValuesFrom
 from gitkruise.model.gitops.document import Document
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+from gitkruise.wire.primitives.requests import ResourceRef
 
 if TYPE_CHECKING:
     from gitkruise.gitops.charts.fetcher import ChartAnswer, Charts
@@ -232,10 +232,8 @@ async def _data(
     transport: Transport, namespace: str, kind: str, name: str
 ) -> dict[str, str] | None:
     """Return the texts of a ConfigMap or Secret; None where it does not exist."""
-    request = ApiRequest(verb="get", resource=_KINDS[kind], namespace=namespace, name=name)
-    try:
-        found = (await transport.send(request)).body
-    except NotFound:
+    found = await find_object(transport, _KINDS[kind], name, namespace)
+    if found is None:
         return None
     data: Mapping[str, str] = get(found, "data") or {}
     if kind == "ConfigMap":

@@ -9,13 +9,13 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from gitkruise.errors import ClusterFailed, Finding, Forbidden, NotFound, Severity
+from gitkruise.errors import ClusterFailed, Finding, Forbidden, Severity
 from gitkruise.gitops.cluster.lease_renewals import renewed_meanwhile
 from gitkruise.kube.cache.informer import Informer
 from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.cache.list_watch import Feed
 from gitkruise.kube.cache.store import InformerCache
-from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.client.transport import Transport, find_object
 from gitkruise.kube.system.clock import wait_for
 from gitkruise.kube.system.lease_terms import EMBEDDED_HOLDER, is_held_for_good
 from gitkruise.kube.system.package_data import KRUISE_GROUPS
@@ -323,8 +323,4 @@ async def release_workloads(transport: Transport) -> None:
 
 async def _lease(transport: Transport, namespace: str, name: str) -> Obj | None:
     """Return a Lease, None where there is none. Raises ApiError."""
-    request = ApiRequest(verb="get", resource=LEASES, namespace=namespace, name=name)
-    try:
-        return (await transport.send(request)).body
-    except NotFound:
-        return None
+    return await find_object(transport, LEASES, name, namespace)

@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from gitkruise.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from gitkruise.errors import AlreadyExists, Conflict, Forbidden
 from gitkruise.gitops.cluster.write_authority import WriteAuthority
 from gitkruise.kube.cache.leader_election import LEASES
-from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.client.transport import Transport, find_object
 from gitkruise.wire.primitives.json_text import read_json
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get, put
@@ -62,11 +62,7 @@ class LeaseAnnotation:
                 return value
 
     async def _lease(self) -> Obj | None:
-        request = ApiRequest(verb="get", resource=LEASES, namespace=self.namespace, name=self.name)
-        try:
-            return (await self.transport.send(request)).body
-        except NotFound:
-            return None
+        return await find_object(self.transport, LEASES, self.name, self.namespace)
 
     async def _store(self, lease: Obj | None, values: Mapping[str, Any]) -> None:
         text = json.dumps(values, separators=(",", ":"))

@@ -7,17 +7,16 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from gitkruise.errors import ApiError, NotFound
+from gitkruise.errors import ApiError
 from gitkruise.gitops.cluster.lease_renewals import renewed_meanwhile
 from gitkruise.gitops.cluster.shard_leases import shards_of
 from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.client.discovery import listed
-from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.client.transport import Transport, find_object
 from gitkruise.kube.system.clock import Clock
 from gitkruise.kube.system.lease_terms import SHARDS_MAX, member_lease, shard_lease
 from gitkruise.model.gitops.shards import Shard, shard_of
 from gitkruise.wire.primitives.names import Obj
-from gitkruise.wire.primitives.requests import ApiRequest
 from gitkruise.wire.primitives.times import format_time, parse_time
 
 _OVERDUE_LEAST: Final = timedelta(minutes=1)  # clocks of users and replicas differ
@@ -111,11 +110,8 @@ async def left_over(
 
 async def lease_spec(transport: Transport, namespace: str, name: str) -> Obj:
     """Return the spec of a Lease, {} for one that does not exist. Raises ApiError."""
-    request = ApiRequest(verb="get", resource=LEASES, namespace=namespace, name=name)
-    try:
-        return (await transport.send(request)).body.get("spec") or {}
-    except NotFound:
-        return {}
+    lease = await find_object(transport, LEASES, name, namespace) or {}
+    return lease.get("spec") or {}
 
 
 def is_led(spec: Obj) -> bool:

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from gitkruise.errors import Finding, InvalidManifests, NotFound, UsageProblem
+from gitkruise.errors import Finding, InvalidManifests, UsageProblem
 from gitkruise.git.parsing.documents import parse_file
 from gitkruise.git.plumbing.refs import parse_url
 from gitkruise.git.plumbing.trees import clean_path
 from gitkruise.gitops.install.installer import defines_kruise, manifest_text
-from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.client.transport import Transport, find_object
 from gitkruise.wire.primitives.names import OWN_API, OWN_GROUP, Obj, key_of
 from gitkruise.wire.primitives.paths import get, put
-from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+from gitkruise.wire.primitives.requests import ResourceRef
 
 FOLDER: Final = "gitkruise"  # below the path that is followed
 SOURCE, UNIT, KEEPER = "cluster", "cluster", "gitkruise-keeper"
@@ -96,10 +96,8 @@ async def followed(place: ClusterPath, transport: Transport) -> bool:
 
     Raises UsageProblem GK7046 when it follows another one, and ApiError.
     """
-    request = ApiRequest(verb="get", resource=UNITS, namespace=place.namespace, name=UNIT)
-    try:
-        unit = (await transport.send(request)).body
-    except NotFound:
+    unit = await find_object(transport, UNITS, UNIT, place.namespace)
+    if unit is None:
         return False
     path = clean_path(str(get(unit, "spec", "path", default="")))
     if path == place.path:

@@ -40,6 +40,12 @@ def defined(definition: Obj) -> tuple[GroupKind, ResourceRef]:
     return GroupKind(spec["group"], spec["names"]["kind"]), ref
 
 
+def listed_key(kind: GroupKind, obj: Obj) -> ObjectKey:
+    """The key of an item of a list, which may lack its kind."""
+    meta = obj["metadata"]
+    return ObjectKey(*kind, meta.get("namespace") or "", meta["name"])
+
+
 def storage_version(definition: Obj) -> str:
     """Return the version in which new objects of a definition are stored."""
     return next(str(v["name"]) for v in definition["spec"]["versions"] if v["storage"])
@@ -57,7 +63,7 @@ async def check_takeover(transport: Transport, clock: Clock, live: Obj, wanted: 
         raise UsageProblem(_managed(live["metadata"]["name"], old))
     updated, total = _PODS[kind]
     rolling = [
-        ObjectKey(*kind, obj["metadata"].get("namespace") or "", obj["metadata"]["name"])
+        listed_key(kind, obj)
         for obj in await listed(transport, ref)
         if get(obj, "status", updated, default=0) < get(obj, "status", total, default=0)
         or get(obj, "status", "observedGeneration", default=0) < obj["metadata"]["generation"]

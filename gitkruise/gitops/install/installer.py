@@ -15,14 +15,13 @@ from gitkruise.errors import (
     ClusterFailed,
     Finding,
     InvalidManifests,
-    NotFound,
     TimedOut,
 )
 from gitkruise.git.parsing.documents import parse_file
 from gitkruise.gitops.install.definitions import check_takeover
 from gitkruise.gitops.install.shards import sets_replicas, with_shards
 from gitkruise.kube.client.discovery import CRDS
-from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.client.transport import Transport, find_object
 from gitkruise.kube.system.clock import Clock
 from gitkruise.kube.system.package_data import KRUISE_GROUPS, data_dir
 from gitkruise.model.gitops.change import FieldChange
@@ -289,11 +288,7 @@ class Installer:
         return ""
 
     async def _get(self, ref: ResourceRef, key: ObjectKey) -> Obj | None:
-        request = ApiRequest(verb="get", resource=ref, namespace=key.namespace, name=key.name)
-        try:
-            return (await self._transport.send(request)).body
-        except NotFound:
-            return None
+        return await find_object(self._transport, ref, key.name, key.namespace)
 
     async def _apply(self, ref: ResourceRef, key: ObjectKey, obj: Obj) -> Obj:
         request = ApiRequest(

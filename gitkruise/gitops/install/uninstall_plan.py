@@ -14,7 +14,7 @@ from itertools import product
 from typing import Final
 
 from gitkruise.errors import ApiError, Finding, MethodNotAllowed, NotFound, UsageProblem
-from gitkruise.gitops.install.definitions import defined
+from gitkruise.gitops.install.definitions import defined, listed_key
 from gitkruise.gitops.install.installer import (
     CRD,
     HOME,
@@ -26,7 +26,7 @@ from gitkruise.gitops.install.installer import (
     provider_of,
 )
 from gitkruise.kube.client.discovery import CRDS, each, listed, served_catalog
-from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.client.transport import Transport, find_object
 from gitkruise.kube.system.lease_terms import is_held_for_good
 from gitkruise.planner.node.pull_secrets import SECRET
 from gitkruise.planner.sync.annotations import MANAGER as APPLIER
@@ -41,7 +41,7 @@ from gitkruise.wire.primitives.names import (
     key_of,
 )
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+from gitkruise.wire.primitives.requests import ResourceRef
 
 LABEL: Final = "app.kubernetes.io/name"
 NAMED: Final = 5  # objects that a message names
@@ -189,7 +189,7 @@ class UninstallPlanner:
                 unseen.append(ref.plural)
                 continue
             for obj in objects:
-                key = _key(kind, obj)
+                key = listed_key(kind, obj)
                 if key not in gone and not _goes_along(key, obj, uids, pods):
                     found.append(key)
         if not found and not unseen:
@@ -206,11 +206,8 @@ class UninstallPlanner:
         kind = catalog.stored(key.group_kind)
         if kind is None:
             return None
-        request = ApiRequest(verb="get", resource=kind.ref, namespace=key.namespace, name=key.name)
-        try:
-            return InstalledObject(live=(await self._transport.send(request)).body, ref=kind.ref)
-        except NotFound:
-            return None
+        live = await find_object(self._transport, kind.ref, key.name, key.namespace)
+        return InstalledObject(live=live, ref=kind.ref) if live is not None else None
 
     async def _namespaced(self, catalog: Catalog) -> list[tuple[GroupKind, ResourceRef]]:
         """The kinds of objects in namespaces; custom ones as their definitions say."""
@@ -355,11 +352,6 @@ def _goes_along(
 def accounts(obj: Obj) -> set[str]:
     """Namespaces of the service accounts of a binding."""
     return {str(s["namespace"]) for s in obj.get("subjects") or () if s.get("namespace")}
-
-
-def _key(kind: GroupKind, obj: Obj) -> ObjectKey:
-    meta = obj["metadata"]
-    return ObjectKey(*kind, meta.get("namespace") or "", meta["name"])
 
 
 def _typed(kind: GroupKind, ref: ResourceRef, obj: Obj) -> Obj:

@@ -34,7 +34,7 @@ from gitkruise.gitops.install.uninstall_plan import (
 )
 from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.client.discovery import each
-from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.client.transport import Transport, find_object
 from gitkruise.kube.system.clock import Clock
 from gitkruise.printable import listing
 from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, Obj, ObjectKey, key_of
@@ -288,11 +288,9 @@ class Uninstaller:
 
     async def _read(self, target: InstalledObject) -> Obj | None:
         """The object of the plan; None when it is gone or has a successor of its name."""
-        try:
-            live = (await self._transport.send(self._request("get", target))).body
-        except NotFound:
-            return None
-        return live if live["metadata"]["uid"] == target.uid else None
+        key = target.key
+        live = await find_object(self._transport, target.ref, key.name, key.namespace)
+        return live if live is not None and live["metadata"]["uid"] == target.uid else None
 
     def _request(self, verb: str, target: InstalledObject, **more: Any) -> ApiRequest:
         key = target.key

@@ -14,7 +14,7 @@ from semver import Version
 
 from gitkruise import __version__
 from gitkruise.admission.conversion.registry import convertible
-from gitkruise.errors import ClusterFailed, Finding, NotFound, UsageProblem
+from gitkruise.errors import ClusterFailed, Finding, UsageProblem
 from gitkruise.gitops.install.bootstrap import KEEPER, UNIT, UNITS
 from gitkruise.gitops.install.definitions import defined, storage_version
 from gitkruise.gitops.install.installer import (
@@ -39,7 +39,7 @@ from gitkruise.gitops.install.uninstall_plan import (
     older_objects,
 )
 from gitkruise.kube.client.discovery import CRDS, listed, served_catalog
-from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.client.transport import Transport, find_object
 from gitkruise.kube.system.clock import Clock
 from gitkruise.planner.node.pull_secrets import SECRET
 from gitkruise.planner.sync.annotations import UNIT_REF, annotation
@@ -48,7 +48,7 @@ from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.catalog.crds import version_order
 from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.paths import get, put
-from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+from gitkruise.wire.primitives.requests import ResourceRef
 
 VERSION_LABEL: Final = "app.kubernetes.io/version"
 WEBHOOK: Final = "gitkruise-webhook"
@@ -155,11 +155,7 @@ class UpgradePlanner:
     # Reading ---------------------------------------------------------------------------------
 
     async def _get(self, ref: ResourceRef, name: str, namespace: str = "") -> Obj | None:
-        request = ApiRequest(verb="get", resource=ref, namespace=namespace, name=name)
-        try:
-            return (await self._transport.send(request)).body
-        except NotFound:
-            return None
+        return await find_object(self._transport, ref, name, namespace)
 
     async def _deployment(self, name: str) -> Obj | None:
         found = await self._get(DEPLOYMENTS, name, self._options.namespace)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from gitkruise.errors import Finding, NotFound, TimedOut
-from gitkruise.kube.client.transport import Transport
+from gitkruise.errors import Finding, TimedOut
+from gitkruise.kube.client.transport import Transport, find_object
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.health import Health, Phase
 from gitkruise.planner.health.health import health
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
-from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+from gitkruise.wire.primitives.requests import ResourceRef
 
 PAUSE_S: Final = 0.2
 ENDED: Final = frozenset({Phase.CURRENT, Phase.FAILED, Phase.NOT_FOUND, Phase.TERMINATING})
@@ -59,10 +59,8 @@ def _open(seen: Seen) -> list[ObjectKey]:
 async def _look(
     transport: Transport, resource: ResourceRef, key: ObjectKey, last: Obj
 ) -> tuple[Obj, Health]:
-    request = ApiRequest(verb="get", resource=resource, namespace=key.namespace, name=key.name)
-    try:
-        obj = (await transport.send(request)).body
-    except NotFound:
+    obj = await find_object(transport, resource, key.name, key.namespace)
+    if obj is None:
         message = "the request was deleted before its end was seen"
         return last, Health(Phase.NOT_FOUND, "Deleted", message)
     return obj, health(obj)

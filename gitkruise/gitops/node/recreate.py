@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from gitkruise.errors import ClusterFailed, NotFound
+from gitkruise.errors import ClusterFailed
 from gitkruise.gitops.node.agents import controller_problem, find_agents, no_agent
 from gitkruise.gitops.node.submission import refused, submit
 from gitkruise.kube.client.discovery import listed
-from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.client.transport import Transport, find_object
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.node.recreate_request import NODE_NAME
 from gitkruise.model.node.wire_shapes import VERSION
@@ -23,7 +23,7 @@ from gitkruise.planner.node.recreate_draft import (
 from gitkruise.printable import listing
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import PODS, ApiRequest, ResourceRef
+from gitkruise.wire.primitives.requests import PODS, ResourceRef
 
 REQUESTS: Final = ResourceRef(RECREATE.group, VERSION, "containerrecreaterequests")
 _NAMES_SHOWN: Final = 8
@@ -83,12 +83,9 @@ async def create(transport: Transport, draft: RecreateDraft) -> list[Obj]:
 
 
 async def _pod(transport: Transport, namespace: str, name: str) -> Obj:
-    request = ApiRequest(verb="get", resource=PODS, namespace=namespace, name=name)
-    try:
-        return (await transport.send(request)).body
-    except NotFound:
-        pods = await listed(transport, PODS, namespace=namespace)
-    names = [pod["metadata"]["name"] for pod in pods]
+    if (pod := await find_object(transport, PODS, name, namespace)) is not None:
+        return pod
+    names = [one["metadata"]["name"] for one in await listed(transport, PODS, namespace=namespace)]
     there = listing(names, _NAMES_SHOWN)
     raise refused(
         "GK4601",

@@ -15,7 +15,7 @@ from gitkruise.gitops.reconcile.applier import Applier, ApplyFacts, Sent
 from gitkruise.gitops.reconcile.preflight import brought, refusals
 from gitkruise.gitops.reconcile.preflight import testable as can_be_tried
 from gitkruise.kube.client.discovery import listed
-from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.client.transport import Transport, find_object
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.document import Desired, DesiredSet
@@ -25,7 +25,6 @@ from gitkruise.planner.sync.autoscale import AUTOSCALERS, scalable, target_of
 from gitkruise.planner.sync.diff import all_differences
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.names import Obj, ObjectKey
-from gitkruise.wire.primitives.requests import ApiRequest
 
 _ONE_BY_ONE: Final = 3  # so many objects of a namespace are fetched, more are listed
 _AT_ONCE: Final = 8
@@ -102,11 +101,8 @@ async def _fetched(
         return {k: {**marks, **there[k.name]} for k in keys if k.name in there}
     found: dict[ObjectKey, Obj] = {}
     for key in keys:
-        request = ApiRequest(verb="get", resource=kind.ref, namespace=namespace, name=key.name)
-        try:
-            found[key] = (await transport.send(request)).body
-        except NotFound:
-            continue
+        if (obj := await find_object(transport, kind.ref, key.name, namespace)) is not None:
+            found[key] = obj
     return found
 
 

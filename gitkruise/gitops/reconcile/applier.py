@@ -33,9 +33,9 @@ from gitkruise.gitops.reconcile.rejections import (
     served_no_more,
     unanswered,
 )
-from gitkruise.gitops.reconcile.version_binding import bound, collided, present, renewed
+from gitkruise.gitops.reconcile.version_binding import bound, collided, renewed
 from gitkruise.kube.client.limits import pause_s
-from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.client.transport import Transport, find_object
 from gitkruise.kube.system.clock import Clock, SystemClock
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.document import Desired, GitCommit
@@ -191,7 +191,7 @@ class Applier:
         """Return the stored object, also one that no unit applied yet, if our defaults need it."""
         if live is not None or not dialect.defaulted:
             return live
-        return await present(self._reader, dialect.kind.ref, d.key.namespace, d.key.name)
+        return await find_object(self._reader, dialect.kind.ref, d.key.name, d.key.namespace)
 
     def _request(
         self,
@@ -294,7 +294,7 @@ class Applier:
         sent again. Raises ApiError; _Untried for a dry run, which may not change that."""
         if not isinstance(error, InternalError) or request.content_type != APPLY_PATCH:
             return False
-        stored = await present(self._reader, request.resource, request.namespace, request.name)
+        stored = await find_object(self._reader, request.resource, request.name, request.namespace)
         entries = await restated(self._reader, request, stored) if stored is not None else None
         if stored is None or entries is None:
             return False

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from gitkruise.errors import AlreadyExists, ApiError, Conflict, NotFound
-from gitkruise.kube.client.transport import Transport
+from gitkruise.errors import AlreadyExists, ApiError, Conflict
+from gitkruise.kube.client.transport import Transport, find_object
 from gitkruise.planner.sync.annotations import COMMIT, annotation
 from gitkruise.planner.sync.field_owners import marks_are_ours
 from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get, put
-from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+from gitkruise.wire.primitives.requests import ApiRequest
 
 _VERSION: Final = (("metadata", "uid"), ("metadata", "resourceVersion"))
 
@@ -37,24 +37,13 @@ def collided(request: ApiRequest, error: ApiError) -> bool:
     )
 
 
-async def present(
-    transport: Transport, resource: ResourceRef, namespace: str, name: str
-) -> Obj | None:
-    """Return an object as the API server has it now; None when there is none. Raises ApiError."""
-    read = ApiRequest(verb="get", resource=resource, namespace=namespace, name=name)
-    try:
-        return (await transport.send(read)).body
-    except NotFound:
-        return None
-
-
 async def renewed(transport: Transport, request: ApiRequest, live: Obj | None) -> ApiRequest:
     """Return `request` bound to the present version, after one that met the write of another.
 
     Writes of other clients (a status, an edit) leave the decision as it is. Raises Conflict when
     the object `live` was deleted since, or another commit or unit applied it. Raises ApiError.
     """
-    stored = await present(transport, request.resource, request.namespace, request.name)
+    stored = await find_object(transport, request.resource, request.name, request.namespace)
     if stored is None:
         if live is not None:
             raise Conflict("it was deleted meanwhile")

@@ -14,6 +14,7 @@ from gitkruise.kube.cache.informer import Informer
 from gitkruise.kube.cache.list_watch import Feed
 from gitkruise.kube.cache.store import CachedObject, InformerCache, StoreChange
 from gitkruise.kube.client.events import Subject
+from gitkruise.kube.client.transport import find_object
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import SPECS
 from gitkruise.model.planning.plan import Event
@@ -179,14 +180,9 @@ class CustomResources:
     async def _read(self, obj: Obj) -> Obj | None:
         """Read an object live; None where it is gone. Raises ApiError."""
         meta = obj["metadata"]
-        request = ApiRequest(
-            verb="get", resource=self._kind(obj).ref, namespace=meta["namespace"], name=meta["name"]
-        )
-        try:
-            found = (await self._live.transport.send(request)).body
-        except NotFound:
-            return None
-        return found if found["metadata"]["uid"] == meta["uid"] else None
+        transport, ref = self._live.transport, self._kind(obj).ref
+        found = await find_object(transport, ref, meta["name"], meta["namespace"])
+        return found if found is not None and found["metadata"]["uid"] == meta["uid"] else None
 
     async def _patch(
         self, obj: Obj, body: Any, subresource: str, content_type: str = MERGE_PATCH
