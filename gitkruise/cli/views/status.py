@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.cli.console.ages import ago
 from gitkruise.cli.console.output import list_of
-from gitkruise.cli.console.style import Style, clip, shorten
+from gitkruise.cli.console.style import Style, clip, shorten, wrapped
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.views.promotion import progress
 from gitkruise.cli.views.resources import rollout_obj, shard_obj
@@ -155,7 +154,8 @@ def _last_changes(
 
 def status_lines(view: StatusView, style: Style, *, wide: bool) -> Iterator[str]:
     """Yield header, table, totals and the next command to type."""
-    yield from (clip(line, style.width) for line in _header(view, style))
+    for line in _header(view, style):
+        yield from _fitted(line, style.width)
     yield ""
     if not view.objects:
         yield _nothing(view)
@@ -177,6 +177,14 @@ def status_lines(view: StatusView, style: Style, *, wide: bool) -> Iterator[str]
         yield f"Next: {next_}"
 
 
+def _fitted(line: str, width: int) -> list[str]:
+    """Return a line of the header in `width` cells: reasons go on below, and a command stays whole,
+    so that it can be copied."""
+    if line.startswith("  next: "):
+        return [line]
+    return wrapped(line, width, indent=2) if line.startswith(" ") else [clip(line, width)]
+
+
 def _nothing(view: StatusView) -> str:
     """Return why no object is listed."""
     where = f"namespace {view.namespace} of " * bool(view.namespace) + f"cluster {view.cluster}"
@@ -192,7 +200,7 @@ def _reason(m: Managed, why: str, line: str, style: Style) -> Iterator[str]:
 
     why = visible(why)
     if m.state in NEEDS_YOU and why not in line:
-        yield from (f"  {text}" for text in textwrap.wrap(why, max(style.width - 2, 20)))
+        yield from wrapped(f"  {why}", style.width, indent=0)
 
 
 def _header(view: StatusView, style: Style) -> Iterator[str]:

@@ -76,6 +76,19 @@ def test_text(checkout: Checkout, golden: Callable[[str, str], None], rejected: 
     golden(f"cli-status-{'rejected' if rejected else 'held'}.txt", "\n".join(texts))
 
 
+def test_reasons_and_commands_of_the_header_are_whole_in_a_narrow_terminal(
+    checkout: Checkout,
+) -> None:
+    problem = f"GK5101 a.yaml:1:1: {STUCK}, and the commit before it stays applied until then"
+    (unit,) = standing(checkout, rejected=True).units
+    rejected = replace(unit, problems=(problem,))
+    view = build_view(LIVE, [rejected], LATER, cluster="sandbox", source="src", namespace="")
+    view = replace(view, unrecorded=("shop/other",), elsewhere="refs/heads/" + "long/" * 20)
+    lines = [*status_lines(view, style(80), wide=False)]
+    assert problem in " ".join(line.strip() for line in lines)
+    assert f"  next: {record_it(view.elsewhere)}" in lines
+
+
 def test_what_only_git_can_know_wins(checkout: Checkout) -> None:
     shown = standing(checkout, rejected=False)
     states = {m.key: (m.state, m.message) for m in shown.objects}
