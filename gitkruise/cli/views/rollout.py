@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from gitkruise.cli.console.style import Style, cell_width, clip
+from gitkruise.cli.console.style import Style, cell_width, clip, wrapped
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.model.gitops.record import Rollout
 from gitkruise.wire.primitives.names import short_name
@@ -18,6 +18,7 @@ _MARKS = ("●", "◍", "✗", "○", "⌫")  # new ready, new not ready, failin
 _ASCII_MARKS = ("*", "%", "x", "o", "<")
 _FAILING_SHOWN = 3
 _PODS_LABEL = "pods  "
+_WHY: Final = len("why    ")  # under the first word of the reason
 
 
 def rollout_block(m: Managed, style: Style) -> list[str]:
@@ -36,13 +37,14 @@ def rollout_block(m: Managed, style: Style) -> list[str]:
         f"update   {r.update_revision or '-'}   {how}   budget {r.budget} unavailable",
         "",
         *_counts(r, style),
-        f"  why    {r.message}",
+        *wrapped(f"  why    {r.message}", width, indent=_WHY),
         "",
         *_revisions(r, style),
         *_pods(m.pods, r, style, width),
-        *(f"  {pod}: {why}" for pod, why in r.failing[:_FAILING_SHOWN]),
     ]
-    return [clip(line, style.width) for line in lines]
+    failing = [f"  {pod}: {why}" for pod, why in r.failing[:_FAILING_SHOWN]]
+    reasons = [line for text in failing for line in wrapped(text, width, indent=2)]
+    return [*(clip(line, style.width) for line in lines), *reasons]
 
 
 def _counts(r: Rollout, style: Style) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -172,6 +173,20 @@ def test_500_pods_fit_a_small_window() -> None:
     assert "cloneset/checkout" in frame[0]
     assert sum(line.count("○") for line in frame if "○○" in line) == 500
     check([frame], 24, 80)
+
+
+def test_reasons_are_whole_in_a_narrow_window() -> None:
+    why = "image registry.example.com/search:v9 cannot be pulled: manifest unknown to the registry"
+    held = rollout(State.STUCK, message=f"search-x7k2p and 1 more cannot start: {why}")
+    m = Managed(
+        key=CHECKOUT, obj={}, state=State.STUCK, message="", unit="", commit="", path="",
+        rollout=replace(held, failing=(("search-x7k2p", why),)),
+    )  # fmt: skip
+    lines = rollout_block(m, Style(colour=False, unicode=True, width=60))
+    shown = " ".join(" ".join(lines).split())
+    assert held.message in shown
+    assert f"search-x7k2p: {why}" in shown
+    assert all(len(line) <= 60 for line in lines)
 
 
 @pytest.mark.slow
