@@ -27,7 +27,13 @@ from gitkruise.errors import (
 )
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock, wait_for
-from gitkruise.kube.system.lease_terms import DURATION_S, RENEW_EVERY, RENEW_WITHIN, RETRY
+from gitkruise.kube.system.lease_terms import (
+    DURATION_S,
+    JOINT,
+    RENEW_EVERY,
+    RENEW_WITHIN,
+    RETRY,
+)
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import drop, get
@@ -61,7 +67,8 @@ class LeaseName:
     for a holder, once that one has renewed the lease.
 
     A `joint` lease is held by all replicas that share its identity. No replica releases it or makes
-    way: the others write under it. What one of them renews counts for all.
+    way: the others write under it. What one of them renews counts for all. It lasts longer than
+    `duration_s`, for a replica learns of the renewals of others by its looks alone.
     """
 
     namespace: str
@@ -72,6 +79,11 @@ class LeaseName:
     keeper: str = ""
     joint: bool = False
     rival: Callable[[str], Finding | None] = lambda _: None
+
+    @property
+    def lasts_s(self) -> float:
+        """Return how long the lease lasts without a renewal."""
+        return self.duration_s * JOINT if self.joint else self.duration_s
 
 
 class Lease:
@@ -87,7 +99,7 @@ class Lease:
         if not name.identity:
             raise ValueError("an empty identity means a free lease")
         self.name, self._urgent = name, urgent
-        self._renew_within_s = name.duration_s * RENEW_WITHIN
+        self._renew_within_s = name.lasts_s * RENEW_WITHIN
         self._renew_every_s = name.duration_s * RENEW_EVERY
         self._retry_s = name.duration_s * RETRY
         self._transport, self._clock = transport, clock
@@ -205,14 +217,9 @@ class Lease:
                 level = logging.INFO if kept else logging.WARNING
                 log.log(level, log_line("lease-not-held", reason=logged))
             await self._clock.sleep(self._retry_s)
-        log.info(
-            log_line(
-                "lease-acquired",
-                identity=self.name.identity,
-                namespace=self.name.namespace,
-                lease=self.name.name,
-            )
-        )
+        name = self.name
+        noted = {"identity": name.identity, "namespace": name.namespace, "lease": name.name}
+        log.info(log_line("lease-acquired", **noted))
         try:
             async with asyncio.TaskGroup() as group:
                 renewing = group.create_task(self._renew())
@@ -229,9 +236,8 @@ class Lease:
     async def _renew(self) -> None:
         renewed = True
         while True:
-            looked_s = (
-                self._clock.monotonic() - self._looked_at
-            )  # a slow reply is no reason to wait
+            # A slow reply is no reason to wait.
+            looked_s = self._clock.monotonic() - self._looked_at
             due_s = max(self._renew_every_s - self._age(), self._retry_s - looked_s, _PAUSE_S)
             await self._clock.sleep(due_s if renewed else self._retry_s)
             left = self._left()
@@ -286,11 +292,12 @@ class Lease:
             known, looked_at = self._record, self._looked_at
             current = await self._read()
             lasts = float(get(self._record, "leaseDurationSeconds", default=0))
-            if self.holder == self.name.identity and lasts >= self.name.duration_s:
+            if self.holder == self.name.identity and lasts >= self.name.lasts_s:
                 if known is not None and known != self._record:
                     return max(looked_at, self._renewed_at)
                 unchanged_s = self._clock.monotonic() - self._changed_at
-                early = self._left() > 2 * self._retry_s or unchanged_s < self._renew_every_s
+                every_s = self._renew_every_s
+                early = self._age() < 2 * every_s or unchanged_s < every_s
                 if self.valid and early:  # the replica that renewed it last does so again
                     return self._renewed_at
             asked_at = self._clock.monotonic()
@@ -382,7 +389,7 @@ class Lease:
 
     def _expired(self) -> bool:
         """Return whether the record last seen did not change for as long as it lasts."""
-        mine = self.name.duration_s
+        mine = self.name.lasts_s
         lasts = float(get(self._record, "leaseDurationSeconds", default=mine))
         return self._clock.monotonic() - self._changed_at > max(lasts, mine)
 
@@ -416,7 +423,7 @@ class Lease:
         transitions = int(old.get("leaseTransitions") or 0)
         return {
             "holderIdentity": holder,
-            "leaseDurationSeconds": ceil(self.name.duration_s),
+            "leaseDurationSeconds": ceil(self.name.lasts_s),
             "acquireTime": old.get("acquireTime") or now if kept else now,
             "renewTime": now,
             "leaseTransitions": transitions if kept or before is None else transitions + 1,

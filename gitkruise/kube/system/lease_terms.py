@@ -15,6 +15,7 @@ from typing import Any, Final
 SYNC_LEASE: Final = "gitkruise-sync"  # of a controller without a name of its own
 EMBEDDED_HOLDER: Final = "sandbox"  # for good, of the lease of what drives pods
 DURATION_S: Final = 10
+JOINT: Final = 3  # durations that a Lease of several replicas together lasts
 SHARDS_MAX: Final = 32  # a role names the Leases of each
 # Shares of the duration:
 RENEW_WITHIN: Final = 2 / 3  # without a renewal for so long the holder stops writing
