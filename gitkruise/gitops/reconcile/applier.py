@@ -15,6 +15,7 @@ from gitkruise.errors import (
     Conflict,
     Finding,
     InternalError,
+    NotLeading,
     Retry,
     StatusDetails,
 )
@@ -72,7 +73,7 @@ class Sent:
     created: bool = False  # there was no such object
     finding: Finding | None = None
     server_message: str = ""  # the API server's own words of the rejection
-    retry: bool = False  # the same request may go through later
+    retry: bool = False  # the same request may go through later; without a finding: under the lease
     unserved: bool = False  # no API serves its kind
     present: bool = False  # create-only, and it exists already
     replace: bool = False  # immutable: to be deleted and created again
@@ -330,6 +331,8 @@ class Applier:
     def _refused(self, d: Desired, error: ApiError, live: Obj | None) -> Sent:
         if isinstance(error, _Untried):
             return Sent(desired=d)
+        if isinstance(error, NotLeading):
+            return Sent(desired=d, retry=True)
         if kind_is_gone(error):
             return Sent(desired=d, finding=served_no_more(d), retry=True, unserved=True)
         fixed = immutable(error)

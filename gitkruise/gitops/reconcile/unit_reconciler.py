@@ -10,7 +10,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding, HistoryMissing
+from gitkruise.errors import (
+    ApiError,
+    Crashed,
+    DiagnosticError,
+    Finding,
+    HistoryMissing,
+    NotLeading,
+)
 from gitkruise.gitops.build.builder import Builder, BuiltCommit, with_unchanged
 from gitkruise.gitops.cluster.impersonation import account_of, acting_as
 from gitkruise.gitops.config.fingerprints import source_of
@@ -244,9 +251,7 @@ class UnitReconciler:
             plan = self._plan(built.desired, seen)
         lingers, again = self.pruning.overdue(seen.live, now)
         self._times += [again] if again else []
-        self._kinds = {
-            key.group_kind for key in (*seen.live, *(d.key for d in built.desired.objects))
-        }
+        self._kinds = {key.group_kind for key in (*seen.live, *built.desired.by_key())}
         self._remember(seen)
         silent = self._context.live.problem(self._kinds)
         unseen = self.pruning.unseen(self._had or ())
@@ -266,9 +271,8 @@ class UnitReconciler:
         if self._had is None:
             self._had = set(self._reporter.had if self._reporter.recorded is not None else ())
         mine = {k: x for k, x in seen.live.items() if annotation(x.obj, UNIT_REF) == self.unit.id}
-        self._had.update(
-            k for k, x in mine.items() if not x.obj["metadata"].get("deletionTimestamp")
-        )
+        meta = {k: x.obj["metadata"] for k, x in mine.items()}
+        self._had.update(k for k, m in meta.items() if not m.get("deletionTimestamp"))
 
     def _lost(self, seen: Observation) -> set[ObjectKey]:
         """Return the objects that were live and are not, unless this unit deleted them."""
@@ -337,7 +341,6 @@ class UnitReconciler:
                 plan.apply, seen, built.causal,
                 take=theirs, stop=lambda: self._commits.overtaken,
             )  # fmt: skip
-            self._context.authority.check()
             report_applied(
                 live.events, self.unit.id, sent, journal,
                 healing=plan.healing, live=seen.live, lost=lost,
@@ -376,18 +379,24 @@ class UnitReconciler:
         return self.built
 
     def _absorb(self, sent: Sequence[Sent], seen: Observation) -> bool:
-        """Record replies and rejections; return whether every request was accepted."""
+        """Record replies and rejections; return whether every request was accepted.
+
+        Raises NotLeading when some were not sent: the lease was lost, perhaps for a moment.
+        """
         passing = []
         for item in sent:
             if item.reply is not None:
                 self._accept(item, item.reply, seen)
-            elif item.finding is not None and item.retry:
+            elif item.retry:
                 passing.append(item.finding)
             elif self.cluster.rejected.note(item, self._context.clock.now()):
                 self._context.live.doubt()
+        self._context.authority.check()
+        if None in passing:
+            raise NotLeading("the lease was lost meanwhile")
         if passing:
             self._times.append(self._setbacks.back_off().until)
-        self._reporter.problem(tuple(passing))
+        self._reporter.problem(tuple(filter(None, passing)))
         return not passing
 
     def _accept(self, sent: Sent, reply: Obj, seen: Observation) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gitkruise.errors import Forbidden, InternalError, Unauthorized
+from gitkruise.errors import Forbidden, InternalError, NotLeading, Unauthorized
+from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.git.repos import run_git
 from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
@@ -321,6 +322,32 @@ def test_a_server_error_is_tried_again_soon(staged: MakeStage) -> None:
             await stage.push(web())
             await stage.rest(30)
             assert (stage.state, stage.record.findings) == ("Done", ())
+
+    stage.play(script)
+
+
+def test_a_lease_that_is_lost_and_taken_again_is_no_finding_of_an_object(staged: MakeStage) -> None:
+    stage, records = staged(), list[UnitRecord]()
+    refused = list[str]()
+
+    def paused(request: ApiRequest) -> NotLeading | None:
+        is_write = request.verb == "patch" and "dryRun" not in request.params
+        if not is_write or request.name not in {"settings", "more"} or len(refused) == 5:
+            return None
+        refused.append(request.name)
+        return NotLeading("lease kube-system/gitkruise-sync was not renewed in time")
+
+    async def script() -> None:
+        stage.reporter.listen(records.append)
+        async with stage.running():
+            stage.wire.refuse = paused
+            await stage.push(web(), SETTINGS, config_map("more"))
+            await stage.rest(30)
+            assert (stage.state, stage.record.findings) == ("Done", ())
+            assert len(refused) == 5
+            assert [f for record in records for f in record.findings] == []
+            applied = [name for name in stage.wire.writes() if name == "patch web"]
+            assert len(applied) == 1, "what was accepted is not sent again"
 
     stage.play(script)
 
