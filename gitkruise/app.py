@@ -356,7 +356,7 @@ class _Program:
             analysis=AnalysisMemory(self._remembered(ANALYSIS, "analysis"), self._authority),
             charts=open_charts(options.state_dir, clock),
         )  # fmt: skip
-        annotator = Annotator(live)
+        annotator = Annotator(live, clock)
         deps = ProcessDeps(
             state_dir=options.state_dir, hooks=self._hooks, cache=self._cache,
             rewrites=AcceptedRewrites(self._remembered(REWRITES)),

@@ -213,7 +213,7 @@ class Stage:
             ),
             charts=ChartFetcher(ChartCache(self.mirrors / "charts"), self.clock, fetch_now),
         )
-        self.annotator = Annotator(self.live)
+        self.annotator = Annotator(self.live, self.clock)
         self.trust = self.trusted(self.followed)
         self.unit, self.reporter = self.add_unit(UNIT, self.spec)
         ref = GitSourceSpec(
