@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -67,8 +68,12 @@ class Engine:
         self.given_up = asyncio.Event()  # set when our own engine has to stop
         self.silence = ""  # why OpenKruise's manager drives nothing, if it should
 
-    def problems(self, keys: Iterable[ObjectKey]) -> Iterator[Finding]:
-        """Yield GK4404 for those of `keys` that OpenKruise should drive while it is silent."""
+    def problems(self, keys: Iterable[ObjectKey], asked: str) -> Iterator[Finding]:
+        """Yield GK4402 for a unit that asked for our own engine and lost it, and GK4404 for those
+        of `keys` that OpenKruise should drive while it is silent."""
+        if (self.name, asked) == (KRUISE, OWN) and not self.silence:
+            effect = ("effect", "commits are applied; OpenKruise drives the pods")
+            yield replace(_manager_runs(effect), severity=Severity.WARNING)
         those = sorted(key for key in keys if key.group in KRUISE_GROUPS)
         if self.name == KRUISE and self.silence and those:
             yield Finding(
@@ -228,21 +233,23 @@ async def choose_engine(transport: Transport, engines: set[str], clock: Clock) -
         )
     alive = await kruise_is_at_work(transport, clock)
     if OWN in firm and alive:
-        raise ClusterFailed(
-            Finding(
-                code="GK4402",
-                message="OpenKruise's manager is running, and engine: own was asked for",
-                notes=(
-                    ("why", "two engines on one CloneSet would undo each other's work"),
-                    ("unchanged", "nothing was applied"),
-                    ("next", "set workloads.engine: kruise, or stop kruise-manager first"),
-                ),
-            )
-        )
+        raise ClusterFailed(_manager_runs(("unchanged", "nothing was applied")))
     if not alive and KRUISE not in firm:
         return Engine(OWN)
     await withdraw_canaries(transport)
     return Engine(KRUISE, alive=alive)
+
+
+def _manager_runs(effect: tuple[str, str]) -> Finding:
+    return Finding(
+        code="GK4402",
+        message="OpenKruise's manager is running, and engine: own was asked for",
+        notes=(
+            ("why", "two engines on one CloneSet would undo each other's work"),
+            effect,
+            ("next", "set workloads.engine: kruise; or stop kruise-manager, and start gitkruise"),
+        ),
+    )
 
 
 def undriven(keys: Iterable[ObjectKey], catalog: Catalog) -> Iterator[Finding]:

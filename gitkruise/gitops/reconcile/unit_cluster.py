@@ -136,7 +136,8 @@ class UnitCluster:
         seen, bad = self._health.weigh(found, desired, now, self.rejected.present)
         pulls = (pulls_nowhere(key, found.obj) for key, found in seen.live.items())
         bad = (*bad, *filter(None, pulls))
-        bad = (*bad, *self._context.engine.problems(seen.live))
+        asked = self._unit.spec.workloads.engine
+        bad = (*bad, *self._context.engine.problems(seen.live, asked))
         if self._context.engine.name != OWN:
             return seen, bad
         live = self._context.live

@@ -25,6 +25,39 @@ def findings(running: RunningController) -> list[str]:
     return [f"{one.code}: {one.message}" for one in found]
 
 
+LOST: Final = "GK4402: OpenKruise's manager is running, and engine: own was asked for"
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("own", [LOST]),
+        ("auto", []),
+    ],
+)
+def test_a_unit_names_the_engine_that_it_lost(
+    staged: MakeStage, tmp_path: Path, asked: str, found: list[str]
+) -> None:
+    stage = staged()
+    more = f", workloads: {{{{engine: {asked}}}}}"
+    program = options(stage, tmp_path, SOURCE + unit("web", more))
+
+    async def script() -> None:
+        push(stage, "app:v1")
+        async with controller(program, stage.wire, stage.clock) as running:
+            await stage.rest(60)
+            assert findings(running) == []
+            install_lease(stage, 0)
+            async with alongside(renew_lease(stage)):
+                await stage.rest(60)
+                assert findings(running) == found
+            await stage.rest(60)
+            (silent,) = findings(running)
+            assert silent.startswith("GK4404")
+
+    stage.play(script, stage.driver(()).run)
+
+
 @pytest.mark.parametrize("installed", [True, False], ids=["after-an-outage", "newly-installed"])
 def test_openkruise_gets_the_pods_when_its_manager_starts(
     staged: MakeStage, tmp_path: Path, installed: bool
