@@ -121,11 +121,13 @@ def _deployment_remark(path: tuple[str, ...]) -> tuple[str, bool]:
 def _template_remark(change: ObjectChange, path: tuple[str, ...]) -> tuple[str, bool]:
     if _policy(change) == "ReCreate":
         return "recreates pods: podUpdatePolicy is ReCreate", False
-    if path[-1] == "image" or path[2:3] == ("metadata",):
-        return "can be done in place", False
-    if "resources" in path:
-        return "in place only with InPlaceWorkloadVerticalScaling", True
-    return "cannot be done in place", True
+    match path[2:]:
+        case ("metadata", *_) | ("spec", "containers", _, "image"):
+            return "can be done in place", False
+        case ("spec", "containers", _, "resources", *_):
+            return "in place only with InPlaceWorkloadVerticalScaling", True
+        case _:
+            return "cannot be done in place", True
 
 
 def _policy(change: ObjectChange) -> str:
