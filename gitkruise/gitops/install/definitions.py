@@ -1,25 +1,29 @@
-"""CustomResourceDefinitions: the kind of one, and what keeps it from being taken over.
+"""CustomResourceDefinitions: the kind of one, what keeps it from being taken over, and what has to
+be converted then.
 
 Where a definition moves to another version without a conversion, the API server relabels what is
 stored and drops the fields that have another place there. Workloads of OpenKruise's v1alpha1 lose
-`updateStrategy` that way: nothing would hold their old pods until git has been applied again.
+`updateStrategy` that way. It is written again after that; until then nothing would hold old pods,
+so that workloads with such pods are not relabelled.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
-from gitkruise.admission.conversion.registry import convertible
-from gitkruise.errors import Finding, UsageProblem
+from gitkruise.admission.conversion.registry import convert, convertible
+from gitkruise.errors import Finding, NotFound, UsageProblem
 from gitkruise.gitops.cluster.engine import KRUISE_NAMESPACE, kruise_is_at_work
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET, SIDECARSET
 from gitkruise.printable import listing, many
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, join_api_version
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import ResourceRef
+from gitkruise.wire.primitives.requests import JSON_PATCH, MERGE_PATCH, ApiRequest, ResourceRef
 
 MANAGER: Final = "kruise-controller-manager"  # the Deployment of OpenKruise
 _NAMED: Final = 5
@@ -51,25 +55,92 @@ def storage_version(definition: Obj) -> str:
     return next(str(v["name"]) for v in definition["spec"]["versions"] if v["storage"])
 
 
-async def check_takeover(transport: Transport, clock: Clock, live: Obj, wanted: Obj) -> None:
-    """Raise UsageProblem GK4512 if the definition `wanted` relabels workloads that have pods of an
-    older revision, or that OpenKruise's manager drives. Raises ApiError."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relabelled:
+    """One stored object whose version changes without a conversion.
+
+    `spec` has the fields that lose their place. `owners` are its managedFields in the new version:
+    the API server would forget those of a version that is gone.
+    """
+
+    ref: ResourceRef
+    key: ObjectKey
+    spec: Obj
+    owners: Sequence[Obj]
+
+    async def try_out(self, transport: Transport, version: str) -> None:
+        """Raise ApiError if it cannot be written, as while OpenKruise's webhooks are left without
+        its manager; `version` is that of before."""
+        ref = ResourceRef(self.ref.group, version, self.ref.plural)
+        await self._patch(transport, ref, MERGE_PATCH, {}, dryRun="All")
+
+    async def write(self, transport: Transport, manager: str) -> None:
+        """Write the fields in their new place, owned by the managers of before. Raises ApiError."""
+        by = {"fieldManager": manager}
+        try:
+            now = await self._patch(transport, self.ref, MERGE_PATCH, {"spec": self.spec}, **by)
+            version = now["metadata"]["resourceVersion"]
+            owned = [
+                {"op": "replace", "path": "/metadata/managedFields", "value": self.owners},
+                {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+            ]
+            await self._patch(transport, self.ref, JSON_PATCH, owned, **by)
+        except NotFound:
+            return  # it was deleted meanwhile
+
+    async def _patch(
+        self, transport: Transport, ref: ResourceRef, content_type: str, body: Any, **params: str
+    ) -> Obj:
+        request = ApiRequest(
+            verb="patch", resource=ref, namespace=self.key.namespace, name=self.key.name,
+            body=body, content_type=content_type, params=params,
+        )  # fmt: skip
+        return (await transport.send(request)).body
+
+
+async def relabelled(
+    transport: Transport, clock: Clock, live: Obj, wanted: Obj
+) -> list[Relabelled]:
+    """Return the objects that a takeover by the definition `wanted` relabels.
+
+    Raises ApiError; UsageProblem GK4512 if they have pods of an older revision, or if OpenKruise's
+    manager drives them.
+    """
     kind, ref = defined(live)
     old, new = storage_version(live), storage_version(wanted)
     converted = get(live, "spec", "conversion", "strategy", default="None") == "Webhook"
     if kind not in _PODS or old == new or converted or not convertible(kind, old, new):
-        return
+        return []
     if await kruise_is_at_work(transport, clock):
         raise UsageProblem(_managed(live["metadata"]["name"], old))
     updated, total = _PODS[kind]
+    stored = await listed(transport, ref)
     rolling = [
         listed_key(kind, obj)
-        for obj in await listed(transport, ref)
+        for obj in stored
         if get(obj, "status", updated, default=0) < get(obj, "status", total, default=0)
         or get(obj, "status", "observedGeneration", default=0) < obj["metadata"]["generation"]
     ]
     if rolling:
         raise UsageProblem(_rolling(live["metadata"]["name"], old, rolling))
+    found = [_relabelled(kind, obj, old, new, ref.plural) for obj in stored]
+    for one in found[:1]:
+        await one.try_out(transport, old)
+    return found
+
+
+def _relabelled(kind: GroupKind, obj: Obj, old: str, new: str, plural: str) -> Relabelled:
+    before, after = (join_api_version(kind.group, version) for version in (old, new))
+    spec = convert({**obj, "apiVersion": before, "kind": kind.kind}, new)["spec"]
+    return Relabelled(
+        ref=ResourceRef(kind.group, new, plural),
+        key=listed_key(kind, obj),
+        spec={name: value for name, value in spec.items() if value != obj["spec"].get(name)},
+        owners=[
+            {**entry, "apiVersion": after} if entry.get("apiVersion") == before else entry
+            for entry in obj["metadata"].get("managedFields") or ()
+        ],
+    )
 
 
 def _managed(name: str, served: str) -> Finding:

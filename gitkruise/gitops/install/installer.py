@@ -18,7 +18,7 @@ from gitkruise.errors import (
     TimedOut,
 )
 from gitkruise.git.parsing.documents import parse_file
-from gitkruise.gitops.install.definitions import check_takeover
+from gitkruise.gitops.install.definitions import Relabelled, relabelled
 from gitkruise.gitops.install.shards import sets_replicas, with_shards
 from gitkruise.kube.client.discovery import CRDS
 from gitkruise.kube.client.transport import Transport, find_object
@@ -243,20 +243,23 @@ class Installer:
     async def install(self, objects: Sequence[Obj]) -> list[Installed]:
         """Apply all, wait for CRDs to be served. Raises ApiError, ClusterFailed, TimedOut; before
         the first write UsageProblem GK4512."""
-        if self._options.take_over:
-            await self._check_takeover(objects)
+        stored = await self._relabelled(objects) if self._options.take_over else []
         done = [await self._one(obj) for obj in objects]
         if not self._options.dry_run:
             for item in done:
                 if item.key.group_kind == CRD:
                     await self._established(item.key.name)
+            for one in stored:
+                await one.write(self._transport, MANAGER)
         return done
 
-    async def _check_takeover(self, objects: Sequence[Obj]) -> None:
+    async def _relabelled(self, objects: Sequence[Obj]) -> list[Relabelled]:
+        found: list[Relabelled] = []
         for obj in objects:
             key = key_of(obj)
             if key.group_kind == CRD and (live := await self._get(self._ref(obj), key)) is not None:
-                await check_takeover(self._transport, self._clock, live, obj)
+                found += await relabelled(self._transport, self._clock, live, obj)
+        return found
 
     async def _one(self, obj: Obj) -> Installed:
         key, ref = key_of(obj), self._ref(obj)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
 from gitkruise.errors import UsageProblem
-from gitkruise.gitops.install.definitions import check_takeover
+from gitkruise.gitops.install.definitions import relabelled
 from gitkruise.gitops.install.installer import CRD, Installer, InstallOptions, manifests
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
@@ -67,10 +68,44 @@ def test_a_definition_is_taken_over_when_nothing_is_relabelled_under_a_rollout(
     async def script(hall: Hall) -> None:
         await begin(hall, status)
         if not refused:
-            await check_takeover(hall.transport, hall.clock, live, wanted())
+            await relabelled(hall.transport, hall.clock, live, wanted())
             return
         with pytest.raises(UsageProblem, match="has pods of an older revision: CloneSet shop/web"):
-            await check_takeover(hall.transport, hall.clock, live, wanted())
+            await relabelled(hall.transport, hall.clock, live, wanted())
+
+    hall = Hall()
+    hall.clock.run(script(hall))
+
+
+def test_a_relabelled_object_gets_its_fields_and_their_owners_back() -> None:
+    async def script(hall: Hall) -> None:
+        ref = ResourceRef("apps.kruise.io", NEW, "clonesets")
+        find = ApiRequest(verb="get", resource=ref, namespace="shop", name="web")
+        strategy = {
+            "type": "RollingUpdate",
+            "rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 3},
+        }
+        await begin(hall, {**ROLLED_OUT, "observedGeneration": 9})
+        await hall.transport.send(
+            replace(
+                find, verb="patch", content_type=MERGE_PATCH,
+                body={"spec": {"updateStrategy": strategy}}, params={"fieldManager": "kubectl"},
+            )
+        )  # fmt: skip
+        before = (await hall.transport.send(find)).body
+        (found,) = await relabelled(hall.transport, hall.clock, stored_in(OLD), wanted())
+        dropped = {"spec": {"updateStrategy": None}}
+        await hall.transport.send(
+            replace(find, verb="patch", content_type=MERGE_PATCH, body=dropped)
+        )
+        await found.write(hall.transport, "gitkruise-install")
+        after = (await hall.transport.send(find)).body
+        assert after["spec"]["updateStrategy"] == before["spec"]["updateStrategy"]
+        managers = [
+            [entry["manager"] for entry in obj["metadata"]["managedFields"]]
+            for obj in (before, after)
+        ]
+        assert managers[0] == managers[1]
 
     hall = Hall()
     hall.clock.run(script(hall))
@@ -100,7 +135,7 @@ def test_a_definition_is_not_taken_from_a_manager_at_work() -> None:
         for obj in (space, lease("manager-1", 2)):
             await hall.create(obj)
         with pytest.raises(UsageProblem, match="OpenKruise's manager drives its objects"):
-            await check_takeover(hall.transport, hall.clock, stored_in(OLD), wanted())
+            await relabelled(hall.transport, hall.clock, stored_in(OLD), wanted())
 
     hall = Hall()
     hall.clock.run(script(hall))

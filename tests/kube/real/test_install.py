@@ -6,11 +6,13 @@ import asyncio
 import json
 import logging
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
+from gitkruise.kube.client.discovery import is_served
 from gitkruise.kube.client.http import HttpTransport
 from gitkruise.kube.serve.addresses import Listen
 from gitkruise.kube.system.clock import SystemClock
@@ -19,7 +21,7 @@ from gitkruise.model.gitops.unit_state import State
 from gitkruise.webhook.registration import CONVERTED, Address
 from gitkruise.webhook.service import WebhookOptions, serve_webhooks
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
-from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
+from gitkruise.wire.primitives.requests import APPLY_PATCH, MERGE_PATCH, ApiRequest, ResourceRef
 from tests.kube.real.apiserver import Apiserver, talking
 from tests.kube.real.installed import command
 from tests.kube.real.shop import Shop, following, pods_run
@@ -111,6 +113,68 @@ def test_crds_of_openkruise_are_left_alone_unless_asked(fresh: Apiserver, tmp_pa
     assert len(rest) == OURS - 1
     taken = command(*words, "--take-over", root=tmp_path).stdout.splitlines()[0]
     assert taken.startswith("configured  CustomResourceDefinition clonesets.apps.kruise.io")
+
+
+@pytest.mark.kube
+@pytest.mark.slow
+def test_a_takeover_keeps_the_update_strategy_of_workloads(
+    fresh: Apiserver, tmp_path: Path
+) -> None:
+    """OpenKruise 1.9 defines CloneSets in v1alpha1 alone."""
+    recorded = data_dir("schemas") / "crds" / "clonesets.apps.kruise.io.json"
+    crd = json.loads(recorded.read_bytes())
+    (only,) = (v for v in crd["spec"]["versions"] if v["name"] == "v1alpha1")
+    crd["spec"]["versions"] = [{**only, "served": True, "storage": True}]
+    old = {
+        "apiVersion": "apps.kruise.io/v1alpha1",
+        "kind": "CloneSet",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "updateStrategy": {"type": "InPlaceIfPossible", "maxUnavailable": 3},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "app", "image": "app:v1"}]},
+            },
+        },
+    }
+    alpha, beta = (ResourceRef("apps.kruise.io", v, "clonesets") for v in ("v1alpha1", "v1beta1"))
+
+    async def as_openkruise() -> None:
+        async with talking(fresh) as transport:
+            apply = ApiRequest(
+                verb="patch", resource=CRDS, name=crd["metadata"]["name"], body=crd,
+                content_type=APPLY_PATCH, params={"fieldManager": "helm"},
+            )  # fmt: skip
+            await transport.send(apply)
+            while not await is_served(transport, alpha):
+                await SystemClock().sleep(0.1)
+            one = replace(apply, resource=alpha, namespace="default", name="web")
+            await transport.send(replace(one, body=old, params={"fieldManager": "gitkruise"}))
+            counts = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas",
+                      "updatedReadyReplicas")  # fmt: skip
+            status = {"status": {"observedGeneration": 1, **dict.fromkeys(counts, 4)}}
+            await transport.send(
+                replace(one, subresource="status", body=status, content_type=MERGE_PATCH, params={})
+            )
+
+    async def taken() -> Obj:
+        async with talking(fresh) as transport:
+            find = ApiRequest(verb="get", resource=beta, namespace="default", name="web")
+            return (await transport.send(find)).body
+
+    asyncio.run(as_openkruise())
+    words = ("install", "--crds", "--take-over", "--kubeconfig", str(fresh.kubeconfig()))
+    done = command(*words, root=tmp_path)
+    assert done.returncode == 0, done.stderr
+    web = asyncio.run(taken())
+    assert web["spec"]["updateStrategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 3},
+    }
+    owners = [entry["manager"] for entry in web["metadata"]["managedFields"]]
+    assert owners[0] == "gitkruise"
+    assert "gitkruise-install" not in owners
 
 
 @pytest.mark.kube
