@@ -15,6 +15,7 @@ from gitkruise.errors import ApiError, Unavailable, WatchExpired
 from gitkruise.kube.cache.list_watch import (
     SHORT_S,
     SILENCE_S,
+    Doubted,
     Empty,
     Ended,
     Failed,
@@ -178,7 +179,7 @@ class Informer:
         failure = error_in(reply)
         if isinstance(failure, WatchExpired) and not isinstance(state, Empty):
             log.info(log_line("watch-expired", kind=self.feed))  # no failure: a list follows
-        else:
+        elif failure is not None or not isinstance(state, Doubted):  # which only a watch ends
             self._say(failure)
         if isinstance(after, Watching):
             self.synced.set()

@@ -71,7 +71,16 @@ class Watching:
     failures: int = 0
 
 
-WatchState: TypeAlias = Empty | Paging | Watching
+@dataclass(frozen=True, slots=True)
+class Doubted:
+    """The watch from `version` failed: ask first whether the cluster is still as far as that. One
+    that was restored from a backup would be silent until then, and never show what it lost."""
+
+    version: str
+    failures: int
+
+
+WatchState: TypeAlias = Empty | Paging | Watching | Doubted
 
 
 # What came back ---------------------------------------------------------------------------------
@@ -165,6 +174,8 @@ def wanted(state: WatchState, feed: Feed) -> ApiRequest:
             params |= {"limit": str(PAGE)} if paged else {}
         case Paging(token=token):
             params |= {"limit": str(PAGE), "continue": token}
+        case Doubted():
+            params |= {"limit": "1"}
         case Watching(version=version):
             params |= {
                 "resourceVersion": version,
@@ -177,6 +188,8 @@ def wanted(state: WatchState, feed: Feed) -> ApiRequest:
 
 def pause(state: WatchState, feed: Feed) -> float:
     """Seconds to wait before `wanted`: 0, or a growing, jittered pause after failures."""
+    if isinstance(state, Watching):  # Doubted has waited
+        return 0.0
     return pause_s(state.failures, first_s=_FIRST_PAUSE_S, cap_s=_LONGEST_PAUSE_S, seed=str(feed))
 
 
@@ -187,11 +200,15 @@ def step(state: WatchState, reply: WatchReply, feed: Feed) -> tuple[WatchState, 
             return _failed(state, error), []
         case ListPage(body=body), Empty() | Paging():
             return _listed(state, body, feed)
+        case ListPage(body=body), Doubted(version=version, failures=failures):
+            now = number_of(version_of(body))
+            restored = 0 <= now < number_of(version)
+            return Empty() if restored else Watching(version, failures), []
         case Got(event=event), Watching():
             return _changed(state, event, feed)
         case Ended(after_s=after_s, events=events), Watching(version=version, failures=failures):
             dull = after_s < SHORT_S and not events
-            return Watching(version, failures + 1 if dull else 0), []
+            return Doubted(version, failures + 1) if dull else Watching(version), []
         case Silent(), Watching():
             return Empty(), []
         case _:
@@ -225,10 +242,10 @@ def _failed(state: WatchState, error: ApiError) -> WatchState:
     if isinstance(error, WatchExpired) and not isinstance(state, Empty):
         # Listed again immediately; a second failure waits. A list that is slower than its token
         # lives would expire for ever.
-        return Empty(state.failures, paged=isinstance(state, Watching))
+        return Empty(state.failures, paged=not isinstance(state, Paging))
     match state:
-        case Watching(version=version, failures=failures):
-            return Watching(version, failures + 1)
+        case Watching(version, failures) | Doubted(version, failures):
+            return Doubted(version, failures + 1)
         case Paging(token=token, failures=failures):
             return Paging(token, failures + 1)
         case Empty(failures=failures, paged=paged):

@@ -244,6 +244,35 @@ def test_an_open_watch_is_a_recovery_before_anything_happens() -> None:
     assert errors == ["cannot reach it", "None"]
 
 
+def turn(toy: Toy, _: Informer) -> None:
+    """Begin an outage, or end it."""
+    assert isinstance(toy, Quiet)
+    toy.down = not toy.down
+
+
+def test_a_cluster_that_was_restored_during_an_outage_is_listed_again() -> None:
+    """A watch from a version that it has not reached yet would never show what it lost."""
+    toy = Quiet()
+    toy.make(PODS, "kept")
+    toy.make(PODS, "late")
+
+    def restore(toy: Toy, informer: Informer) -> None:
+        toy.remove(PODS, "late")
+        toy.version -= 5
+        turn(toy, informer)
+
+    _, store, _ = played(toy, restore, turn)
+    assert names(store) == ["kept"]
+
+
+def test_a_cluster_that_comes_back_as_it_was_is_not_listed_again() -> None:
+    toy = Quiet()
+    played(toy, turn, turn)
+    lists = [request.params.get("limit") for request in toy.requests]
+    assert lists[0] == "500"
+    assert set(lists[1:]) == {"1"}
+
+
 def test_watches_that_are_cut_immediately_are_a_failure() -> None:
     toy, errors = Quiet(lasts_s=0.1), list[str]()
     played(toy, lambda _, informer: errors.append(str(informer.error)))

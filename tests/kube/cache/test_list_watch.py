@@ -8,6 +8,7 @@ import pytest
 
 from gitkruise.errors import ApiError, Forbidden, Unavailable, WatchExpired
 from gitkruise.kube.cache.list_watch import (
+    Doubted,
     Empty,
     Ended,
     Failed,
@@ -89,13 +90,19 @@ ROWS: list[tuple[str, WatchState, WatchReply, WatchState, list[StoreEvent]]] = [
     ("bookmark", Watching("5"), got("BOOKMARK", pod("", 8)), Watching("8"), []),
     ("expired status", Watching("5"), Failed(EXPIRED), Empty(), []),
     ("expired event", Watching("5", 1), got("ERROR", GONE), Empty(1), []),
-    ("error event", Watching("5"), got("ERROR", BUSY), Watching("5", 1), []),
-    ("watch fails", Watching("5", 1), Failed(DOWN), Watching("5", 2), []),
+    ("error event", Watching("5"), got("ERROR", BUSY), Doubted("5", 1), []),
+    ("watch fails", Watching("5", 1), Failed(DOWN), Doubted("5", 2), []),
+    ("still there", Doubted("5", 2), page(A, version="5"), Watching("5", 2), []),
+    ("went on", Doubted("5", 2), page(A, version="9"), Watching("5", 2), []),
+    ("restored", Doubted("5", 2), page(A, version="4"), Empty(), []),
+    ("no version", Doubted("5", 2), page(A), Watching("5", 2), []),
+    ("still away", Doubted("5", 2), Failed(DOWN), Doubted("5", 3), []),
+    ("expired while away", Doubted("5", 2), Failed(EXPIRED), Empty(2), []),
     ("ends in time", Watching("5", 1), Ended(300, 0), Watching("5"), []),
     ("ends early with news", Watching("5", 1), Ended(0.1, 2), Watching("5"), []),
     ("opened", Watching("5", 1), got("OPENED", {}), Watching("5", 1), []),
     ("silent", Watching("5", 1), Silent(), Empty(), []),
-    ("ends early and dull", Watching("5", 1), Ended(0.1, 0), Watching("5", 2), []),
+    ("ends early and dull", Watching("5", 1), Ended(0.1, 0), Doubted("5", 2), []),
 ]
 
 
@@ -131,6 +138,7 @@ def test_what_is_asked() -> None:
     }
     assert wanted(Paging("t"), FEED).params == {"limit": "500", "continue": "t"}
     assert wanted(Empty(paged=False), FEED).params == {}
+    assert wanted(Doubted("7", 1), FEED).params == {"limit": "1"}
     watch = wanted(Watching("7"), FEED)
     assert (watch.verb, watch.path) == ("watch", "/api/v1/namespaces/shop/pods")
     assert watch.params["resourceVersion"] == "7"
@@ -138,7 +146,8 @@ def test_what_is_asked() -> None:
 
 
 def test_pauses_follow_failures() -> None:
-    assert pause(Watching("1"), FEED) == 0
+    assert pause(Watching("1", 9), FEED) == 0, "it was waited for when it failed"
+    assert 0.25 <= pause(Doubted("1", 1), FEED) <= 0.5
     assert 0.25 <= pause(Empty(1), FEED) <= 0.5
     assert 15 <= pause(Paging("t", 50), FEED) <= 30
 
