@@ -38,6 +38,7 @@ class Inventory:
         self._transport, self._store, self._clock = transport, store, clock
         self._found: dict[str, list[ObjectKey]] = {}
         self._found_at = float("-inf")
+        self._returned = 0  # of the store, when it was looked at
         self.unlisted: Mapping[GroupKind, ApiError] = {}  # kinds whose last list failed
         self._looking = asyncio.Lock()
 
@@ -47,7 +48,8 @@ class Inventory:
         """Return every object with the unit label `label`, at most FRESH_S old, without those of
         the `unlisted` kinds. Raises ApiError when no kind can be listed."""
         async with self._looking:
-            if self._clock.monotonic() - self._found_at > FRESH_S:
+            old = self._clock.monotonic() - self._found_at > FRESH_S
+            if old or self._returned != self._store.returned:
                 await self._look(catalog, followed)
         return self._found.get(label, [])
 
@@ -70,6 +72,7 @@ class Inventory:
         The store is read last: it then has what units wrote until the lists began.
         """
         found: dict[str, list[ObjectKey]] = {}
+        returned = self._store.returned
         kinds = listable_kinds(catalog)
         others = [k for gk, k in kinds.items() if gk not in followed]
         failed: dict[GroupKind, ApiError] = {}
@@ -87,6 +90,7 @@ class Inventory:
             for seen in self._store.all_seen(group_kind):
                 found.setdefault(mark_of(seen.obj), []).append(seen.key)
         self._found, self._found_at = found, self._clock.monotonic()
+        self._returned = returned
         self.unlisted = failed
 
     async def _labelled(

@@ -65,6 +65,7 @@ class UnitPruner:
         self._wanted: frozenset[ObjectKey] = frozenset()
         self.inventory: set[ObjectKey] = set()
         self.complete = False  # the cluster was searched for it
+        self._returned = 0  # of the store, at that time
         self._unscanned: Mapping[GroupKind, ApiError] = {}  # kinds that this search left out
         self.approved = frozenset(filter(None, [unit.approved]))
         self.agreed: frozenset[str] = frozenset()  # uids of what was to go since the last change
@@ -81,8 +82,8 @@ class UnitPruner:
     # The inventory --------------------------------------------------------------------------
 
     async def find(self, live: LiveView, label: str) -> None:
-        """Complete the inventory with everything that carries `label`; once per start, and again
-        while kinds cannot be listed.
+        """Complete the inventory with everything that carries `label`; once per start, once after
+        the cluster was restored, and again while kinds cannot be listed.
 
         That includes kinds git no longer names. Raises ApiError or ClusterFailed.
         """
@@ -108,10 +109,16 @@ class UnitPruner:
         """Take over the inventory of the same unit with other settings."""
         self.inventory |= before.inventory
         self.complete, self._unscanned = before.complete, before._unscanned
+        self._returned = before._returned
         self._alone, self._traced = {**before._alone}, {*before._traced}
 
     def gone(self, wanted: Collection[ObjectKey], store: InformerCache) -> list[ObjectKey]:
-        """Return the live objects of the inventory beyond `wanted`, in order."""
+        """Return the live objects of the inventory beyond `wanted`, in order.
+
+        Objects that were deleted and live again, in a cluster that was restored, are to be found.
+        """
+        if store.returned != self._returned:
+            self.complete, self._returned = False, store.returned
         beyond = self.inventory.difference(wanted)
         self.inventory -= {key for key in beyond if not store.seen(key)}
         return sorted(beyond & self.inventory)

@@ -95,6 +95,7 @@ class InformerCache:
         # those that we know deleted
         self._synced: dict[Feed, bool] = {}
         self._horizon: dict[Feed, int] = {}
+        self.returned = 0  # objects that were over and live again: the cluster was restored
         self._doubts: dict[ObjectKey, dict[ObjectKey, None]] = {}
         self._subscribers: Subscriptions[GroupKind, [StoreChange]] = Subscriptions()
 
@@ -195,6 +196,7 @@ class InformerCache:
                 older = seen is not None and new.version < seen.version
                 kept = new if older or new.uid in self._gone else None
                 self._listing.setdefault(feed, {})[new.uid] = kept
+                self.returned += new.uid not in self._by_uid and new.version <= self._horizon[feed]
                 self._offer(new, _UNHEARD)
             case InitDone(version=version):
                 self._complete(feed, number_of(version))
