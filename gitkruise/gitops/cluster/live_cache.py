@@ -305,6 +305,12 @@ class LiveView:
     def _serves(self, kind: GroupKind) -> bool:
         return self.catalog.stored(kind) is not None
 
+    def misplaces(self, key: ObjectKey) -> bool:
+        """Return whether the cluster serves the kind of `key` in the other scope: its definition
+        was replaced."""
+        kind = self.catalog.stored(key.group_kind)
+        return kind is not None and kind.namespaced != bool(key.namespace)
+
     def _follow(self, feed: Feed) -> Informer:
         informer = self._follower(feed)
         if informer is None:

@@ -230,6 +230,8 @@ class CommitValidator:
         self.stale = given.stale
         chart = given.release.chart if given.release is not None else None
         asked = BuildRequest.of(commit, before, looked)
+        if before and before.desired and any(live.misplaces(d.key) for d in before.desired.objects):
+            asked = replace(asked, tree="")  # the same content means other objects now
         answer = await self._context.workers.read(self._reader, asked, catalog, given)
         built = replace(built_commit(answer, before), chart=chart)
         if built.desired is not None and not (before and built.desired is before.desired):

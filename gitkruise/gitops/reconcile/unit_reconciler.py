@@ -388,15 +388,20 @@ class UnitReconciler:
             if item.reply is not None:
                 self._accept(item, item.reply, seen)
             elif item.retry:
-                passing.append(item.finding)
+                passing.append(item)
             elif self.cluster.rejected.note(item, self._context.clock.now()):
                 self._context.live.doubt()
         self._context.authority.check()
-        if None in passing:
+        if any(item.finding is None for item in passing):
             raise NotLeading("the lease was lost meanwhile")
         if passing:
             self._times.append(self._setbacks.back_off().until)
-        self._reporter.problem(tuple(filter(None, passing)))
+        live = self._context.live
+        moved = [i for i in passing if i.unserved and live.misplaces(i.desired.key)]
+        if moved:  # the commit was read for another scope; the next reading says what is wrong
+            self._commits.put_back(self._need_built().commit.id)
+        problems = (item.finding for item in passing if item not in moved)
+        self._reporter.problem(tuple(filter(None, problems)))
         return not passing
 
     def _accept(self, sent: Sent, reply: Obj, seen: Observation) -> None:

@@ -17,7 +17,7 @@ from gitkruise.model.gitops.config import Reference, Unit, UnitSpec
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import State
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.primitives.paths import put
 from gitkruise.wire.primitives.requests import (
     APPLY_PATCH,
@@ -49,13 +49,14 @@ def database(**spec: Any) -> Obj:
 
 
 def define(stage: Stage, verb: str, crd: Obj) -> None:
-    """Create or patch a definition, as an installer does."""
+    """Create, patch or delete a definition, as an installer does."""
     kind = stage.world.catalog.by_kind("apiextensions.k8s.io", "v1", CRD["kind"])
     assert kind is not None
-    name = crd["metadata"]["name"] if verb == "patch" else ""
+    name = "" if verb == "create" else crd["metadata"]["name"]
     request = ApiRequest(
-        verb=verb, resource=kind.ref, name=name, body=crd, content_type=MERGE_PATCH
-    )
+        verb=verb, resource=kind.ref, name=name, content_type=MERGE_PATCH,
+        body=crd if verb != "delete" else None,
+    )  # fmt: skip
     stage.world.handle(request, stage.clock.now())
     stage.cluster.publish()
 
@@ -236,5 +237,27 @@ def test_a_field_that_the_live_definition_got_is_known(staged: MakeStage, waits:
             assert (stage.state, stage.record.findings) == ("Done", ())
             live = stage.get("Database", "main", "example.com")
             assert live["spec"] == {"size": 1, "color": "red"}
+
+    stage.play(script)
+
+
+def test_a_definition_that_returns_with_another_scope_has_its_commits_read_again(
+    staged: MakeStage,
+) -> None:
+    stage = staged()
+    crd = typed(size="integer")
+    define(stage, "create", crd)
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(database(size=1))
+            await stage.rest()
+            assert stage.state == "Done"
+            define(stage, "delete", crd)
+            define(stage, "create", put(crd, ("spec", "scope"), "Cluster"))
+            await stage.rest(150)
+            (live,) = stage.world.objects(GroupKind("example.com", "Database"))
+            assert "namespace" not in live["metadata"]
+            assert (stage.state, stage.record.findings) == ("Done", ())
 
     stage.play(script)
