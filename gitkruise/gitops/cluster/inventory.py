@@ -40,13 +40,14 @@ class Inventory:
         self._found_at = float("-inf")
         self._returned = 0  # of the store, when it was looked at
         self.unlisted: Mapping[GroupKind, ApiError] = {}  # kinds whose last list failed
+        self.forbidden: Mapping[GroupKind, ApiError] = {}  # kinds that we may not list
         self._looking = asyncio.Lock()
 
     async def of(
         self, label: str, catalog: Catalog, followed: Collection[GroupKind]
     ) -> list[ObjectKey]:
         """Return every object with the unit label `label`, at most FRESH_S old, without those of
-        the `unlisted` kinds. Raises ApiError when no kind can be listed."""
+        the `unlisted` and `forbidden` kinds. Raises ApiError when no kind can be listed."""
         async with self._looking:
             old = self._clock.monotonic() - self._found_at > FRESH_S
             if old or self._returned != self._store.returned:
@@ -81,6 +82,8 @@ class Inventory:
                 lists = [tasks.create_task(self._labelled(kind, failed)) for kind in others]
         except ExceptionGroup as endless:  # callers know what a list raises
             raise next(leaves(endless)) from endless
+        forbidden = {kind: e for kind, e in failed.items() if isinstance(e, Forbidden)}
+        failed = {kind: e for kind, e in failed.items() if kind not in forbidden}
         if others and len(failed) == len(others):
             raise next(iter(failed.values()))
         for listing in lists:
@@ -91,20 +94,19 @@ class Inventory:
                 found.setdefault(mark_of(seen.obj), []).append(seen.key)
         self._found, self._found_at = found, self._clock.monotonic()
         self._returned = returned
-        self.unlisted = failed
+        self.unlisted, self.forbidden = failed, forbidden
 
     async def _labelled(
         self, kind: Kind, failed: dict[GroupKind, ApiError]
     ) -> list[tuple[str, ObjectKey]]:
         """Return the label and the key of each labelled object of a kind. One that cannot be listed
-        has none, and is added to `failed`. A kind that we may not list is skipped for good."""
+        has none, and is added to `failed`."""
         try:
             objects = await labelled_objects(self._transport, kind)
             return [(mark_of(obj), key) for key, obj in objects.items()]
-        except Forbidden as error:
-            log.info(log_line("inventory-incomplete", kind=kind.ref.plural, error=error))
         except ApiError as error:
-            log.warning(log_line("inventory-incomplete", kind=kind.ref.plural, error=error))
+            level = logging.INFO if isinstance(error, Forbidden) else logging.WARNING
+            log.log(level, log_line("inventory-incomplete", kind=kind.ref.plural, error=error))
             failed[kind.group_kind] = error
         return []
 

@@ -14,6 +14,7 @@ from gitkruise.errors import (
     ClusterFailed,
     Conflict,
     Finding,
+    Forbidden,
     HistoryMissing,
     NotFound,
     Retry,
@@ -67,6 +68,8 @@ class UnitPruner:
         self.complete = False  # the cluster was searched for it
         self._returned = 0  # of the store, at that time
         self._unscanned: Mapping[GroupKind, ApiError] = {}  # kinds that this search left out
+        self._forbidden: Mapping[GroupKind, ApiError] = {}  # and those that it was not allowed
+        self._misses = False  # objects that left git may be among those
         self.approved = frozenset(filter(None, [unit.approved]))
         self.agreed: frozenset[str] = frozenset()  # uids of what was to go since the last change
         self._from, self._at = "", ""  # the commits taken last, and before that
@@ -87,10 +90,10 @@ class UnitPruner:
 
         That includes kinds git no longer names. Raises ApiError or ClusterFailed.
         """
-        if self.complete and not self._unscanned:
+        if self.complete and not (self._unscanned or self._misses):
             return
         found = set(await live.scan(label))
-        self._unscanned = live.unscanned
+        self._unscanned, self._forbidden = live.unscanned, live.forbidden
         await live.ready(live.want({key.group_kind: "" for key in found}))
         is_news = not (self.complete and found <= self.inventory)
         self.inventory |= found
@@ -102,13 +105,16 @@ class UnitPruner:
         """Return the finding for objects of `had` that left git, and that may still be live: their
         kind cannot be listed."""
         left = sorted(key for key in had if key not in self._wanted)
-        unseen = [key for key in left if key.group_kind in self._unscanned]
-        return _unseen(unseen, self._unscanned[unseen[0].group_kind]) if unseen else None
+        closed = {**self._unscanned, **self._forbidden}
+        unseen = [key for key in left if key.group_kind in closed]
+        self._misses = any(key.group_kind in self._forbidden for key in unseen)
+        return _unseen(unseen, closed[unseen[0].group_kind]) if unseen else None
 
     def inherit(self, before: UnitPruner) -> None:
         """Take over the inventory of the same unit with other settings."""
         self.inventory |= before.inventory
         self.complete, self._unscanned = before.complete, before._unscanned
+        self._forbidden, self._misses = before._forbidden, before._misses
         self._returned = before._returned
         self._alone, self._traced = {**before._alone}, {*before._traced}
 
@@ -441,13 +447,16 @@ async def release_all(
 
 def _unseen(keys: Sequence[ObjectKey], error: ApiError) -> Finding:
     more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
+    next_ = "gitkruise doctor cluster"
+    if isinstance(error, Forbidden):
+        next_ = "let gitkruise list that kind; deploy/ lists the rights it uses"
     return Finding(
         code="GK4103",
         message=f"{keys[0]}{more} left git and may still be live: cannot list"
         f" {keys[0].kind}: {error.message}",
         notes=(
             ("unchanged", "all live objects of that kind; the list is retried"),
-            ("next", "gitkruise doctor cluster"),
+            ("next", next_),
         ),
         object=str(keys[0]),
     )

@@ -44,7 +44,10 @@ def test_a_kind_that_a_unit_does_not_have_does_not_hold_it_up(staged: MakeStage)
     stage.play(script)
 
 
-def test_what_left_git_is_deleted_when_its_kind_can_be_listed(staged: MakeStage) -> None:
+@pytest.mark.parametrize("error", [DENIED, DOWN])
+def test_what_left_git_is_deleted_when_its_kind_can_be_listed(
+    staged: MakeStage, error: ApiError
+) -> None:
     stage = staged()
 
     async def script() -> None:
@@ -52,7 +55,7 @@ def test_what_left_git_is_deleted_when_its_kind_can_be_listed(staged: MakeStage)
             await stage.push(config_map("a", x="1"), SERVICE)
             await stage.rest()
         stage.start_over()
-        stage.wire.refuse = unlisted("services", DOWN)
+        stage.wire.refuse = unlisted("services", error)
         async with stage.running():
             await stage.push(config_map("a", x="2"))
             await stage.rest()
