@@ -15,7 +15,8 @@ from typing import Final, TypeAlias
 from gitkruise.errors import ApiError
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.reconcile.applier import Sent
-from gitkruise.gitops.status.observer import drift_records
+from gitkruise.gitops.status.observer import Observation, drift_records
+from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.kube.client.events import Recorder, Subject
 from gitkruise.model.gitops.change import ObjectChange
 from gitkruise.model.gitops.sync_round import Live
@@ -36,6 +37,37 @@ _FIELDS_MAX: Final = 5  # shown of one object; the others are counted
 _NAME_MAX: Final = 80
 _DELETED: Final = "put back as git says: it was deleted"
 _UNMARKED: Final = f"put back as git says: the label {UNIT} had been removed"
+
+
+class KnownObjects:
+    """The objects of a unit that were live, by which a deletion by others is noticed."""
+
+    def __init__(self, unit: str, reporter: Reporter) -> None:
+        self._unit, self._reporter = unit, reporter
+        self._keys: set[ObjectKey] | None = None  # None: not looked yet
+
+    @property
+    def keys(self) -> AbstractSet[ObjectKey]:
+        return self._keys or frozenset()
+
+    def remember(self, seen: Observation) -> None:
+        """Add the live objects of the unit, without those that are being deleted; after a start,
+        the recorded ones, as far as the cluster confirms the record."""
+        if self._keys is None:
+            self._keys = set(self._reporter.had if self._reporter.recorded is not None else ())
+        for key, one in seen.live.items():
+            going = one.obj["metadata"].get("deletionTimestamp")
+            if annotation(one.obj, UNIT_REF) == self._unit and not going:
+                self._keys.add(key)
+
+    def lost(self, seen: Observation) -> AbstractSet[ObjectKey]:
+        """Return the objects that were live and are not, unless the unit deleted them."""
+        return self.keys - seen.live.keys() - seen.unknown.keys()
+
+    def forget(self, keys: Iterable[ObjectKey]) -> None:
+        """Expect no more that these objects are live: the unit deletes them."""
+        if self._keys is not None:
+            self._keys.difference_update(keys)
 
 
 def report_applied(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
@@ -25,7 +25,7 @@ from gitkruise.gitops.reconcile.applier import Sent
 from gitkruise.gitops.reconcile.commit_validation import CommitValidator, LastTaken
 from gitkruise.gitops.reconcile.drift_correction import DriftBackoff, Pace
 from gitkruise.gitops.reconcile.field_adoption import left_by_tools
-from gitkruise.gitops.reconcile.interventions import report_applied
+from gitkruise.gitops.reconcile.interventions import KnownObjects, report_applied
 from gitkruise.gitops.reconcile.pruner import UnitPruner, delete_to_replace
 from gitkruise.gitops.reconcile.rejected_objects import look_again as retry_of
 from gitkruise.gitops.reconcile.retry import CommitQueue, Setbacks
@@ -38,7 +38,7 @@ from gitkruise.kube.system.clock import wait_for
 from gitkruise.model.gitops.config import Unit, duration
 from gitkruise.model.gitops.document import Desired, DesiredSet, GitCommit
 from gitkruise.model.gitops.sync_round import SyncPlan
-from gitkruise.planner.sync.annotations import COMMIT, UNIT_REF, annotation
+from gitkruise.planner.sync.annotations import COMMIT, annotation
 from gitkruise.planner.sync.hook_runs import content_of_hooks
 from gitkruise.planner.sync.plan import find_drift, plan_sync
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
@@ -73,7 +73,7 @@ class UnitReconciler:
         self._backoff = DriftBackoff(Pace.of(unit.spec.drift))
         self._setbacks = Setbacks(unit.id, context.clock, reporter)
         self._kinds: AbstractSet[GroupKind] = frozenset()  # that the last round looked at
-        self._had: set[ObjectKey] | None = None  # of git, seen live before; None: not looked yet
+        self._known = KnownObjects(unit.id, reporter)
         self._hooked = False  # whether all hooks ran for what is kept
         self._rests: RetryPause | None = None  # after a round that crashed
         self._reconciled_at: datetime | None = None  # the end of the last round without a failure
@@ -252,9 +252,9 @@ class UnitReconciler:
         lingers, again = self.pruning.overdue(seen.live, now)
         self._times += [again] if again else []
         self._kinds = {key.group_kind for key in (*seen.live, *built.desired.by_key())}
-        self._remember(seen)
+        self._known.remember(seen)
         silent = self._context.live.problem(self._kinds)
-        unseen = self.pruning.unseen(self._had or ())
+        unseen = self.pruning.unseen(self._known.keys)
         problems = (*bad, *self.cluster.rejected.findings, *filter(None, [silent, lingers, unseen]))
         if not until and plan.quiet and not self._commits.failed:
             self._reporter.well()
@@ -264,24 +264,6 @@ class UnitReconciler:
         if content and not until and plan.all_done:
             await self._context.hooks.note(self.unit.id, content)
         return seen, None if until else plan
-
-    def _remember(self, seen: Observation) -> None:
-        """Add the live objects of this unit to those that it had, without those that are being
-        deleted; after a start, the recorded ones, as far as the cluster confirms the record."""
-        if self._had is None:
-            self._had = set(self._reporter.had if self._reporter.recorded is not None else ())
-        mine = {k: x for k, x in seen.live.items() if annotation(x.obj, UNIT_REF) == self.unit.id}
-        meta = {k: x.obj["metadata"] for k, x in mine.items()}
-        self._had.update(k for k, m in meta.items() if not m.get("deletionTimestamp"))
-
-    def _lost(self, seen: Observation) -> set[ObjectKey]:
-        """Return the objects that were live and are not, unless this unit deleted them."""
-        return (self._had or set()) - seen.live.keys() - seen.unknown.keys()
-
-    def _forget(self, keys: Iterable[ObjectKey]) -> None:
-        """Expect no more that these objects are live: this unit deletes them."""
-        if self._had is not None:
-            self._had.difference_update(keys)
 
     async def _pick_up(self) -> None:
         """Read a commit again that waited for other units, or was rejected some time ago."""
@@ -327,12 +309,12 @@ class UnitReconciler:
         built, live, journal = self._need_built(), self._context.live, self._reporter.intervened
         if not await self._may_act(plan, seen):
             return False
-        self._forget((*plan.replace, *plan.prune))
+        self._known.forget((*plan.replace, *plan.prune))
         await delete_to_replace(plan.replace, seen.live, live, self._writer, journal)
         if plan.apply:
             assert built.desired is not None
             await self._validator.learn_kinds(built.desired, plan.apply)
-            lost = self._lost(seen)
+            lost = self._known.lost(seen)
             if lost:
                 await self._validator.put_target_back(built.desired)
             self._backoff.corrected(plan.healing, self._context.clock.now())
