@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, TypeAlias
 
 import click
 
@@ -15,6 +16,7 @@ OUTPUT_KEY: Final = "gitkruise.output"  # the running command's -o, for the prin
 LOG_FORMAT_KEY: Final = "gitkruise.log-format"
 _JSON_LOG: Final = re.compile(r"--log-format[=\0]json(?:\0|$)")  # in words joined by NUL
 INTERRUPTED: Final = 130
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 MEANINGS: Final = {
     0: "success, or nothing to report",
     1: "the check failed",
@@ -36,8 +38,27 @@ wide_output_option: Final = click.option(
 gates_option: Final = click.option(
     "--feature-gates", default="", metavar="Name=true,…", help="OpenKruise feature gates."
 )
+namespace_option: Final = click.option(
+    "-n", "--namespace", default="", help="Namespace [default: that of the context]."
+)
 # Options of commands that ask a cluster.
 _NAMING_CLUSTERS: Final = frozenset({"--sandbox", "--context", "--kubeconfig"})
+
+
+def with_options(*options: Decorator) -> Decorator:
+    """Add several options to a command, which lists them in this order."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def config_path_option(help_: str) -> Decorator:
+    """--config, as the parameter `config_path`."""
+    return click.option("--config", "config_path", type=click.Path(path_type=Path), help=help_)
 
 
 class GroupedOption(click.Option):
@@ -185,3 +206,10 @@ def lease_name(context: click.Context, parameter: click.Parameter, value: str) -
     if len(value) > 200 or not re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", value):
         raise click.BadParameter("must be lower-case letters, digits and hyphens, such as staging")
     return value
+
+
+def timeout_option(help_: str = "Time limit.", *, default: str = "5m") -> Decorator:
+    """--timeout, a Go duration."""
+    return click.option(
+        "--timeout", default=default, show_default=True, callback=duration_type, help=help_
+    )

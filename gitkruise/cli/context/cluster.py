@@ -6,13 +6,13 @@ import shlex
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gitkruise.cli.console.command import GroupedOption
+from gitkruise.cli.console.command import GroupedOption, with_options
 from gitkruise.cli.console.environment import Environment, read_environment
 from gitkruise.cli.console.output import say_on_stderr
 from gitkruise.cli.context.next_commands import finding_carrying
@@ -91,26 +91,29 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
             findings = (finding_carrying(finding, choice.flags) for finding in error.findings)
             raise type(error)(*findings) from error
 
-    decorated: Callable[..., Any] = wrapped
-    for words, settings in reversed(_OPTIONS):
-        option = click.option(*words, cls=GroupedOption, section="Cluster", **settings)
-        decorated = option(decorated)
-    return decorated
+    return _flags(wrapped)
 
 
-_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (
-        ("--kubeconfig",),
-        {"default": "", "metavar": "FILE", "help": "Kubeconfig file [default: as for kubectl]."},
+_option = partial(click.option, cls=GroupedOption, section="Cluster")
+_flags = with_options(
+    _option(
+        "--kubeconfig",
+        default="",
+        metavar="FILE",
+        help="Kubeconfig file [default: as for kubectl].",
     ),
-    (
-        ("--context", "kube_context"),
-        {"default": "", "help": "Context of the kubeconfig [default: the current one]."},
+    _option(
+        "--context",
+        "kube_context",
+        default="",
+        help="Context of the kubeconfig [default: the current one].",
     ),
-    (("--sandbox",), {"is_flag": True, "help": "Use the running embedded cluster."}),
-    (
-        ("--cluster", "cluster_name"),
-        {"default": "", "help": "Cluster name used on the status branch [default: context name]."},
+    _option("--sandbox", is_flag=True, help="Use the running embedded cluster."),
+    _option(
+        "--cluster",
+        "cluster_name",
+        default="",
+        help="Cluster name used on the status branch [default: context name].",
     ),
 )
 

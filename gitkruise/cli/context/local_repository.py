@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from gitkruise.cli.console.ages import ago
+from gitkruise.cli.console.command import config_path_option, with_options
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.findings import print_findings
 from gitkruise.cli.console.output import say_on_stderr
@@ -40,11 +41,19 @@ config_option: Final = click.option(
 )
 
 
-config_instead: Final = click.option(
-    "--config",
-    "config_path",
-    type=click.Path(path_type=Path),
-    help="Configuration file [default: gitkruise.yaml of the repository].",
+config_instead: Final = config_path_option(
+    "Configuration file [default: gitkruise.yaml of the repository]."
+)
+config_at_hand_option: Final = config_path_option(
+    "Configuration file [default: gitkruise.yaml of the directory or its checkout]."
+)
+record_options: Final = with_options(  # of a command that reads the status branch if it finds one
+    config_at_hand_option,
+    click.option(
+        "--repo",
+        default="",
+        help="Repository with the status branch [default: the current directory].",
+    ),
 )
 
 
@@ -83,15 +92,6 @@ class ClusterRecord:
     steps: tuple[tuple[ObjectKey, RolloutStep], ...] = ()
     interventions: tuple[Intervention, ...] = ()
     unread: tuple[Finding, ...] = ()
-
-
-def record_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --config and --repo to a command that reads the status branch if it finds one."""
-    repo = "Repository with the status branch [default: the current directory]."
-    config = "Configuration file [default: gitkruise.yaml of the directory or its checkout]."
-    kind = click.Path(path_type=Path)
-    command = click.option("--repo", default="", help=repo)(command)
-    return click.option("--config", "config_path", type=kind, help=config)(command)
 
 
 def repository_at_hand(config_path: Path | None, repo: str) -> tuple[str, str]:

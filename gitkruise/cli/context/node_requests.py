@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gitkruise.cli.console.command import duration_type
+from gitkruise.cli.console.command import timeout_option, with_options
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import say, say_json, say_on_stderr, say_yaml
 from gitkruise.cli.console.style import Style
@@ -17,38 +17,21 @@ if TYPE_CHECKING:
     from gitkruise.wire.primitives.names import Obj
     from gitkruise.wire.primitives.requests import ResourceRef
 
-_SHARED: Final[tuple[tuple[tuple[str, ...], dict[str, Any]], ...]] = (
-    (("--any-agent",), {"is_flag": True, "help": "Do not look for the node agent first."}),
-    (
-        ("--dry-run",),
-        {"is_flag": True, "help": "Send a dry run and show the effect; create nothing."},
+request_options: Final = with_options(
+    click.option("--any-agent", is_flag=True, help="Do not look for the node agent first."),
+    click.option(
+        "--dry-run", is_flag=True, help="Send a dry run and show the effect; create nothing."
     ),
-    (("--wait",), {"is_flag": True, "help": "Wait for the end."}),
-    (
-        ("--timeout",),
-        {
-            "default": "5m",
-            "show_default": True,
-            "callback": duration_type,
-            "help": "Time limit of --wait.",
-        },
-    ),
-    (
-        ("-o", "--output"),
-        {
-            "type": click.Choice(["text", "json", "yaml", "name"]),
-            "default": "text",
-            "help": "Output format; json and yaml are the objects.",
-        },
+    click.option("--wait", is_flag=True, help="Wait for the end."),
+    timeout_option("Time limit of --wait."),
+    click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["text", "json", "yaml", "name"]),
+        default="text",
+        help="Output format; json and yaml are the objects.",
     ),
 )
-
-
-def request_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that both commands share."""
-    for words, settings in reversed(_SHARED):
-        command = click.option(*words, **settings)(command)
-    return command
 
 
 async def carry_out(

@@ -2,78 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
-from gitkruise.cli.console.command import ExitCodesCommand, duration_type
+from gitkruise.cli.console.command import (
+    Decorator,
+    ExitCodesCommand,
+    timeout_option,
+    with_options,
+)
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options
+from gitkruise.cli.context.local_repository import config_instead
 from gitkruise.cli.context.resource_args import in_one_word, object_argument, workloads
 from gitkruise.errors import Finding, UsageProblem
 
-_Options = tuple[tuple[tuple[str, ...], dict[str, Any]], ...]
-_OBJECT: _Options = (
-    (("-n", "--namespace"), {"default": "", "help": "Namespace of the object."}),
-    (("--unit",), {"default": "", "metavar": "UNIT", "help": "Unit that contains the object."}),
-)
-_COMMIT: _Options = (
-    (("--repo",), {"default": ".", "show_default": True, "help": "Checkout or bare repository."}),
-    (
-        ("--config", "config_path"),
-        {
-            "type": click.Path(path_type=Path),
-            "help": "Configuration file [default: gitkruise.yaml of the repository].",
-        },
+commit_options: Final = with_options(  # of every command that commits
+    click.option("--repo", default=".", show_default=True, help="Checkout or bare repository."),
+    config_instead,
+    click.option(
+        "--commit", "directly", is_flag=True, help="Commit to the branch that the unit follows."
     ),
-    (
-        ("--commit", "directly"),
-        {"is_flag": True, "help": "Commit to the branch that the unit follows."},
+    click.option(
+        "--pr",
+        is_flag=True,
+        help="Commit to a new branch for a pull request [default if the unit's Sink names a "
+        "forge].",
     ),
-    (
-        ("--pr",),
-        {
-            "is_flag": True,
-            "help": "Commit to a new branch for a pull request [default if the unit's Sink names a "
-            "forge].",
-        },
+    click.option(
+        "--branch", default="", metavar="NAME", help="Name of the new branch; implies --pr."
     ),
-    (
-        ("--branch",),
-        {"default": "", "metavar": "NAME", "help": "Name of the new branch; implies --pr."},
+    click.option("-m", "--message", default="", help="Subject of the commit [default: generated]."),
+    click.option(
+        "--print", "--dry-run", "dry_run", is_flag=True,
+        help="Show the diff and the plan; commit nothing.",
     ),
-    (("-m", "--message"), {"default": "", "help": "Subject of the commit [default: generated]."}),
-    (
-        ("--print", "--dry-run", "dry_run"),
-        {"is_flag": True, "help": "Show the diff and the plan; commit nothing."},
+    click.option("-y", "--yes", is_flag=True, help="Push without asking."),
+    click.option(
+        "--force",
+        is_flag=True,
+        help="Commit even if the simulated rollout does not reach the requested state.",
     ),
-    (("-y", "--yes"), {"is_flag": True, "help": "Push without asking."}),
-    (
-        ("--force",),
-        {
-            "is_flag": True,
-            "help": "Commit even if the simulated rollout does not reach the requested state.",
-        },
+    click.option(
+        "--wait",
+        is_flag=True,
+        help="Wait until the status branch reports the commit as rolled out.",
     ),
-    (
-        ("--wait",),
-        {
-            "is_flag": True,
-            "help": "Wait until the status branch reports the commit as rolled out.",
-        },
-    ),
-    (
-        ("--timeout",),
-        {
-            "default": "5m",
-            "show_default": True,
-            "callback": duration_type,
-            "help": "Time limit of --wait.",
-        },
-    ),
-    (("-o", "--output"), {"type": click.Choice(["text", "json"]), "default": "text"}),
+    timeout_option("Time limit of --wait."),
+    click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text"),
+)  # fmt: skip
+_options: Final = with_options(
+    click.option("-n", "--namespace", default="", help="Namespace of the object."),
+    click.option("--unit", default="", metavar="UNIT", help="Unit that contains the object."),
+    commit_options,
 )
 _COMMIT_FLAGS = frozenset({
     "unit", "repo", "config_path", "directly", "pr", "branch", "message", "dry_run", "yes", "force",
@@ -83,20 +66,6 @@ _EXITS = (1, 3, 4, 5, 6)
 _SAYS = "with --wait: the commit was rejected, or its rollout is stuck"
 
 
-def commit_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that every command has that commits."""
-    for words, settings in reversed(_COMMIT):
-        command = click.option(*words, **settings)(command)
-    return command
-
-
-def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    command = commit_options(command)
-    for words, settings in reversed(_OBJECT):
-        command = click.option(*words, **settings)(command)
-    return command
-
-
 def check_way(flags: Mapping[str, Any]) -> None:
     """Raise UsageProblem GK7010 for a commit that is to go two ways."""
     if flags["directly"] and (flags["pr"] or flags["branch"]):
@@ -104,20 +73,13 @@ def check_way(flags: Mapping[str, Any]) -> None:
         raise UsageProblem(Finding(code="GK7010", message=message))
 
 
-def _amounts(bare: str, updated: str, partition: str) -> Callable[..., Any]:
+def _amounts(bare: str, updated: str, partition: str) -> Decorator:
     """Add the two options that say which pods they count, and the one that does not, refused."""
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        options = (
-            (bare, "bare", {"hidden": True}),
-            ("--partition", "partition", {"metavar": "PODS", "help": partition}),
-            ("--updated", "updated", {"metavar": "PODS", "help": updated}),
-        )
-        for flag, name, settings in options:
-            command = click.option(flag, name, default="", **settings)(command)
-        return command
-
-    return add
+    return with_options(
+        click.option("--updated", default="", metavar="PODS", help=updated),
+        click.option("--partition", default="", metavar="PODS", help=partition),
+        click.option(bare, "bare", default="", hidden=True),
+    )
 
 
 def _move(ctx: click.Context, verb: str, words: tuple[str, ...], flags: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gitkruise.cli.commands.inspect.why import not_found, read_kind
-from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.command import ExitCodesCommand, namespace_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.node_requests import carry_out, request_options, show_effect
@@ -28,7 +28,7 @@ _COUNT = click.IntRange(min=0)
     cls=ExitCodesCommand, exits=(1, 5, 6), says="with --wait: a node could not pull an image"
 )
 @object_argument()
-@click.option("-n", "--namespace", default="", help="Namespace [default: that of the context].")
+@namespace_option
 @click.option("--image", "images", multiple=True, metavar="IMAGE",
               help="Image to pull; repeatable [default: those of the template].")  # fmt: skip
 @click.option("--all-nodes", "every_node", is_flag=True,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.command import ExitCodesCommand, namespace_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.node_requests import carry_out, request_options, show_effect
@@ -26,7 +26,7 @@ _SECONDS = click.IntRange(min=0)
 )
 @click.argument("pod_name", metavar="POD")
 @click.argument("containers", nargs=-1, metavar="[CONTAINER]…")
-@click.option("-n", "--namespace", default="", help="Namespace [default: that of the context].")
+@namespace_option
 @click.option("--ordered", is_flag=True,
               help="Stop a container only when the one before is ready again.")  # fmt: skip
 @click.option("--force", is_flag=True,

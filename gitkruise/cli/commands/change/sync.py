@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gitkruise.cli.console.command import ExitCodesCommand, duration_type, lease_name, output_option
+from gitkruise.cli.console.command import (
+    ExitCodesCommand,
+    lease_name,
+    output_option,
+    timeout_option,
+)
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import list_of, say, say_json, say_on_stderr
 from gitkruise.cli.console.style import Style
@@ -54,8 +59,7 @@ def _object_id(context: click.Context, parameter: click.Parameter, value: str) -
 )
 @click.option("--accept-rewrite", metavar="COMMIT", default="", callback=_object_id,
               help="Accept rewritten history whose tip is this full commit id.")  # fmt: skip
-@click.option("--timeout", default="5m", show_default=True, callback=duration_type,
-              help="Time limit.")  # fmt: skip
+@timeout_option()
 @click.option("--lease", default=SYNC_LEASE, callback=lease_name, show_default=True, metavar="NAME",
               help="Lease as for gitkruise run; a running controller yields.")  # fmt: skip
 @output_option

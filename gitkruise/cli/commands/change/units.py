@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gitkruise.cli.console.command import ExitCodesCommand, duration_type, output_option
+from gitkruise.cli.console.command import (
+    ExitCodesCommand,
+    namespace_option,
+    output_option,
+    timeout_option,
+)
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json, say_on_stderr
 from gitkruise.cli.console.style import Style, wrapped
@@ -42,14 +47,11 @@ _KINDS: Final[Mapping[str, str]] = {
         "GitSource",
     ),
 }
-_namespace: Final = click.option(
-    "-n", "--namespace", default="", help="Namespace [default: that of the context]."
-)
 
 
 @click.command(cls=ExitCodesCommand, exits=(5,))
 @object_argument("unit", metavar="unit/NAME")
-@_namespace
+@namespace_option
 @click.option("--reason", default="", metavar="TEXT", help="Reason, shown wherever the unit is.")
 @click.option("--until", default="", metavar="TIME|DURATION",
               help="Resume automatically at this time (RFC 3339), or after 2h, 30m.")  # fmt: skip
@@ -79,9 +81,8 @@ def suspend(ctx: click.Context, /, unit: str, cluster: ClusterChoice, **flags: A
     says="suspended or being deleted; or not ready after the round, other than waiting",
 )
 @object_argument(metavar="unit/NAME|gitsource/NAME")
-@_namespace
-@click.option("--timeout", default="5m", show_default=True, callback=duration_type,
-              help="Time limit.")  # fmt: skip
+@namespace_option
+@timeout_option()
 @output_option
 @cluster_options
 @click.pass_context

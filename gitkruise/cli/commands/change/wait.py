@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gitkruise.cli.console.command import ExitCodesCommand, duration_type, output_option
+from gitkruise.cli.console.command import ExitCodesCommand, output_option, timeout_option
 from gitkruise.cli.context.local_repository import config_instead
 from gitkruise.cli.context.resource_args import unit_ids
 
@@ -27,8 +27,7 @@ from gitkruise.cli.context.resource_args import unit_ids
     show_default=True,
     help="applied: sent to the cluster; held: rolled out up to the partition; done: on all pods.",
 )
-@click.option("--timeout", default="5m", show_default=True, callback=duration_type,
-              help="Time limit.")  # fmt: skip
+@timeout_option()
 @click.option("--repo", default=".", show_default=True, help="Repository with the status branch.")
 @config_instead
 @click.option(

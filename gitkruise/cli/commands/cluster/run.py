@@ -22,6 +22,7 @@ from gitkruise.cli.commands.inspect.dashboard import (
 from gitkruise.cli.commands.inspect.dashboard_records import ReceivedRecords
 from gitkruise.cli.console.command import (
     ExitCodesCommand,
+    config_path_option,
     gates_option,
     lease_name,
     log_options,
@@ -54,13 +55,10 @@ LAST_S: Final = 5.0  # from the signal to the end of what talks to a remote
 
 
 @click.command(cls=ExitCodesCommand, exits=(4, 5), serves=True)
-@click.option(
-    "--config",
-    "config_path",
-    type=click.Path(path_type=Path),
-    help="File or directory with GitSource, Unit, Sink and Receiver documents, in addition to "
-    "such objects of the cluster [default: gitkruise.yaml of the directory or its checkout, if it "
-    "exists].",
+@config_path_option(
+    "File or directory with GitSource, Unit, Sink and Receiver documents, in addition to such "
+    "objects of the cluster [default: gitkruise.yaml of the directory or its checkout, if it "
+    "exists]."
 )
 @gates_option
 @click.option(

@@ -20,6 +20,7 @@ from gitkruise.cli.console.signals import result_of
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
+from gitkruise.cli.context.local_repository import config_at_hand_option
 from gitkruise.cli.context.resource_args import object_argument, workload_kind
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.printable import listing, many
@@ -45,12 +46,7 @@ _HEADS: Final = (
 @click.command(cls=ExitCodesCommand, exits=(1, 3, 4, 5), says="an object differs from git")
 @object_argument(required=False)
 @click.option("-n", "--namespace", default="", help="Namespace to compare [default: all].")
-@click.option(
-    "--config",
-    "config_path",
-    type=click.Path(path_type=Path),
-    help="Configuration file [default: gitkruise.yaml of the directory or its checkout].",
-)
+@config_at_hand_option
 @click.option(
     "--repo", default="", help="Repository with the manifests [default: the current directory]."
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gitkruise.cli.console.command import ExitCodesCommand, duration_type
+from gitkruise.cli.console.command import ExitCodesCommand, namespace_option, timeout_option
 from gitkruise.cli.console.environment import Environment, read_environment
 from gitkruise.cli.console.jsonpath_output import PREFIX, OutputType, fill
 from gitkruise.cli.console.output import list_of, say, say_json, say_on_stderr, say_yaml
@@ -58,7 +58,7 @@ _WHOLE = frozenset({"json", "yaml"})  # one document with all items
     cls=ExitCodesCommand, exits=(1, 5, 6), says="with --exit-when-done: the rollout is stuck"
 )
 @click.argument("words", nargs=-1, metavar="TYPE[/NAME] [NAME]", shell_complete=types_or_workloads)
-@click.option("-n", "--namespace", default="", help="Namespace [default: that of the context].")
+@namespace_option
 @click.option("-A", "--all-namespaces", is_flag=True, help="List all namespaces.")
 @click.option(
     "-w", "--watch", is_flag=True, help="After listing, watch for changes until q or Ctrl-C."
@@ -68,13 +68,7 @@ _WHOLE = frozenset({"json", "yaml"})  # one document with all items
     is_flag=True,
     help="With --watch: exit when the rollout reaches the requested state.",
 )
-@click.option(
-    "--timeout",
-    default="10m",
-    show_default=True,
-    callback=duration_type,
-    help="Time limit of --exit-when-done.",
-)
+@timeout_option("Time limit of --exit-when-done.", default="10m")
 @click.option("--no-headers", "--no-header", is_flag=True, help="Print no column headers.")
 @click.option("-l", "--selector", default="", metavar="app=web", help="Label selector.")
 @click.option(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gitkruise.cli.console.ages import ago
-from gitkruise.cli.console.command import ExitCodesCommand, output_option
+from gitkruise.cli.console.command import ExitCodesCommand, namespace_option, output_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json
 from gitkruise.cli.console.signals import result_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=ExitCodesCommand, exits=(4, 5))
 @click.argument("pod_name", metavar="POD")
-@click.option("-n", "--namespace", default="", help="Namespace [default: that of the context].")
+@namespace_option
 @record_options
 @output_option
 @cluster_options

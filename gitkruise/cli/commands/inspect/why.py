@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gitkruise.cli.console.ages import ago
-from gitkruise.cli.console.command import ExitCodesCommand, wide_output_option
+from gitkruise.cli.console.command import ExitCodesCommand, namespace_option, wide_output_option
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json
 from gitkruise.cli.console.signals import result_of
@@ -49,7 +49,7 @@ _UNITS_SHOWN: Final = 3
 
 @click.command(cls=ExitCodesCommand, exits=(4, 5))
 @object_argument()
-@click.option("-n", "--namespace", default="", help="Namespace [default: that of the context].")
+@namespace_option
 @record_options
 @wide_output_option
 @cluster_options
