@@ -14,6 +14,8 @@ from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, connected, units_of_cluster
 from gitkruise.cli.context.confirm import confirm_push
 from gitkruise.cli.context.next_commands import joined, lines_carrying
+from gitkruise.cli.context.wait import WaitOptions, wait_for
+from gitkruise.cli.views.plan import plan_lines
 from gitkruise.errors import NothingToDo
 from gitkruise.git.edit.edit_diff import edit_diff
 from gitkruise.git.plumbing.commits import NOTED_ACTIONS, closing_trailers
@@ -23,6 +25,7 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.target import DRY_RUN, BranchState, commit_over, read_branch
 from gitkruise.gitops.config.loader import load_config
 from gitkruise.gitops.preview.inputs import (
+    PlanSide,
     base_of,
     config_at,
     config_here,
@@ -32,12 +35,15 @@ from gitkruise.gitops.preview.inputs import (
 )
 from gitkruise.gitops.preview.preview import Preview, live_preview, offline_preview
 from gitkruise.gitops.preview.rejection import taken_by
+from gitkruise.gitops.preview.render_json import plan_obj
 from gitkruise.gitops.preview.report import report_of
 from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.kube.system.wall_clock import wall_time
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.notify.comment import plain
+from gitkruise.planner.report.report_text import summary
 
 if TYPE_CHECKING:
-    from gitkruise.gitops.preview.inputs import PlanSide
     from gitkruise.model.gitops.config import Config, Sink, Unit
     from gitkruise.model.gitops.document import Desired
     from gitkruise.model.gitops.report import PlanReport
@@ -222,8 +228,6 @@ def _side_after(
     if earlier and (repository.tree_id(earlier), repository.message(earlier)) == (tree, message):
         commit = earlier
     elif options.dry_run:
-        from gitkruise.kube.system.wall_clock import wall_time  # noqa: PLC0415
-
         # Needs neither an identity of git nor a signing key.
         commit = commit_over(
             repository, tip, content.files, message, author=DRY_RUN, now=wall_time()
@@ -268,7 +272,6 @@ def _show(draft: CommitDraft) -> None:
         if draft.options.dry_run:
             say_json(_action_obj(draft), style)
         return
-    from gitkruise.cli.views.plan import plan_lines  # noqa: PLC0415
 
     paints = {"+": ["green"], "-": ["red"], "@": ["blue"]}
     for line in draft.diff:
@@ -289,8 +292,6 @@ def _confirm(draft: CommitDraft) -> None:
 def _proposed(draft: CommitDraft, publisher: Publisher) -> tuple[str, str]:
     """Open the pull request, if there is a forge; return (its URL, URL of the page to open it)."""
     from gitkruise.cli.context.pull_request import Pushed, open_pull  # noqa: PLC0415  only with a forge
-    from gitkruise.planner.notify.comment import plain  # noqa: PLC0415
-    from gitkruise.planner.report.report_text import summary  # noqa: PLC0415
 
     def same_action(branch: str) -> bool:
         tip = publisher.beside(draft.branch, branch)
@@ -353,8 +354,6 @@ def _waiting(draft: CommitDraft) -> str:
 
 
 def _action_obj(draft: CommitDraft) -> dict[str, Any]:
-    from gitkruise.gitops.preview.render_json import plan_obj  # noqa: PLC0415
-
     published = not draft.options.dry_run
     return {
         "apiVersion": API_VERSION,
@@ -374,8 +373,6 @@ def _action_obj(draft: CommitDraft) -> dict[str, Any]:
 
 
 def _wait(draft: CommitDraft) -> int:
-    from gitkruise.cli.context.wait import WaitOptions, wait_for  # noqa: PLC0415
-
     options = draft.options
     awaited = WaitOptions(
         commit=draft.commit,

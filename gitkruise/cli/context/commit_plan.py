@@ -7,9 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gitkruise.cli.console.environment import read_environment
+from gitkruise.cli.context.charts import kept_charts
 from gitkruise.errors import InvalidManifests, UsageProblem
+from gitkruise.git.plumbing.refs import full_ref
 from gitkruise.git.repository.merge import merged
+from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import ReadBefore
+from gitkruise.gitops.preview.changes import changes_between
 from gitkruise.gitops.preview.inputs import (
     PlanSide,
     changed_outside,
@@ -19,12 +24,14 @@ from gitkruise.gitops.preview.inputs import (
     read_side,
     whole_repository,
 )
+from gitkruise.gitops.preview.preview import offline_preview
 from gitkruise.gitops.preview.rejection import taken_by_some
+from gitkruise.gitops.preview.report import report_of
+from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.printable import visible
 
 if TYPE_CHECKING:
-    from gitkruise.git.repository.repository import Repository
     from gitkruise.gitops.build.untrusted import PagePart
     from gitkruise.gitops.notify.pull_request_plan import ProposedCommit
     from gitkruise.gitops.workers.frames import PlanPage
@@ -39,8 +46,6 @@ def page_of_commit(path: str, commit: str, given: Config | None, asked: PagePart
     `given` is a configuration that is not in the repository. Blocking. Raises InvalidManifests and
     SourceFailed.
     """
-    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
-
     with Repository.open(path) as repository:
         parents = repository.commit(commit).parents
         return page_between(repository, (parents[0] if parents else "", commit), given, asked)
@@ -53,12 +58,7 @@ def page_between(
 
     Blocking. Raises InvalidManifests and SourceFailed.
     """
-    from gitkruise.cli.context.charts import kept_charts  # noqa: PLC0415  only for plans
-    from gitkruise.gitops.preview.changes import changes_between  # noqa: PLC0415  the model
-    from gitkruise.gitops.preview.preview import offline_preview  # noqa: PLC0415  the model
-    from gitkruise.gitops.preview.report import report_of  # noqa: PLC0415  the model
     from gitkruise.gitops.workers.jobs import diff_of, page_of  # noqa: PLC0415  the model
-    from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
     kept_charts()
     config, catalog, gates = given or config_between(repository, *ends), load_catalog(), Gates()
@@ -88,10 +88,8 @@ def fetched_head(path: str, kind: str, place: str) -> str:
 
     Blocking. Raises SourceFailed.
     """
-    from gitkruise.cli.console.environment import read_environment  # noqa: PLC0415
-    from gitkruise.git.plumbing.refs import full_ref  # noqa: PLC0415
-    from gitkruise.git.push.user_push import Publisher  # noqa: PLC0415
-    from gitkruise.gitops.forges.provider import MERGE_REQUEST_REF, PULL_REF  # noqa: PLC0415
+    from gitkruise.git.push.user_push import Publisher  # noqa: PLC0415  not needed by `plan`
+    from gitkruise.gitops.forges.provider import MERGE_REQUEST_REF, PULL_REF  # noqa: PLC0415  aiohttp
 
     numbered = [ref.format(place) for ref in (PULL_REF, MERGE_REQUEST_REF)]
     refs = numbered if kind == "pr" else [full_ref(f"refs/heads/{place}")]
@@ -103,7 +101,6 @@ def proposed_commit(path: str, name: str, head: str, given: Config | None) -> Pr
     would take. Blocking. Raises SourceFailed, InvalidManifests."""
     import asyncio  # noqa: PLC0415  slow to import, and not needed by `plan`
 
-    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
     from gitkruise.gitops.notify.pull_request_plan import ProposedCommit  # noqa: PLC0415  the model
 
     with Repository.open(path) as repository:

@@ -17,6 +17,9 @@ from gitkruise.cli.commands.inspect.dashboard_sources import (
 )
 from gitkruise.cli.console.findings import finding_obj
 from gitkruise.cli.context.next_commands import carrying
+from gitkruise.cli.views.history import COMMIT_ID, drift_items
+from gitkruise.dashboard.node_rows import NODE, machine_row
+from gitkruise.dashboard.record_rights import left_out
 from gitkruise.dashboard.rights import bounded
 from gitkruise.errors import (
     ApiError,
@@ -27,7 +30,12 @@ from gitkruise.errors import (
     UsageProblem,
 )
 from gitkruise.gitops.build.untrusted import PagePart
+from gitkruise.gitops.workers.jobs import page_of
+from gitkruise.kube.client.discovery import listed
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.node.node_image import NODE_IMAGE
 from gitkruise.wire.primitives.log_line import log_line
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.times import format_time
 
 if TYPE_CHECKING:
@@ -36,7 +44,6 @@ if TYPE_CHECKING:
     from gitkruise.gitops.notify.pull_request_plan import ProposedCommit
     from gitkruise.gitops.runtime.foreseen_edits import ForeseenEdit
     from gitkruise.gitops.workers.frames import PlanPage
-    from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 
 log: Final = logging.getLogger(__name__)
 _VERBS: Final = frozenset({"promote", "hold", "pause", "resume", "rollback"})
@@ -92,7 +99,6 @@ class Answers:
             return None
         if question == "forecast":
             return await self._forecast(self.source, viewer, *rest.split("/"))
-        from gitkruise.cli.views.history import COMMIT_ID  # noqa: PLC0415  imports the model
 
         known = COMMIT_ID.fullmatch(rest) or rest.startswith(_PROPOSED)
         asked = question in {"commit", "plan", "diff"} and known
@@ -188,9 +194,6 @@ class Answers:
     async def _drift(
         self, source: AnswerSource, viewer: Viewer, *, everything: bool
     ) -> Mapping[str, Any]:
-        from gitkruise.cli.views.history import drift_items  # noqa: PLC0415  imports libyaml
-        from gitkruise.dashboard.record_rights import left_out  # noqa: PLC0415  imports the names
-
         seen = await source.drift()
         shown = seen.compared if everything else await viewer.shown(seen.compared)
         differing = [one for one in seen.differing if everything or one.key in shown]
@@ -206,9 +209,6 @@ class Answers:
 
     async def _machines(self, viewer: Viewer) -> Mapping[str, Any]:
         """Nodes and NodeImages that the viewer may list, and why others were not read."""
-        from gitkruise.dashboard.node_rows import NODE, machine_row  # noqa: PLC0415  for a page
-        from gitkruise.model.node.node_image import NODE_IMAGE  # noqa: PLC0415  imports the model
-
         unread: list[str] = []
         nodes, images = [await self._listed(k, viewer, unread) for k in (NODE, NODE_IMAGE)]
         return {
@@ -219,10 +219,6 @@ class Answers:
 
     async def _listed(self, kind: GroupKind, viewer: Viewer, unread: list[str]) -> dict[str, Obj]:
         """The objects of a kind without namespaces by name; a reason is added to `unread`."""
-        from gitkruise.kube.client.discovery import listed  # noqa: PLC0415  for a page
-        from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
-        from gitkruise.wire.primitives.names import ObjectKey  # noqa: PLC0415  for a page
-
         known = load_catalog().stored(kind)
         assert known is not None
         if not await viewer.shown({ObjectKey(kind.group, kind.kind, "", "")}):
@@ -286,8 +282,6 @@ def _commit_part(found: Mapping[str, Any], *, shown: int, hidden: int) -> Mappin
     Its message is shown where nothing is hidden, its subject where something is shown: the
     explanation of an object has it, too.
     """
-    from gitkruise.dashboard.record_rights import left_out  # noqa: PLC0415  imports the names
-
     withheld = _BODY if hidden or not shown else {}
     if not shown:
         withheld = {**withheld, **_TITLE}
@@ -297,8 +291,6 @@ def _commit_part(found: Mapping[str, Any], *, shown: int, hidden: int) -> Mappin
 
 def _plan_part(plan: Mapping[str, Any], *, shown: int, hidden: int) -> Mapping[str, Any]:
     """A plan of some objects: what is said of nothing would be wrong about the others."""
-    from gitkruise.dashboard.record_rights import left_out  # noqa: PLC0415  imports the names
-
     content = {} if shown else {"subject": "", "blast": [], "summary": ""}
     nothing = "" if hidden else plan["nothing"]
     return {**plan, **content, "nothing": nothing, "hidden": left_out({"object": hidden})}
@@ -309,8 +301,6 @@ async def _foreseen(seen: ForeseenEdit, viewer: Viewer | None) -> dict[str, Any]
 
     The edit reaches one object, so its changed lines are about that; those around them may not be.
     """
-    from gitkruise.gitops.workers.jobs import page_of  # noqa: PLC0415  the model
-
     whole = page_of(seen.report())
     if viewer is None:
         return {"diff": list(seen.diff), "plan": _document(whole)}

@@ -9,17 +9,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from gitkruise.cli.context.cluster import ClusterChoice
+from gitkruise.cli.context.charts import chart_fetcher
+from gitkruise.cli.context.cluster import ChosenCluster, ClusterChoice, units_following
+from gitkruise.cli.context.commit_action import ActionOptions, foreseen, query_of
+from gitkruise.cli.context.commit_plan import fetched_head, page_of_commit, proposed_commit
 from gitkruise.cli.context.local_repository import named_commit
 from gitkruise.errors import Finding, UsageProblem
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.actions.actions import ActionVerb
+from gitkruise.gitops.config.loader import load_config
+from gitkruise.gitops.inspect.drift import DriftComparison, compare
+from gitkruise.gitops.preview.inputs import config_here
+from gitkruise.gitops.reconcile.approval import approvals
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.printable import visible, visible_lines
 from gitkruise.wire.primitives.names import CONFIG_FILE
 from gitkruise.wire.primitives.times import format_time
 
 if TYPE_CHECKING:
-    from gitkruise.cli.context.cluster import ChosenCluster
-    from gitkruise.git.repository.repository import Repository
     from gitkruise.gitops.build.untrusted import PagePart
-    from gitkruise.gitops.inspect.drift import DriftComparison
     from gitkruise.gitops.notify.pull_request_plan import ProposedCommit, PullRequestPlanner
     from gitkruise.gitops.runtime.fleet_questions import RunningFleet
     from gitkruise.gitops.runtime.foreseen_edits import ForeseenEdit
@@ -106,8 +114,6 @@ class LocalRepository:
         return await asyncio.to_thread(named_commit, self.path, id_)
 
     async def page(self, full: str, part: PagePart) -> PlanPage:
-        from gitkruise.cli.context.commit_plan import page_of_commit  # noqa: PLC0415  the model
-
         given = await self._config(full)
         return await asyncio.to_thread(page_of_commit, self.path, full, given, part)
 
@@ -117,8 +123,6 @@ class LocalRepository:
 
     async def proposed(self, kind: str, place: str) -> ProposedCommit | None:
         """Fetch the head from the remote of the clone, whose branches stay as they are."""
-        from gitkruise.cli.context.commit_plan import fetched_head, proposed_commit  # noqa: PLC0415
-
         if kind == "pr" and not PULL.fullmatch(place):
             return None
         head = await asyncio.to_thread(fetched_head, self.path, kind, place)
@@ -127,11 +131,6 @@ class LocalRepository:
         return await asyncio.to_thread(proposed_commit, self.path, name, head, given)
 
     async def drift(self) -> DriftComparison:
-        from gitkruise.cli.context.charts import chart_fetcher  # noqa: PLC0415
-        from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
-        from gitkruise.gitops.inspect.drift import compare  # noqa: PLC0415  imports the model
-        from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
-
         given = load_config(self.config_path) if self.config_path else None
         return await compare(
             self.path, "", given, load_catalog(),
@@ -140,8 +139,6 @@ class LocalRepository:
         )  # fmt: skip
 
     async def foreseen(self, edit: AskedEdit) -> ForeseenEdit:
-        from gitkruise.cli.context.commit_action import ActionOptions, foreseen  # noqa: PLC0415
-
         options = ActionOptions(
             verb=edit.verb, object_name=f"{edit.noun}/{edit.name}", namespace=edit.namespace,
             unit="", repo=self.path, config_path=self.config_path, cluster=self.choice,
@@ -150,19 +147,12 @@ class LocalRepository:
         return await asyncio.to_thread(foreseen, options)
 
     def _commit(self, id_: str) -> dict[str, Any]:
-        from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
-
         full = named_commit(self.path, id_)
         with Repository.open(self.path) as repository:
             return commit_document(repository, full)
 
     async def _config(self, commit: str) -> Config | None:
         """Return the units that are not in the repository: of a file, or of the cluster."""
-        from gitkruise.cli.context.cluster import units_following  # noqa: PLC0415
-        from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
-        from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
-        from gitkruise.gitops.preview.inputs import config_here  # noqa: PLC0415  imports jsonschema
-
         with Repository.open(self.path) as repository:
             if self.config_path is not None:
                 return config_here(repository, commit, load_config(self.config_path))
@@ -220,9 +210,6 @@ class RunningSources:
         return await self._leading().drift()
 
     async def foreseen(self, edit: AskedEdit) -> ForeseenEdit:
-        from gitkruise.cli.context.commit_action import query_of  # noqa: PLC0415  the model
-        from gitkruise.gitops.actions.actions import ActionVerb  # noqa: PLC0415  the model
-
         query = query_of(edit.verb, f"{edit.noun}/{edit.name}", edit.namespace)
         return await self._leading().foreseen(ActionVerb(edit.verb), query, edit.partition)
 
@@ -243,8 +230,6 @@ class RunningSources:
 
 
 def _pull_row(sink: str, pull: Pull, planner: PullRequestPlanner) -> Mapping[str, Any]:
-    from gitkruise.printable import visible  # noqa: PLC0415
-
     about = {"number": pull.number, "title": visible(pull.title), "head": pull.head}
     place = _place_row(sink, planner.branch, sorted(planner.config.units))
     return {**place, **about, "branch": visible(pull.branch)}
@@ -256,8 +241,6 @@ def _place_row(owner: str, into: str, units: Sequence[str]) -> Mapping[str, Any]
 
 def commit_document(repository: Repository, full: str) -> dict[str, Any]:
     """Return a commit as git has it, with the approvals that it brings. Blocking."""
-    from gitkruise.gitops.reconcile.approval import approvals  # noqa: PLC0415  imports the model
-
     found = repository.commit(full)
     parents = found.parents
     return {
@@ -272,6 +255,4 @@ def commit_document(repository: Repository, full: str) -> dict[str, Any]:
 
 
 def _message(repository: Repository, commit: str) -> str:
-    from gitkruise.printable import visible_lines  # noqa: PLC0415
-
     return visible_lines(repository.message(commit))
