@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+import msgspec
+
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import Builder, BuildRequest, BuildResult
 from gitkruise.gitops.build.post_build import PostBuildInputs
@@ -24,12 +26,11 @@ BuiltUnit: TypeAlias = "tuple[Builder, str, str]"  # a unit's reader, its live c
 Asked: TypeAlias = "tuple[tuple[str, ...], Obj]"  # expressions, and the object they are about
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(msgspec.Struct, frozen=True, array_like=True, tag="judged"):
     """Result of some expressions: the number of the first true one, or -1.
 
     If one cannot be evaluated, `number` is that one and `why` the reason. `costly`: evaluating it
-    again would exceed the limits again.
+    again would exceed the limits again. A worker process answers with it, too.
     """
 
     number: int

@@ -26,6 +26,7 @@ from gitkruise.git.kustomize.remote_bases import ListedBase
 from gitkruise.git.parsing.documents import Elsewhere
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import BuildResult
+from gitkruise.gitops.build.untrusted import CheckResult
 from gitkruise.model.gitops.document import Desired, GitCommit
 from gitkruise.model.gitops.record import BaseRecord
 from gitkruise.wire.primitives.names import ObjectKey
@@ -105,15 +106,6 @@ class UnchangedUnits(msgspec.Struct, frozen=True, array_like=True, tag="unchange
     unchanged: tuple[bool, ...]
 
 
-class ExpressionResults(msgspec.Struct, frozen=True, array_like=True, tag="judged"):
-    """Result of one object's expressions: the number of the first true one, or -1; or the number of
-    the one that failed, with why, and whether it exceeded its limits."""
-
-    number: int
-    why: str = ""
-    costly: bool = False
-
-
 class PlanText(msgspec.Struct, frozen=True, array_like=True, tag="foretold"):
     """The plan of a pull request, or its errors. `units` have an object in it that changes.
 
@@ -191,7 +183,7 @@ Frame: TypeAlias = (
     Part
     | Done
     | UnchangedUnits
-    | ExpressionResults
+    | CheckResult
     | PlanText
     | PlanPage
     | BuiltSide

@@ -10,7 +10,7 @@ import msgspec
 
 from gitkruise.errors import Finding
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.build.untrusted import PageRequest
+from gitkruise.gitops.build.untrusted import CheckResult, PageRequest
 from gitkruise.gitops.workers import frames
 from gitkruise.kube.system.cel import BadCelExpression, TooCostly, holds, judged
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
@@ -31,9 +31,8 @@ _NAMES: Final[Mapping[str, Obj]] = {"metadata": {}, "spec": {}, "status": {}, "d
 
 def first_true(
     texts: Sequence[str], obj: bytes, *, every: bool = False, strict: bool = False
-) -> tuple[int, str, bool]:
-    """Return (number of the first expression that is true of the object, "", False), or -1 if none
-    is; or (number of the one that failed, why, whether it exceeded its limits).
+) -> CheckResult:
+    """Return the number of the first expression that is true of the object.
 
     With `every`, all are evaluated for one that fails, and -1 means that none does. A missing field
     makes an expression false; with `strict` it makes it fail.
@@ -43,10 +42,10 @@ def first_true(
     for number, text in enumerate(texts):
         try:
             if text and evaluate(text, variables) and not every:
-                return number, "", False
+                return CheckResult(number)
         except BadCelExpression as error:
-            return number, str(error), isinstance(error, TooCostly)
-    return -1, "", False
+            return CheckResult(number, str(error), isinstance(error, TooCostly))
+    return CheckResult(-1)
 
 
 def plan_text(

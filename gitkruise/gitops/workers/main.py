@@ -312,8 +312,7 @@ def _sift(memory: WorkerMemory, job: SiftJob) -> None:
 def _judge(memory: WorkerMemory, job: HealthJob) -> None:
     for texts, obj in job.asked:
         limit_cpu(job.cpu_s)
-        found = first_true(texts, obj, every=job.every, strict=job.strict)
-        memory.wire.send(frames.ExpressionResults(*found))
+        memory.wire.send(first_true(texts, obj, every=job.every, strict=job.strict))
     memory.wire.send(frames.Over())
 
 

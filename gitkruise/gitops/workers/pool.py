@@ -73,11 +73,11 @@ class InProcess:
 
     async def judge(self, asked: Sequence[Asked], *, strict: bool = False) -> Sequence[CheckResult]:
         objects = [(texts, msgspec.json.encode(obj)) for texts, obj in asked]
-        return [CheckResult(*first_true(*one, strict=strict)) for one in objects]
+        return [first_true(*one, strict=strict) for one in objects]
 
     async def check(self, asked: Sequence[Asked]) -> Sequence[CheckResult]:
         samples = [(texts, msgspec.json.encode(sample)) for texts, sample in asked]
-        return [CheckResult(*first_true(*one, every=True)) for one in samples]
+        return [first_true(*one, every=True) for one in samples]
 
     async def side(
         self, repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates,
@@ -192,14 +192,8 @@ class WorkerPool:
                 questions = tuple((texts, msgspec.json.encode(obj)) for texts, obj in rest)
                 cpu_s = process.budget.cpu_s
                 job = HealthJob(cpu_s=cpu_s, asked=questions, every=every, strict=strict)
-                judged = (
-                    f
-                    for f in process.exchange(job, None)
-                    if isinstance(f, frames.ExpressionResults)
-                )
-                verdicts.extend(
-                    CheckResult(frame.number, frame.why, frame.costly) for frame in judged
-                )
+                answers = process.exchange(job, None)
+                verdicts.extend(one for one in answers if isinstance(one, CheckResult))
 
             try:
                 await self._health.run(exchange)

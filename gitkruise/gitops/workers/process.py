@@ -26,6 +26,7 @@ from gitkruise.git.manifests.gpg_home import clear_private_folders
 from gitkruise.git.plumbing.process import SEARCH_PATH
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.base_mirrors import BaseMirrors, listed_bases
+from gitkruise.gitops.build.untrusted import CheckResult
 from gitkruise.gitops.workers import frames
 from gitkruise.gitops.workers.main import HEADER, Job, Place, Start
 from gitkruise.model.gitops.config import Unit
@@ -33,7 +34,7 @@ from gitkruise.model.gitops.config import Unit
 _NUMBERS: Final = itertools.count(1)
 _GOES_ON: Final = (
     frames.Part,
-    frames.ExpressionResults,
+    CheckResult,
     frames.BuiltSide,
 )  # frames that others follow
 _READ: Final = (frames.Done, frames.Unread)  # the end of one of several reads
