@@ -10,10 +10,6 @@ NARROWED: Final[Mapping[str, tuple[str, ...]]] = {
     "wire/schema/structural.py": ("_unknown: items is not None",),
     "wire/patch/strategic_merge.py": ("strategic_diff: child is not None",),
     "model/planning/preconditions.py": ("__init__: action.seen is not None",),
-    "planner/builtin/deployment.py": (
-        "surge: isinstance(self.limits, Bounds)",
-        "unavailable: isinstance(self.limits, Bounds)",
-    ),
     "planner/builtin/deployment_status.py": (
         "_begun: counts.new is not None",
         "_timed: counts.new is not None",

@@ -81,9 +81,7 @@ def _free_name(view: ClusterView, raw: Obj, own: set[str]) -> tuple[str, int]:
     for collisions in range(first, first + _COLLISIONS_MAX):
         name = f"{meta['name']}-{rs.template_hash(raw['spec']['template'], collisions)}"
         key = ObjectKey("apps", "ReplicaSet", meta["namespace"], name)
-        if name not in own and view.get(key) is None:
-            return name, collisions
-        if any(name == mine for mine in own):
+        if name in own or view.get(key) is None:
             return name, collisions
     raise AssertionError("a hundred ReplicaSets of others have our names")
 
@@ -117,8 +115,8 @@ def plan_deployment(s: DeploymentSnapshot, gates: Gates) -> Plan:
     if s.claims:
         return Plan(actions=s.claims)
     round_ = _Round(s)
-    if isinstance(round_.limits, ValueError):
-        problem = Problem(("spec", "strategy"), "FieldValueInvalid", str(round_.limits))
+    if round_.problem:
+        problem = Problem(("spec", "strategy"), "FieldValueInvalid", round_.problem)
         error = invalid_object("Deployment", "apps", s.raw["metadata"]["name"], [problem])
         return Plan(problem=error)
     standing = round_.standing()
@@ -135,42 +133,41 @@ def plan_deployment(s: DeploymentSnapshot, gates: Gates) -> Plan:
     )
 
 
-class _Round:
+class DeploymentSets:
+    """One Deployment with its ReplicaSets, oldest first, in the terms of its strategy.
+
+    `problem` says why a strategy does not parse, which then has no `limits`.
+    """
+
+    def __init__(self, raw: Obj, sets: Sequence[SetFacts]) -> None:
+        self.raw, self.spec = raw, raw["spec"]
+        self.wanted: int = self.spec.get("replicas", 1)
+        strategy = self.spec.get("strategy") or {}
+        self.recreate = strategy.get("type") == "Recreate"
+        self.problem, self.limits = "", Bounds(0, 0)
+        try:
+            self.limits = bounds(strategy, self.wanted)
+        except ValueError as error:
+            self.problem = str(error)
+        self.new = newest_set(raw, sets)
+        self.olds = [one for one in sets if one is not self.new]
+        self.revision = revision_number(self.new, self.olds)
+        self.becomes_new = self.new is None or self.new.revision < self.revision
+        self.canary = canary_state(
+            raw, self.new, self.olds, wanted=self.wanted, becomes_new=self.becomes_new
+        )
+
+
+class _Round(DeploymentSets):
     """One Deployment at one instant, in the terms every step needs."""
 
     def __init__(self, s: DeploymentSnapshot) -> None:
-        self.s, self.spec = s, s.raw["spec"]
-        self.wanted: int = self.spec.get("replicas", 1)
-        self.limits: Bounds | ValueError
-        try:
-            self.limits = bounds(self.spec.get("strategy") or {}, self.wanted)
-        except ValueError as error:
-            self.limits = error
-        self.new = newest_set(s.raw, s.sets)
-        self.olds = [one for one in s.sets if one is not self.new]
-        self.recreate = (self.spec.get("strategy") or {}).get("type") == "Recreate"
-        self.becomes_new = self.new is None or self.new.revision < self.revision
-        self.canary = canary_state(
-            s.raw, self.new, self.olds, wanted=self.wanted, becomes_new=self.becomes_new
-        )
-
-    @property
-    def surge(self) -> int:
-        assert isinstance(self.limits, Bounds)
-        return self.limits.surge
-
-    @property
-    def unavailable(self) -> int:
-        assert isinstance(self.limits, Bounds)
-        return self.limits.unavailable
-
-    @property
-    def most(self) -> int:
-        """The value of the max-replicas annotation."""
-        return self.wanted + self.surge
+        super().__init__(s.raw, s.sets)
+        self.s = s
+        self.most = self.wanted + self.limits.surge  # the value of the max-replicas annotation
 
     def standing(self) -> RolloutCounts:
-        capped = min(self.unavailable, self.wanted)
+        capped = min(self.limits.unavailable, self.wanted)
         return RolloutCounts(
             wanted=self.wanted,
             unavailable_max=capped,
@@ -187,10 +184,6 @@ class _Round:
             one.size.replicas > 0 and one.size.desired not in {None, self.wanted}
             for one in self.s.sets
         )
-
-    @property
-    def revision(self) -> int:
-        return revision_number(self.new, self.olds)
 
     def warnings(self) -> tuple[Event, ...]:
         """Say once for each rollout that its canary is ignored."""
@@ -224,15 +217,18 @@ class _Round:
         newest_first = [one.size for one in reversed(self.olds)]
         pause = self.canary.pause
         if self.spec.get("paused") and pause is not None:
-            return paused_sizes(self.canary, pause, self.new, self.surge), None
+            return paused_sizes(self.canary, pause, self.new, self.limits.surge), None
         if self.spec.get("paused") or self.scaling:
-            sizes = rescale(new, newest_first, self.wanted, self.surge, recreate=self.recreate)
+            sizes = rescale(
+                new, newest_first, self.wanted, self.limits.surge, recreate=self.recreate
+            )
             by_user = self.spec.get("paused")
             return sizes if by_user else capped_rescale(self.canary, new, sizes), None
         if self.recreate:
             return self._recreate(new)
         have = new.replicas if new else 0
-        size = self.canary.capped(grow_new(have, self._total, self.wanted, self.surge), have)
+        grown = grow_new(have, self._total, self.wanted, self.limits.surge)
+        size = self.canary.capped(grown, have)
         if new is None:
             return self._shrunk(Size(name=self.s.name, replicas=size)), size
         if size != new.replicas:
@@ -242,7 +238,7 @@ class _Round:
     def _shrunk(self, new: Size) -> Mapping[str, int]:
         olds = [one.size for one in self.canary.shrinking_order()]
         floor = self.canary.floor(new.replicas)
-        return shrink_old(new, olds, self.wanted, self.unavailable, floor=floor)
+        return shrink_old(new, olds, self.wanted, self.limits.unavailable, floor=floor)
 
     def _refilled(self) -> Mapping[str, int]:
         """The stable ReplicaSet's size where a rollout at its canary is short of pods."""

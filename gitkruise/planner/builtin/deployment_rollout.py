@@ -12,14 +12,12 @@ from typing import Final
 
 from gitkruise.model.gitops.record import UNSEEN, RevisionCount, Rollout
 from gitkruise.model.gitops.unit_state import State
-from gitkruise.model.planning.amounts import Bounds, bounds
 from gitkruise.model.planning.canary import CanaryPause
 from gitkruise.model.planning.canary_lock import lock_of, unlocked
 from gitkruise.model.workloads.conditions import find
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.builtin import replicasets as rs
-from gitkruise.planner.builtin.canary import CanaryState, canary_state
-from gitkruise.planner.builtin.deployment import newest_set, revision_number
+from gitkruise.planner.builtin.deployment import DeploymentSets
 from gitkruise.planner.builtin.replicasets import SetFacts, set_facts
 from gitkruise.planner.progress.failing_pods import (
     cannot_start,
@@ -78,31 +76,16 @@ def observe_deployment_rollout(
     )
 
 
-class _Facts:
+class _Facts(DeploymentSets):
     """One Deployment with its ReplicaSets and pods, counted once."""
 
     def __init__(
         self, raw: Obj, pods: Sequence[PodFacts], replica_sets: Sequence[Obj], now: datetime
     ) -> None:
-        self.lock, raw = lock_of(raw), unlocked(raw)
-        self.raw, self.spec, self.now = raw, raw["spec"], now
         uid = raw["metadata"]["uid"]
         owned = [one for one in replica_sets if (controller_of(one) or {}).get("uid") == uid]
-        self.sets = rs.oldest_first([set_facts(one) for one in owned])
-        self.new = newest_set(raw, self.sets)
-        self.olds = [one for one in self.sets if one is not self.new]
-        self.wanted: int = self.spec.get("replicas", 1)
-        strategy = self.spec.get("strategy") or {}
-        self.recreate = strategy.get("type") == "Recreate"
-        self.problem, self.limits = "", Bounds(0, 0)
-        try:
-            self.limits = bounds(strategy, self.wanted)
-        except ValueError as error:
-            self.problem = str(error)
-        becomes_new = self.new is None or self.new.revision < revision_number(self.new, self.olds)
-        self.canary: CanaryState = canary_state(
-            raw, self.new, self.olds, wanted=self.wanted, becomes_new=becomes_new
-        )
+        super().__init__(unlocked(raw), rs.oldest_first([set_facts(one) for one in owned]))
+        self.lock, self.now = lock_of(raw), now
         self.active = tuple(p for p in pods if p.active)
         self.updated = self.pods_of(self.new)
         self.new_available = sum(self.available(p) for p in self.updated)
