@@ -105,16 +105,17 @@ def from_kubeconfig(paths: Sequence[Path], *, context: str = "") -> Connection:
     """
     config = kubeconfig.merged(paths)
     chosen = kubeconfig.choose(config, context)
+    now = partial(_chosen_again, paths, chosen)
     base = Connection(
         server=chosen.server,
         namespace=chosen.namespace,
         context=chosen.context,
         other_contexts=chosen.others,
         ca_pem=chosen.ca_pem,
-        authorities=partial(_authorities_again, paths, chosen),
+        authorities=lambda: now().ca_pem,
         client_cert_pem=chosen.client_cert_pem,
         client_key_pem=chosen.client_key_pem,
-        client_pair=partial(_pair_again, paths, chosen) if chosen.client_cert_pem else None,
+        client_pair=(lambda: _pair(now())) if chosen.client_cert_pem else None,
         verify=chosen.verify,
         tls_server_name=chosen.tls_server_name,
         proxy=chosen.proxy,
@@ -124,8 +125,8 @@ def from_kubeconfig(paths: Sequence[Path], *, context: str = "") -> Connection:
     if chosen.token_file and not chosen.token:
         return replace(base, credentials=TokenFile(Path(chosen.token_file)))
     value = _authorization(chosen)
-    again = partial(_authorization_again, paths, chosen)
-    return replace(base, credentials=KubeconfigHeader(value, again)) if value else base
+    again = KubeconfigHeader(value, lambda: _authorization(now()))
+    return replace(base, credentials=again) if value else base
 
 
 def find(environ: Mapping[str, str], *, kubeconfig_file: str = "", context: str = "") -> Connection:
@@ -159,20 +160,8 @@ def _authorization(chosen: kubeconfig.ResolvedContext) -> str:
     return f"Bearer {chosen.token}" if chosen.token else ""
 
 
-def _authorization_again(paths: Sequence[Path], before: kubeconfig.ResolvedContext) -> str:
-    """Return the header that the kubeconfig has now."""
-    return _authorization(_chosen_again(paths, before))
-
-
-def _pair_again(paths: Sequence[Path], before: kubeconfig.ResolvedContext) -> tuple[str, str]:
-    """Return the certificate and the key that the kubeconfig has now."""
-    now = _chosen_again(paths, before)
-    return now.client_cert_pem, now.client_key_pem
-
-
-def _authorities_again(paths: Sequence[Path], before: kubeconfig.ResolvedContext) -> str:
-    """Return the certificates of authorities that the kubeconfig has now."""
-    return _chosen_again(paths, before).ca_pem
+def _pair(chosen: kubeconfig.ResolvedContext) -> tuple[str, str]:
+    return chosen.client_cert_pem, chosen.client_key_pem
 
 
 def _chosen_again(

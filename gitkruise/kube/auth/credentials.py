@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from gitkruise.errors import ClusterFailed, Finding
 from gitkruise.kube.system.clock import Clock
@@ -23,8 +23,7 @@ REISSUE_S: Final = 10.0
 class RequestCredentials(Protocol):
     """Headers for each request; `renew` is called once when the server answers 401."""
 
-    @property
-    def renewable(self) -> bool: ...
+    renewable: ClassVar[bool]
 
     async def headers(self) -> dict[str, str]: ...
 
@@ -36,10 +35,7 @@ class Header:
     """A constant Authorization header; "" sends none (client certificates, anonymous requests)."""
 
     value: str = field(default="", repr=False)
-
-    @property
-    def renewable(self) -> bool:
-        return False
+    renewable: ClassVar[bool] = False
 
     async def headers(self) -> dict[str, str]:
         return {"Authorization": self.value} if self.value else {}
@@ -51,9 +47,7 @@ class Header:
 class KubeconfigHeader:
     """A token or password of a kubeconfig: `read` again after a 401, as a user may replace it."""
 
-    @property
-    def renewable(self) -> bool:
-        return True
+    renewable: ClassVar[bool] = True
 
     def __init__(self, value: str, read: Callable[[], str]) -> None:
         self._value, self._read = value, read
@@ -72,9 +66,7 @@ class TokenFile:
     While the file has none, the token that was read before is used until the server rejects it.
     """
 
-    @property
-    def renewable(self) -> bool:
-        return True
+    renewable: ClassVar[bool] = True
 
     def __init__(self, path: Path) -> None:
         self._path, self._token, self._read_at = path, "", float("-inf")
@@ -121,6 +113,8 @@ class Plugin:
     one follows REISSUE_S later: each may be a login, which an identity provider counts.
     """
 
+    renewable: ClassVar[bool] = True
+
     def __init__(self, issue: Callable[[], IssuedCredentials], clock: Clock) -> None:
         """Run the plugin. Raises ClusterFailed GK4104."""
         self._issue, self._clock = issue, clock
@@ -128,10 +122,6 @@ class Plugin:
         self._running = asyncio.Lock()
         self._failure: ClusterFailed | None = None  # of the last run
         self._rests_until = float("-inf")
-
-    @property
-    def renewable(self) -> bool:
-        return True
 
     async def headers(self) -> dict[str, str]:
         """Raises ClusterFailed GK4104 when the credentials expired and the plugin fails."""
