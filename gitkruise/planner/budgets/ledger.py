@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from gitkruise.model.planning.budget_matching import means
-from gitkruise.model.planning.plan import Patch, PatchStep
+from gitkruise.model.planning.plan import Patch
 from gitkruise.model.planning.unavailable_budget import (
-    VERSION,
     BudgetFacts,
     BudgetTarget,
     PodOperation,
@@ -29,6 +28,7 @@ from gitkruise.planner.budgets.decision import (
     is_gated,
     spent_status,
 )
+from gitkruise.planner.budgets.status import status_write
 from gitkruise.wire.primitives.names import ObjectKey
 
 
@@ -74,14 +74,7 @@ class BudgetLedger:
     def writes(self) -> Iterator[Patch]:
         """The writes of the records, one for each budget."""
         for name in sorted(set(self.noted.values())):
-            budget = self.budgets[name]
-            yield Patch(
-                key=budget.key,
-                version=VERSION,
-                uid=budget.uid,
-                resource_version=budget.resource_version,
-                steps=(PatchStep(body={"status": budget.status}, subresource="status"),),
-            )
+            yield status_write(self.budgets[name], self.budgets[name].status)
 
 
 def ledger_of(

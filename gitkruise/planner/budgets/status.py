@@ -90,8 +90,10 @@ def plan_budget(s: BudgetSnapshot, gates: Gates) -> Plan:
     ends += [at + UNAVAILABLE_FOR for at in unavailable.values()]
     changed = status != facts.status
     writes = [_tied(pod, s) for pod in expected.pods if _is_untied(pod, s)]
+    if changed:
+        writes.append(status_write(facts, merge_diff(facts.status, status)))
     return Plan(
-        actions=(*writes, _counted(facts, status)) if changed else tuple(writes),
+        actions=tuple(writes),
         events=tuple(events) if changed else (),
         wake_at=earliest(end + timedelta(milliseconds=1) for end in ends),
     )
@@ -145,17 +147,16 @@ def _is_untied(pod: PodFacts, s: BudgetSnapshot) -> bool:
     return related_budget(pod.annotations) not in s.others
 
 
-def _counted(facts: BudgetFacts, status: Obj) -> Patch:
+def status_write(seen: BudgetFacts, change: Obj) -> Patch:
     """The write of a status, bound to the version it was counted from.
 
     A webhook may record a pod meanwhile: that record must not be overwritten.
     """
-    change = merge_diff(facts.status, status)
     return Patch(
-        key=facts.key,
+        key=seen.key,
         version=VERSION,
-        uid=facts.uid,
-        resource_version=facts.resource_version,
+        uid=seen.uid,
+        resource_version=seen.resource_version,
         steps=(PatchStep(body={"status": change}, subresource="status"),),
     )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from gitkruise.model.planning.plan import Applied, Event, Outcome, Patch, PatchStep, Plan, Refused
+from gitkruise.model.planning.plan import Applied, Event, Outcome, Patch, Plan, Refused
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads import conditions
@@ -28,12 +28,12 @@ from gitkruise.wire.values.selectors import label_selector
 KIND: Final = AUTOSCALERS[0]
 NAME: Final = "horizontal-pod-autoscaler"
 _SPEC_SELECTOR: Final = ("spec", "selector")
-# kind that can be sized: version, plural, path of its selector
+# kind that can be sized: plural, path of its selector
 _TARGETS: Final = {
-    wire.DEPLOYMENT: ("v1", "deployments", _SPEC_SELECTOR),
-    wire.REPLICASET: ("v1", "replicasets", _SPEC_SELECTOR),
-    wire.STATEFULSET: ("v1", "statefulsets", _SPEC_SELECTOR),
-    wire.CLONESET: ("v1beta1", "clonesets", ("status", "labelSelector")),
+    wire.DEPLOYMENT: ("deployments", _SPEC_SELECTOR),
+    wire.REPLICASET: ("replicasets", _SPEC_SELECTOR),
+    wire.STATEFULSET: ("statefulsets", _SPEC_SELECTOR),
+    wire.CLONESET: ("clonesets", ("status", "labelSelector")),
 }
 _ABLE, _ACTIVE = "AbleToScale", "ScalingActive"
 _NOT_SIZED: Final = (
@@ -54,17 +54,13 @@ class ScaleTarget:
     raw: Obj
 
     @property
-    def version(self) -> str:
-        return _TARGETS[self.key.group_kind][0]
-
-    @property
     def size(self) -> int:
         return int(get(self.raw, "spec", "replicas", default=0))
 
     @property
     def selector(self) -> str:
         """The selector of its Scale, as text; "" without one."""
-        found = get(self.raw, *_TARGETS[self.key.group_kind][2], default="")
+        found = get(self.raw, *_TARGETS[self.key.group_kind][1], default="")
         return found if isinstance(found, str) else str(label_selector(found))
 
 
@@ -120,18 +116,16 @@ def _unknown_target(raw: Obj) -> str:
     key = target_of(raw)
     if key is None or key.group_kind not in _TARGETS:
         return f"{_NOT_SIZED}, not {raw['spec']['scaleTargetRef'].get('kind')}"
-    plural = _TARGETS[key.group_kind][1]
+    plural = _TARGETS[key.group_kind][0]
     return f'{plural}.{key.group} "{key.name}" not found'
 
 
 def _rescale(target: ScaleTarget, status: _NextStatus, size: int, why: str) -> Plan:
-    meta, current = target.raw["metadata"], target.size
-    patch = Patch(
-        key=target.key,
-        version=target.version,
-        uid=meta["uid"],
-        resource_version=meta["resourceVersion"],
-        steps=(PatchStep(body={"spec": {"replicas": size}}, subresource="scale"),),
+    current = target.size
+    patch = Patch.of(
+        target.raw,
+        {"spec": {"replicas": size}},
+        subresource="scale",
         done=Event("Normal", "SuccessfulRescale", f"New size: {size}; reason: {why}"),
         failed=Event("Warning", "FailedRescale", f"New size: {size}; reason: {why}; error: "),
     )

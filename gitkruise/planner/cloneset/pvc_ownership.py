@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-from gitkruise.model.planning.plan import Action, Event, Patch, PatchStep
+from gitkruise.model.planning.plan import Action, Event, Patch
 from gitkruise.model.workloads.cloneset import CloneSetFacts
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.pod_groups import PodGroup, PodGroups, in_name_order
 from gitkruise.planner.cloneset.deletes import claim_delete, instance_id
 from gitkruise.planner.pods.pod_patch import metadata_patch
-from gitkruise.wire.primitives.names import Obj, ObjectKey, controller_of
+from gitkruise.wire.primitives.names import Obj, controller_of
 from gitkruise.wire.primitives.requests import STRATEGIC_PATCH
 
 
@@ -99,7 +99,6 @@ def clean_claims(
 
 def _hand_over(owner: CloneSetFacts, claim: Obj, pod: PodFacts) -> Patch:
     """The claim dies with its pod: our reference is replaced by the pod's."""
-    meta = claim["metadata"]
     other = controller_of(claim)
     ours = other is None or other.get("uid") == owner.uid
     references: list[Obj] = [
@@ -113,17 +112,7 @@ def _hand_over(owner: CloneSetFacts, claim: Obj, pod: PodFacts) -> Patch:
             **({"controller": True} if ours else {}),
         },
     ]
-    return Patch(
-        key=ObjectKey("", "PersistentVolumeClaim", meta.get("namespace") or "", meta["name"]),
-        version="v1",
-        uid=meta.get("uid") or "",
-        resource_version=meta.get("resourceVersion") or "",
-        steps=(
-            PatchStep(
-                body={"metadata": {"ownerReferences": references}}, content_type=STRATEGIC_PATCH
-            ),
-        ),
-        failed=Event(
-            "Warning", "FailedUpdate", f"could not hand claim {meta['name']} to its pod: "
-        ),
-    )
+    message = f"could not hand claim {claim['metadata']['name']} to its pod: "
+    body = {"metadata": {"ownerReferences": references}}
+    failed = Event("Warning", "FailedUpdate", message)
+    return Patch.of(claim, body, content_type=STRATEGIC_PATCH, failed=failed)

@@ -69,7 +69,7 @@ def plan_list_job(s: ListSnapshot, gates: Gates) -> Plan:
         return expired(end, job.status.completed, ttl_s, s.now)
     kept, dropped = _sorted_children(s)
     made = list(_creations(s, kept))
-    gone = [_deletion(child) for child in dropped]
+    gone = [Delete.of(child, resource_version="") for child in dropped]
     status = list_status(s, tuple(kept.values()))
     actions: tuple[Action, ...] = (*gone, *made)
     return Plan(
@@ -127,12 +127,6 @@ def _creations(s: ListSnapshot, kept: Mapping[str, Obj]) -> Iterator[Create]:
             "spec": {**s.template, "image": image},
         }
         yield Create(obj=obj, wave=(number + 1).bit_length() - 1)
-
-
-def _deletion(child: Obj) -> Delete:
-    meta = child["metadata"]
-    key = ObjectKey(*PULL_JOB, meta["namespace"], meta["name"])
-    return Delete(key=key, version=VERSION, uid=meta["uid"], resource_version="")
 
 
 def _events(created: int, deleted: int) -> Iterator[Event]:

@@ -24,12 +24,13 @@ from gitkruise.model.node.node_image import (
     node_image,
 )
 from gitkruise.model.node.wire_shapes import API_VERSION, VERSION
-from gitkruise.model.planning.plan import Create, Delete, Event, Patch, PatchStep, Plan
+from gitkruise.model.planning.plan import Create, Event, Plan
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import PULL_JOB
 from gitkruise.planner.node.pull_agent import DEADLINE, status_on_wire
+from gitkruise.planner.node.writes import deleted, patched
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_time
@@ -117,8 +118,7 @@ def plan_node_image(s: NodeImageSnapshot, gates: Gates) -> Plan:
     if s.node is None or s.node["metadata"].get("deletionTimestamp"):
         if FAKE in meta.labels:
             return Plan()
-        gone = Delete(key=s.image.key, version=VERSION, uid=meta.uid, resource_version="")
-        return Plan(actions=(gone,))
+        return Plan(actions=(deleted(s.image),))
     images, wake_at = _kept_images(s)
     before = (s.raw.get("spec") or {}).get("images") or {}
     labels = dict(s.node["metadata"].get("labels") or {})
@@ -129,7 +129,7 @@ def plan_node_image(s: NodeImageSnapshot, gates: Gates) -> Plan:
             "metadata": {"labels": {**old, **labels}},
             "spec": {"images": {**dropped, **images}},
         }
-        return Plan(actions=(_patch(s.image, body),))
+        return Plan(actions=(patched(s.image, body),))
     return _judge_agent(s, wake_at)
 
 
@@ -204,17 +204,6 @@ def _limits(tag: ImageTag, status: TagStatus | None) -> Iterator[tuple[datetime,
         yield tag.created + timedelta(seconds=deadline) + RESPONSE, DEADLINE
     if status is None:
         yield tag.created + RESPONSE, SILENT
-
-
-def _patch(image: NodeImage, body: Obj) -> Patch:
-    meta = image.metadata
-    return Patch(
-        key=image.key,
-        version=VERSION,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-        steps=(PatchStep(body=body),),
-    )
 
 
 def _same_name(kind: GroupKind, key: ObjectKey) -> Iterator[ObjectKey]:

@@ -24,7 +24,7 @@ from gitkruise.model.node.node_image import (
 )
 from gitkruise.model.node.pull_job import PullJob, pull_job
 from gitkruise.model.node.wire_shapes import VERSION
-from gitkruise.model.planning.plan import Action, Delete, Event, Patch, PatchStep, Plan, expired
+from gitkruise.model.planning.plan import Action, Event, Patch, Plan, expired
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
@@ -41,6 +41,7 @@ from gitkruise.planner.node.pull_secrets import (
     release_secrets,
     sync_secrets,
 )
+from gitkruise.planner.node.writes import deleted, patched
 from gitkruise.wire.kruise.hashes import fnv1a_32
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.times import format_time
@@ -232,14 +233,7 @@ def assignments(s: PullSnapshot, found: PullProgress) -> Iterator[Patch]:
         if entry is None:
             continue
         image, _ = familiar_parts(s.job.spec.image)
-        meta = nodes[name].metadata
-        yield Patch(
-            key=nodes[name].key,
-            version=VERSION,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-            steps=(PatchStep(body={"spec": {"images": {image: entry}}}),),
-        )
+        yield patched(nodes[name], {"spec": {"images": {image: entry}}})
 
 
 def assigned(
@@ -350,19 +344,12 @@ def _release(s: PullSnapshot) -> Iterator[Action]:
 
 
 def _finalized(job: PullJob, finalizers: Sequence[str]) -> Patch:
-    return Patch(
-        key=job.key,
-        version=VERSION,
-        uid=job.metadata.uid,
-        resource_version=job.metadata.resource_version,
-        steps=(PatchStep(body={"metadata": {"finalizers": list(finalizers)}}),),
-    )
+    return patched(job, {"metadata": {"finalizers": list(finalizers)}})
 
 
 def _expire(job: PullJob, now: datetime) -> Plan:
     """Delete a job that has lived for its TTL after the end."""
-    gone = Delete(key=job.key, version=VERSION, uid=job.metadata.uid, resource_version="")
-    return expired(gone, job.status.completed, job.spec.completion_policy.ttl_s, now)
+    return expired(deleted(job), job.status.completed, job.spec.completion_policy.ttl_s, now)
 
 
 PULL_JOBS: Final[Workload[PullSnapshot]] = Workload(

@@ -23,7 +23,7 @@ from gitkruise.model.node.recreate_request import (
     recreate_request,
 )
 from gitkruise.model.node.wire_shapes import VERSION
-from gitkruise.model.planning.plan import Action, Delete, Patch, PatchStep, Plan, expired
+from gitkruise.model.planning.plan import Action, Patch, Plan, expired
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads import labels as wire
@@ -31,9 +31,10 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import RECREATE
 from gitkruise.model.workloads.pod import FINISHED as OVER
 from gitkruise.model.workloads.pod import POD, PodFacts
+from gitkruise.planner.node.writes import deleted, patched
 from gitkruise.planner.pods.pod_patch import PodChange, patch_of
 from gitkruise.planner.pods.readiness import BrokenConditionError, KruiseKey, kruise_condition
-from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import format_time
 
 RESPONSE: Final = timedelta(seconds=60)
@@ -122,9 +123,8 @@ def _limits(request: RecreateRequest) -> Iterable[tuple[datetime | None, str]]:
 def _after_completion(s: RecreateSnapshot) -> Plan:
     request, meta = s.request, s.request.metadata
     if ACTIVE in meta.labels:
-        return Plan(actions=(_patch(request, {"metadata": {"labels": {ACTIVE: None}}}),))
-    gone = Delete(key=request.key, version=VERSION, uid=meta.uid, resource_version="")
-    return expired(gone, request.status.completed, request.spec.ttl_s, s.now)
+        return Plan(actions=(patched(request, {"metadata": {"labels": {ACTIVE: None}}}),))
+    return expired(deleted(request), request.status.completed, request.spec.ttl_s, s.now)
 
 
 def _progress(s: RecreateSnapshot, pod: PodFacts) -> Iterator[Action]:
@@ -139,7 +139,7 @@ def _progress(s: RecreateSnapshot, pod: PodFacts) -> Iterator[Action]:
     if grace is not None and s.request.drain_began is None:
         if wire.KRUISE_READY in pod.gates and UNREADY not in s.request.metadata.finalizers:
             finalizers = [*s.request.metadata.finalizers, UNREADY]
-            yield _patch(s.request, {"metadata": {"finalizers": finalizers}})
+            yield patched(s.request, {"metadata": {"finalizers": finalizers}})
             return  # the finalizer first: nothing else would put the pod back into service
         if leave := _keyed(s, pod, added=True):
             yield leave
@@ -155,7 +155,7 @@ def _progress(s: RecreateSnapshot, pod: PodFacts) -> Iterator[Action]:
             },
         ]  # fmt: skip
     if status:
-        yield _patch(s.request, {"status": status}, subresource="status")
+        yield patched(s.request, {"status": status}, subresource="status")
 
 
 def _restarted(request: RecreateRequest, pod: PodFacts) -> list[tuple[str, bool, int, str]]:
@@ -185,7 +185,7 @@ def _release(s: RecreateSnapshot) -> Iterator[Action]:
         if back is not None:
             yield back
     left = [name for name in meta.finalizers if name != UNREADY]
-    yield _patch(s.request, {"metadata": {"finalizers": left}})
+    yield patched(s.request, {"metadata": {"finalizers": left}})
 
 
 def _keyed(s: RecreateSnapshot, pod: PodFacts, *, added: bool) -> Patch | None:
@@ -206,18 +206,7 @@ def _complete(s: RecreateSnapshot, message: str) -> Patch:
         "completionTime": format_time(s.now),
         "message": message,
     }
-    return _patch(s.request, {"status": status}, subresource="status")
-
-
-def _patch(request: RecreateRequest, body: Obj, *, subresource: str = "") -> Patch:
-    meta = request.metadata
-    return Patch(
-        key=request.key,
-        version=VERSION,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-        steps=(PatchStep(body=body, subresource=subresource),),
-    )
+    return patched(s.request, {"status": status}, subresource="status")
 
 
 REQUESTS: Final[Workload[RecreateSnapshot]] = Workload(

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gitkruise.model.planning.plan import Action, Create, Delete, Event, Patch, PatchStep
+from gitkruise.model.planning.plan import Action, Create, Delete, Event
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.cloneset import Policy, UpdateStrategy
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.revision import REVISION
 from gitkruise.planner.pods.inplace import Impossible, in_place_spec
+from gitkruise.planner.revisions.registration import patch_revision
 from gitkruise.planner.revisions.revisions import RevisionHistory, template_of
 from gitkruise.wire.primitives.names import Obj, ObjectKey, controller_of
 from gitkruise.wire.primitives.paths import get
@@ -61,7 +61,7 @@ def plan_predownload(rules: PredownloadRules, jobs: Sequence[Obj]) -> list[Actio
     history = rules.history
     ours = [j for j in jobs if (controller_of(j) or {}).get("uid") == rules.reference["uid"]]
     if history.current.name == history.update.name:
-        return [_delete(job) for job in ours if not job["metadata"].get("deletionTimestamp")]
+        return [Delete.of(job) for job in ours if not job["metadata"].get("deletionTimestamp")]
     marks = {wire.PREDOWNLOAD_CREATED, wire.PREDOWNLOAD_IGNORED}
     if history.creating or marks.intersection(history.update.labels) or not _due(rules):
         return []
@@ -172,22 +172,5 @@ def _mark(rules: PredownloadRules, label: str) -> list[Action]:
     update = rules.history.update
     if rules.history.action is not None:
         return []
-    return [
-        Patch(
-            key=ObjectKey(*REVISION, rules.key.namespace, update.name),
-            version="v1",
-            uid=update.uid,
-            resource_version=update.resource_version,
-            steps=(PatchStep(body={"metadata": {"labels": {label: "true"}}}),),
-        )
-    ]
-
-
-def _delete(job: Obj) -> Delete:
-    meta = job["metadata"]
-    return Delete(
-        key=ObjectKey(*wire.PULL_JOB, meta.get("namespace") or "", meta["name"]),
-        version=_VERSION,
-        uid=meta.get("uid") or "",
-        resource_version=meta.get("resourceVersion") or "",
-    )
+    body = {"metadata": {"labels": {label: "true"}}}
+    return [patch_revision(update, body, rules.key.namespace)]

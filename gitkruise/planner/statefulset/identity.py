@@ -12,7 +12,7 @@ from gitkruise.model.planning.plan import Create, Delete, Event
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.statefulset.facts import named_claims, ordinal_of
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_reference
+from gitkruise.wire.primitives.names import GroupKind, Obj, controller_reference
 from gitkruise.wire.primitives.paths import get
 
 CLAIM: Final = GroupKind("", "PersistentVolumeClaim")
@@ -98,11 +98,6 @@ def _claim(owner: Obj, template: Obj, pod: str) -> Obj:
         made["annotations"] = dict(meta["annotations"])
     kind = {"apiVersion": "v1", "kind": CLAIM.kind}
     return {**kind, "metadata": made, "spec": template.get("spec") or {}}
-
-
-def claim_key(claim: Obj) -> ObjectKey:
-    meta = claim["metadata"]
-    return ObjectKey(*CLAIM, meta.get("namespace") or "", meta["name"])
 
 
 def delete_pod(owner: Obj, pod: PodFacts) -> Delete:

@@ -194,10 +194,12 @@ def test_off_without_its_gates(text: str) -> None:
 def job(name: str, uid: str = OWNER_UID) -> Obj:
     owner = {"apiVersion": "v1", "kind": "X", "name": "x", "uid": uid, "controller": True}
     return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "ImagePullJob",
         "metadata": {
             "name": name, "namespace": "shop", "uid": f"u-{name}", "resourceVersion": "9",
             "ownerReferences": [owner],
-        }
+        },
     }  # fmt: skip
 
 
