@@ -34,7 +34,7 @@ from gitkruise.planner.builtin.pod_owner import (
 from gitkruise.planner.builtin.replicasets import template_hash
 from gitkruise.planner.pods.round_result import becoming_available, earliest
 from gitkruise.planner.revisions.registration import (
-    RegisteredRevision,
+    RevisionHistory,
     RevisionOwner,
     forget,
     register,
@@ -109,7 +109,7 @@ def plan_daemon_set(s: DaemonFacts, gates: Gates) -> Plan:
         raw=s.raw,
         nodes=s.nodes,
         pods=s.pods,
-        hash=history.latest.short,
+        hash=history.update.short,
         generation=_generation(s.raw),
         now=s.now,
     )
@@ -117,7 +117,7 @@ def plan_daemon_set(s: DaemonFacts, gates: Gates) -> Plan:
     if moves.idle:
         moves = moves.and_then(nodes.update())
     actions: list[Action] = [delete_pod(pod) for pod in moves.delete[:_BURST]]
-    actions += _create(s, history.latest, moves)
+    actions += _create(s, history.update, moves)
     actions += _forgotten(s, history)
     status = _status(s, nodes, history)
     same = status == s.raw.get("status")
@@ -132,7 +132,7 @@ def plan_daemon_set(s: DaemonFacts, gates: Gates) -> Plan:
     )
 
 
-def _history(s: DaemonFacts) -> RegisteredRevision:
+def _history(s: DaemonFacts) -> RevisionHistory:
     template, meta = s.raw["spec"]["template"], s.raw["metadata"]
     count = int(get(s.raw, "status", "collisionCount", default=0))
     text = template_hash(template, count)
@@ -178,16 +178,16 @@ def _pod(s: DaemonFacts, revision: Revision, name: str, node: str) -> Obj:
     return {**pod, "metadata": {**pod["metadata"], "labels": labels}, "spec": spec}
 
 
-def _forgotten(s: DaemonFacts, history: RegisteredRevision) -> tuple[Delete, ...]:
+def _forgotten(s: DaemonFacts, history: RevisionHistory) -> tuple[Delete, ...]:
     """The oldest revisions beyond the limit that no pod carries."""
-    old = [r for r in history.known if r.name != history.latest.name and r.uid]
+    old = [r for r in history.known if r.name != history.update.name and r.uid]
     surplus = len(old) - int(s.raw["spec"].get("revisionHistoryLimit", _HISTORY_LIMIT))
     live = {pod.revision for pods in s.pods.values() for pod in pods}
     idle = [r for r in old if r.short not in live]
     return forget(idle[: max(surplus, 0)], s.raw["metadata"]["namespace"])
 
 
-def _status(s: DaemonFacts, nodes: DaemonNodes, history: RegisteredRevision) -> Obj:
+def _status(s: DaemonFacts, nodes: DaemonNodes, history: RevisionHistory) -> Obj:
     """The counters. Of each node that should run a pod, its first pod counts."""
     wanted = [node["metadata"]["name"] for node in s.nodes if nodes.should_run(node)]
     other = [n for node in s.nodes if (n := node["metadata"]["name"]) not in set(wanted)]

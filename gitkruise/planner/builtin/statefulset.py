@@ -26,9 +26,8 @@ from gitkruise.planner.builtin.pod_owner import (
 )
 from gitkruise.planner.pods.round_result import becoming_available, earliest
 from gitkruise.planner.revisions.registration import (
-    RegisteredRevision,
+    RevisionHistory,
     RevisionOwner,
-    forget,
     register,
 )
 from gitkruise.planner.revisions.revisions import template_of
@@ -100,19 +99,18 @@ def plan_stateful_set(s: StatefulFacts, gates: Gates) -> Plan:
     if s.adoptions:
         return Plan(actions=s.adoptions)
     history = _history(s)
-    current = _current(s, history)
     if s.raw["metadata"].get("deletionTimestamp"):
         return Plan()
     if history.action is not None:
         return Plan(actions=(history.action,))
-    actions: list[Action] = list(_steps(s, current, history.latest))
-    actions += _forgotten(s, current, history)
-    status = _status(s, current, history)
+    actions: list[Action] = list(_steps(s, history.current, history.update))
+    actions += _forgotten(s, history)
+    status = _status(s, history)
     same = status == s.raw.get("status")
     due = becoming_available(s.pods.values(), s.raw["spec"].get("minReadySeconds") or 0)
     return Plan(
         actions=tuple(actions),
-        holds=_holds(s, history.latest, {a.key.name for a in actions if isinstance(a, Delete)}),
+        holds=_holds(s, history.update, {a.key.name for a in actions if isinstance(a, Delete)}),
         status=None if same else status,
         wake_at=earliest(at for at in due if at > s.now),
     )
@@ -131,7 +129,7 @@ def _holds(s: StatefulFacts, update: Revision, going: Collection[str]) -> Holds:
     return {reason: frozenset(pods) for reason, pods in found.items()}
 
 
-def _history(s: StatefulFacts) -> RegisteredRevision:
+def _history(s: StatefulFacts) -> RevisionHistory:
     template, meta = s.raw["spec"]["template"], s.raw["metadata"]
     count = int(get(s.raw, "status", "collisionCount", default=0))
     data = template_data(template)
@@ -144,12 +142,8 @@ def _history(s: StatefulFacts) -> RegisteredRevision:
         labels={**get(template, "metadata", "labels", default={}), wire.HISTORY_HASH: text},
     )
     where = RevisionOwner(meta["namespace"], controller_reference(s.raw))
-    return register(made, s.revisions, {}, count, where)
-
-
-def _current(s: StatefulFacts, history: RegisteredRevision) -> Revision:
-    named = get(s.raw, "status", "currentRevision")
-    return next((r for r in history.known if r.name == named), history.latest)
+    named = str(get(s.raw, "status", "currentRevision", default=""))
+    return register(made, s.revisions, {}, count, where, current=named)
 
 
 def _steps(s: StatefulFacts, current: Revision, update: Revision) -> Iterator[Action]:
@@ -213,25 +207,23 @@ def _delete(s: StatefulFacts, pod: PodFacts) -> Delete:
     return delete_pod(s.raw, pod)
 
 
-def _forgotten(
-    s: StatefulFacts, current: Revision, history: RegisteredRevision
-) -> tuple[Delete, ...]:
+def _forgotten(s: StatefulFacts, history: RevisionHistory) -> tuple[Delete, ...]:
     """Revisions beyond the limit that no pod carries."""
-    live = {current.name, history.latest.name, *(p.revision for p in s.pods.values())}
-    idle = [r for r in history.known if r.name not in live and r.uid]
+    carried = {p.revision for p in s.pods.values()}
     limit = s.raw["spec"].get("revisionHistoryLimit", _HISTORY_LIMIT)
-    return forget(idle[: max(len(idle) - limit, 0)], s.raw["metadata"]["namespace"])
+    namespace = s.raw["metadata"]["namespace"]
+    return history.forget(limit, namespace, lambda old: old.name in carried)
 
 
-def _status(s: StatefulFacts, current: Revision, history: RegisteredRevision) -> Obj:
+def _status(s: StatefulFacts, history: RevisionHistory) -> Obj:
     """The counters; a finished update makes the update revision the current one."""
     pods = [p for n, p in s.pods.items() if p.phase]
     staying = [p for p in pods if p.deleting is None]
     numbers = {
         "replicas": len(pods),
         "readyReplicas": sum(p.in_service for p in pods),
-        "currentReplicas": sum(p.revision == current.name for p in staying),
-        "updatedReplicas": sum(p.revision == history.latest.name for p in staying),
+        "currentReplicas": sum(p.revision == history.current.name for p in staying),
+        "updatedReplicas": sum(p.revision == history.update.name for p in staying),
     }
     rolling = get(s.raw, "spec", "updateStrategy", "type", default="RollingUpdate")
     everything = numbers["updatedReplicas"] == numbers["readyReplicas"] == numbers["replicas"]
@@ -243,8 +235,8 @@ def _status(s: StatefulFacts, current: Revision, history: RegisteredRevision) ->
         "replicas": numbers.pop("replicas"),
         **{name: number for name, number in numbers.items() if number},
         "availableReplicas": sum(s.healthy(p) for p in pods),
-        "currentRevision": history.latest.name if done else current.name,
-        "updateRevision": history.latest.name,
+        "currentRevision": history.update.name if done else history.current.name,
+        "updateRevision": history.update.name,
         "collisionCount": history.collision_count,
     }
 

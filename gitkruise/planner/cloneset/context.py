@@ -16,7 +16,7 @@ from gitkruise.planner.cloneset.diffs import PodSet
 from gitkruise.planner.pod_updates.predownload import PredownloadRules
 from gitkruise.planner.pod_updates.rules import UpdateRules
 from gitkruise.planner.pods.order import update_order
-from gitkruise.planner.revisions.revisions import RevisionHistory
+from gitkruise.planner.revisions.registration import RevisionHistory
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.values.intstr import unavailable_count
 

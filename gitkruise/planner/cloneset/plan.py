@@ -27,7 +27,7 @@ from gitkruise.planner.cloneset.update import begun_updates, held_by_scaling, pl
 from gitkruise.planner.pod_updates.predownload import plan_predownload
 from gitkruise.planner.pod_updates.refresh import plan_refresh
 from gitkruise.planner.pods.round_result import RoundResult, becoming_available, earliest
-from gitkruise.planner.revisions.revisions import next_revisions, template_of, truncate
+from gitkruise.planner.revisions.revisions import next_revisions, template_of
 from gitkruise.wire.kruise.revision_data import Malformed
 from gitkruise.wire.primitives.names import Obj
 
@@ -153,24 +153,26 @@ def _taken(snapshot: CloneSetSnapshot, claims: Sequence[Obj]) -> TakenIds:
 
 def _housekeeping(context: RoundContext, snapshot: CloneSetSnapshot) -> list[Action]:
     """Forget deleted names of podsToDelete, and revisions beyond the history limit."""
-    actions: list[Action] = []
-    named = context.owner.scale.pods_to_delete
+    owner, actions = context.owner, list[Action]()
+    named = owner.scale.pods_to_delete
     names = {p.name for p in context.fleet.pods} if named else ()
     kept = [name for name in named if name in names]
     if len(kept) < len(named):
         body: dict[str, Any] = {"spec": {"scaleStrategy": {"podsToDelete": kept or None}}}
         actions.append(
             Patch(
-                key=context.owner.key,
-                version=context.owner.served,
-                uid=context.owner.uid,
-                resource_version=context.owner.resource_version,
+                key=owner.key,
+                version=owner.served,
+                uid=owner.uid,
+                resource_version=owner.resource_version,
                 steps=(PatchStep(body=body),),
             )
         )
     # Finished and terminating pods keep no revision, as in OpenKruise: they are never updated.
     carried = {g.first.short_revision for g in snapshot.pods.groups if g.first.active}
-    actions += truncate(context.owner, context.history, lambda old: old.short in carried)
+    actions += context.history.forget(
+        owner.history_limit, owner.namespace, lambda old: old.short in carried
+    )
     return actions
 
 

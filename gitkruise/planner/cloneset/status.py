@@ -12,7 +12,7 @@ from gitkruise.model.workloads import conditions as rule
 from gitkruise.model.workloads.cloneset import CloneSetFacts
 from gitkruise.planner.cloneset.diffs import PodSet
 from gitkruise.planner.pods.round_result import summed_up
-from gitkruise.planner.revisions.revisions import RevisionHistory
+from gitkruise.planner.revisions.registration import RevisionHistory
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.times import parse_time
 

@@ -11,8 +11,8 @@ from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.cloneset import Policy, UpdateStrategy
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.pods.inplace import Impossible, in_place_spec
-from gitkruise.planner.revisions.registration import patch_revision
-from gitkruise.planner.revisions.revisions import RevisionHistory, template_of
+from gitkruise.planner.revisions.registration import RevisionHistory, patch_revision
+from gitkruise.planner.revisions.revisions import template_of
 from gitkruise.wire.primitives.names import Obj, ObjectKey, controller_of
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.intstr import UnreadableAmount, resolve

@@ -11,7 +11,7 @@ from gitkruise.model.workloads.cloneset import Hook, Lifecycle, UpdateStrategy
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.revision import Revision
-from gitkruise.planner.revisions.revisions import RevisionHistory
+from gitkruise.planner.revisions.registration import RevisionHistory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -28,13 +28,16 @@ class RevisionOwner(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RegisteredRevision:
-    """`latest` as it will be after `action` (None: it is unchanged).
+class RevisionHistory:
+    """The outcome of comparing a template with the revisions there are.
 
-    `known` are the revisions there are, oldest first, with the latest one among them.
+    `action` creates the update revision or raises its number; None when it is unchanged.
+    `known` are the listed revisions, oldest first, with the update revision as it will be.
+    `current` is the known one that the workload's status names, otherwise the update revision.
     """
 
-    latest: Revision
+    current: Revision
+    update: Revision
     known: tuple[Revision, ...]
     collision_count: int
     action: Create | Patch | None = None
@@ -43,6 +46,22 @@ class RegisteredRevision:
     def creating(self) -> bool:
         return isinstance(self.action, Create)
 
+    def of(self, label: str) -> Revision | None:
+        """The first known revision whose short name equals that of a pod's label."""
+        short = label.rpartition("-")[2]
+        return next((r for r in self.known if label and r.short == short), None)
+
+    def forget(
+        self, limit: int, namespace: str, in_use: Callable[[Revision], bool]
+    ) -> tuple[Delete, ...]:
+        """Delete the oldest revisions beyond the limit that nothing refers to.
+
+        `in_use` says whether an active pod carries the revision. Source: REV-77.
+        """
+        live = {self.current.name, self.update.name}
+        idle = [r for r in self.known if r.name not in live and r.uid and not in_use(r)]
+        return forget(idle[: max(len(idle) - max(limit, 0), 0)], namespace)
+
 
 def register(
     made: Revision,
@@ -50,12 +69,26 @@ def register(
     others: Mapping[str, Revision],
     count: int,
     owner: RevisionOwner,
-) -> RegisteredRevision:
+    *,
+    current: str = "",
+) -> RevisionHistory:
     """Find, revive or create the revision `made` (its name is that of collision count `count`).
 
-    `revisions` are oldest first; `others` are foreign revisions whose names are taken.
-    Source: OpenKruise's history control, the same for CloneSets and SidecarSets.
+    `revisions` are oldest first; `others` are foreign revisions whose names are taken; `current`
+    is the name in the status. Source: OpenKruise's history control, the same for CloneSets and
+    SidecarSets.
     """
+    found = _registration(made, revisions, others, count, owner)
+    return replace(found, current=next((r for r in found.known if r.name == current), found.update))
+
+
+def _registration(
+    made: Revision,
+    revisions: Sequence[Revision],
+    others: Mapping[str, Revision],
+    count: int,
+    owner: RevisionOwner,
+) -> RevisionHistory:
     numbered = replace(made, number=(revisions[-1].number if revisions else 0) + 1)
     equal = [r for r in revisions if _equal(r, made)]
     if equal:
@@ -70,9 +103,11 @@ def _registered(
     latest: Revision,
     count: int,
     action: Create | Patch | None = None,
-) -> RegisteredRevision:
+) -> RevisionHistory:
     known = in_order({**{r.name: r for r in revisions}, latest.name: latest}.values())
-    return RegisteredRevision(latest=latest, known=known, collision_count=count, action=action)
+    return RevisionHistory(
+        current=latest, update=latest, known=known, collision_count=count, action=action
+    )
 
 
 def _equal(one: Revision, other: Revision) -> bool:
@@ -85,7 +120,7 @@ def _equal(one: Revision, other: Revision) -> bool:
 
 def _revive(
     revisions: Sequence[Revision], old: Revision, made: Revision, count: int, owner: RevisionOwner
-) -> RegisteredRevision:
+) -> RevisionHistory:
     """The last revision stays as it is; an older one gets the highest number."""
     if old.name == revisions[-1].name:
         return _registered(revisions, old, count)
@@ -120,7 +155,7 @@ def _create(
     made: Revision,
     count: int,
     owner: RevisionOwner,
-) -> RegisteredRevision:
+) -> RevisionHistory:
     """A new revision under a free name; a taken one counts a collision, unless data agree."""
     taken = {**others, **{r.name: r for r in revisions}}
     name = made.name

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-from gitkruise.model.planning.plan import Action, Create, Patch
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.cloneset import CloneSetFacts
 from gitkruise.model.workloads.revision import Revision
-from gitkruise.planner.revisions.registration import RevisionOwner, forget, register
+from gitkruise.planner.revisions.registration import (
+    RevisionHistory,
+    RevisionOwner,
+    register,
+)
 from gitkruise.wire.kruise.hashes import revision_hash, revision_name
 from gitkruise.wire.kruise.revision_data import claims_hash, revision_data
 from gitkruise.wire.primitives.json_text import read_json
@@ -19,30 +21,6 @@ from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevisionHistory:
-    """The outcome of comparing the template with the revisions there are.
-
-    `action` creates the update revision or raises its number; None when it is unchanged.
-    `known` are the listed revisions, oldest first, with the update revision as it will be.
-    """
-
-    current: Revision
-    update: Revision
-    known: tuple[Revision, ...]
-    collision_count: int
-    action: Create | Patch | None = None
-
-    @property
-    def creating(self) -> bool:
-        return isinstance(self.action, Create)
-
-    def of(self, label: str) -> Revision | None:
-        """The first known revision whose short name equals that of a pod's label."""
-        short = label.rpartition("-")[2]
-        return next((r for r in self.known if label and r.short == short), None)
 
 
 def next_revisions(
@@ -55,16 +33,9 @@ def next_revisions(
     """
     count = int(owner.status.get("collisionCount") or 0)
     where = RevisionOwner(owner.namespace, owner.owner_reference)
-    found = register(_candidate(owner, count), revisions, others, count, where)
-    named, update = owner.status.get("currentRevision"), found.latest
-    current = next((r for r in revisions if r.name == named), update)
-    return RevisionHistory(
-        current=update if current.name == update.name else current,
-        update=update,
-        known=found.known,
-        collision_count=found.collision_count,
-        action=found.action,
-    )
+    named = str(owner.status.get("currentRevision") or "")
+    made = _candidate(owner, count)
+    return register(made, revisions, others, count, where, current=named)
 
 
 def _candidate(owner: CloneSetFacts, count: int) -> Revision:
@@ -126,16 +97,3 @@ def template_of(data: bytes) -> Obj:
     if not all(named):
         raise ValueError("revision data holds a container without a name")
     return {key: value for key, value in template.items() if key != "$patch"}
-
-
-def truncate(
-    owner: CloneSetFacts, history: RevisionHistory, in_use: Callable[[Revision], bool]
-) -> tuple[Action, ...]:
-    """Delete the oldest revisions beyond the limit that nothing refers to.
-
-    `in_use` says whether an active pod carries the revision. Source: REV-77.
-    """
-    live = {history.current.name, history.update.name}
-    idle = [r for r in history.known if r.name not in live and r.uid and not in_use(r)]
-    surplus = idle[: max(len(idle) - max(owner.history_limit, 0), 0)]
-    return forget(surplus, owner.namespace)

@@ -20,7 +20,7 @@ from gitkruise.model.workloads.sidecarset_revision import (
 )
 from gitkruise.planner.pods.json_diff import json_diff
 from gitkruise.planner.revisions.registration import (
-    RegisteredRevision,
+    RevisionHistory,
     RevisionOwner,
     forget,
     patch_revision,
@@ -38,7 +38,7 @@ NAMESPACE_OBJECT: Final[Obj] = {
 
 def next_history(
     owner: SidecarSetFacts, revisions: Sequence[Revision], others: Mapping[str, Revision]
-) -> RegisteredRevision:
+) -> RevisionHistory:
     """Find, revive or create the revision of the present spec, and tag it with `customVersion`.
 
     Raises Malformed for a spec no admission lets through. Source: SSET-60 to SSET-63.
@@ -49,12 +49,12 @@ def next_history(
     return _tagged(owner, found)
 
 
-def _tagged(owner: SidecarSetFacts, found: RegisteredRevision) -> RegisteredRevision:
+def _tagged(owner: SidecarSetFacts, found: RevisionHistory) -> RevisionHistory:
     """The custom version moves to the latest revision; an older tag of that one is lost, and said.
 
     OpenKruise overwrites it in silence.
     """
-    tag, latest = owner.custom_version, found.latest
+    tag, latest = owner.custom_version, found.update
     before = latest.labels.get(VERSION_LABEL, "")
     if not tag or before == tag or found.creating:
         return found
@@ -66,7 +66,7 @@ def _tagged(owner: SidecarSetFacts, found: RegisteredRevision) -> RegisteredRevi
     return replace(found, action=patch_revision(latest, body, REVISION_NAMESPACE, done=moved))
 
 
-def registration(found: RegisteredRevision, *, homeless: bool) -> list[Action]:
+def registration(found: RevisionHistory, *, homeless: bool) -> list[Action]:
     """The writes that register it; the namespace of revisions first where there is none."""
     match found.action:
         case None:
@@ -79,7 +79,7 @@ def registration(found: RegisteredRevision, *, homeless: bool) -> list[Action]:
 
 
 def surplus(
-    owner: SidecarSetFacts, found: RegisteredRevision, carried: Callable[[], Iterable[HashMark]]
+    owner: SidecarSetFacts, found: RevisionHistory, carried: Callable[[], Iterable[HashMark]]
 ) -> tuple[Action, ...]:
     """Delete the oldest revisions beyond the limit, but for those in use; `carried` are the marks
     of pods. The newest always stays, whatever the limit. Source: SSET-64; what pods run
@@ -89,7 +89,7 @@ def surplus(
     if need <= 0:
         return ()
     run = (carried_by(mark, found.known) for mark in set(carried()))
-    active = {r.name for r in run if r} | {found.latest.name, *_pinned(owner, found.known)}
+    active = {r.name for r in run if r} | {found.update.name, *_pinned(owner, found.known)}
     idle = [r for r in found.known[:-1] if r.uid and r.name not in active]
     return forget(idle[:need], REVISION_NAMESPACE)
 
@@ -117,12 +117,12 @@ def carried_by(mark: HashMark, known: Sequence[Revision]) -> Revision | None:
     return best[0] if best else None
 
 
-def not_upgradable_reason(found: RegisteredRevision, mark: HashMark) -> str:
+def not_upgradable_reason(found: RevisionHistory, mark: HashMark) -> str:
     """Reason why a pod that carries `mark` cannot take the latest revision live."""
     old = carried_by(mark, found.known)
     if old is None:
         return "its revision is not in history any more"
-    return difference(old.data, found.latest.data)
+    return difference(old.data, found.update.data)
 
 
 @lru_cache(maxsize=1024)

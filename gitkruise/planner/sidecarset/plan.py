@@ -11,7 +11,7 @@ from gitkruise.model.planning.snapshot import SidecarSetSnapshot
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.sidecarset import SidecarSetFacts
 from gitkruise.planner.pods.round_result import RoundResult
-from gitkruise.planner.revisions.registration import RegisteredRevision
+from gitkruise.planner.revisions.registration import RevisionHistory
 from gitkruise.planner.sidecarset.history import next_history, registration, surplus
 from gitkruise.planner.sidecarset.pod_view import MatchCriteria, PodState
 from gitkruise.planner.sidecarset.update import SidecarRound, plan_rolling
@@ -33,7 +33,7 @@ def plan_sidecarset(snapshot: SidecarSetSnapshot, gates: Gates) -> Plan:
     except Malformed as error:
         return Plan(events=(Event("Warning", "FailedUpdate", f"spec: {error}"),))
     if not history.creating:
-        latest = {**owner.status, "latestRevision": history.latest.name}
+        latest = {**owner.status, "latestRevision": history.update.name}
         owner = replace(owner, status=latest)
     criteria = MatchCriteria(owner)
     pods = tuple([criteria.judge(pod) for pod in snapshot.pods])
@@ -71,9 +71,7 @@ def _conclude(before: SidecarSetFacts, context: SidecarRound, out: RoundResult) 
     )
 
 
-def next_status(
-    owner: SidecarSetFacts, pods: Sequence[PodState], history: RegisteredRevision
-) -> Obj:
+def next_status(owner: SidecarSetFacts, pods: Sequence[PodState], history: RevisionHistory) -> Obj:
     """The whole status: what was observed, never what is intended.
 
     `observedGeneration` never goes back. Source: SSET-18.
@@ -85,7 +83,7 @@ def next_status(
         "updatedPods": len(updated),
         "readyPods": sum(judged.up for judged in pods),
         "updatedReadyPods": sum(judged.up for judged in updated),
-        "latestRevision": history.latest.name,
+        "latestRevision": history.update.name,
         "collisionCount": history.collision_count,
     }
     return {name: value for name, value in status.items() if value or name not in _OPTIONAL}

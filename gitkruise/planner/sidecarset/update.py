@@ -14,7 +14,7 @@ from gitkruise.planner.pods.order import rollout_order
 from gitkruise.planner.pods.pod_patch import PodChange, patch_of
 from gitkruise.planner.pods.round_result import RoundResult
 from gitkruise.planner.pods.scatter import expanded
-from gitkruise.planner.revisions.registration import RegisteredRevision
+from gitkruise.planner.revisions.registration import RevisionHistory
 from gitkruise.planner.sidecarset.history import not_upgradable_reason
 from gitkruise.planner.sidecarset.pod_upgrade import flip, upgrade
 from gitkruise.planner.sidecarset.pod_view import MatchCriteria, PodState
@@ -32,7 +32,7 @@ class SidecarRound:
     owner: SidecarSetFacts
     criteria: MatchCriteria
     pods: tuple[PodState, ...]
-    history: RegisteredRevision
+    history: RevisionHistory
     now: datetime
 
     @property

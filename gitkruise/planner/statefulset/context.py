@@ -19,7 +19,7 @@ from gitkruise.planner.pods.inplace_state import read_state
 from gitkruise.planner.pods.lifecycle import enter, hooked
 from gitkruise.planner.pods.pod_patch import PodChange, patch_of
 from gitkruise.planner.pods.round_result import RoundResult
-from gitkruise.planner.revisions.revisions import RevisionHistory
+from gitkruise.planner.revisions.registration import RevisionHistory
 from gitkruise.planner.statefulset.claims import Claims
 from gitkruise.planner.statefulset.facts import StatefulSetFacts
 from gitkruise.planner.statefulset.identity import delete_pod

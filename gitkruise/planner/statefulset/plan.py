@@ -18,8 +18,11 @@ from gitkruise.planner.budgets.ledger import ledger_of
 from gitkruise.planner.pod_updates.predownload import plan_predownload
 from gitkruise.planner.pod_updates.refresh import plan_refresh
 from gitkruise.planner.pods.round_result import RoundResult, becoming_available, earliest
-from gitkruise.planner.revisions.registration import RevisionOwner, forget, register
-from gitkruise.planner.revisions.revisions import RevisionHistory
+from gitkruise.planner.revisions.registration import (
+    RevisionHistory,
+    RevisionOwner,
+    register,
+)
 from gitkruise.planner.statefulset.context import StatefulRound
 from gitkruise.planner.statefulset.identity import CLAIM
 from gitkruise.planner.statefulset.observe import (
@@ -101,24 +104,15 @@ def _history(s: StatefulSetSnapshot) -> RevisionHistory:
         annotations=dict(get(owner.raw, "metadata", "annotations", default={})),
     )
     where = RevisionOwner(owner.key.namespace, owner.owner_reference)
-    found = register(made, s.revisions, s.other_revisions, count, where)
-    named = owner.status.get("currentRevision")
-    return RevisionHistory(
-        current=next((r for r in found.known if r.name == named), found.latest),
-        update=found.latest,
-        known=found.known,
-        collision_count=found.collision_count,
-        action=found.action,
-    )
+    named = str(owner.status.get("currentRevision") or "")
+    return register(made, s.revisions, s.other_revisions, count, where, current=named)
 
 
 def _forgotten(context: StatefulRound) -> Sequence[Delete]:
     """Revisions beyond the limit that no pod carries."""
-    history = context.history
-    live = {history.current.name, history.update.name, *(p.revision for p in context.pods.values())}
-    idle = [r for r in history.known if r.name not in live and r.uid]
-    surplus = idle[: max(len(idle) - max(context.owner.history_limit, 0), 0)]
-    return forget(surplus, context.owner.key.namespace)
+    owner, carried = context.owner, {p.revision for p in context.pods.values()}
+    limit, namespace = owner.history_limit, owner.key.namespace
+    return context.history.forget(limit, namespace, lambda old: old.name in carried)
 
 
 def _unreadable(snapshot: StatefulSetSnapshot, text: str) -> Plan:

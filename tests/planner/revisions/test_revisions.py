@@ -8,14 +8,13 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.model.planning.plan import Create, Delete, Patch
+from gitkruise.model.planning.plan import Create, Patch
 from gitkruise.model.workloads.cloneset import cloneset_facts
 from gitkruise.model.workloads.revision import REVISION, Revision, in_order, revision_of
+from gitkruise.planner.revisions.registration import RevisionHistory
 from gitkruise.planner.revisions.revisions import (
-    RevisionHistory,
     next_revisions,
     template_of,
-    truncate,
 )
 from gitkruise.wire.kruise.revision_data import default_template
 from gitkruise.wire.primitives.gojson import RawJSON
@@ -178,16 +177,18 @@ def test_history_beyond_the_limit_is_forgotten_oldest_first() -> None:
     newest = revision(NEW, 13)
     history = chosen([*revisions, newest])
     owner = cloneset_facts(cloneset(template=NEW, revisionHistoryLimit=10))
-    deleted = truncate(owner, history, lambda _: False)
-    assert [a.key.name for a in deleted if isinstance(a, Delete)] == [r.name for r in revisions[:2]]
+    deleted = history.forget(owner.history_limit, owner.namespace, lambda _: False)
+    assert [a.key.name for a in deleted] == [r.name for r in revisions[:2]]
 
 
 def test_a_revision_in_use_is_not_forgotten() -> None:
     revisions = [revision(template(f"nginx:{n}"), n) for n in range(1, 4)]
     history = chosen([*revisions, revision(NEW, 4)])
     owner = cloneset_facts(cloneset(template=NEW, revisionHistoryLimit=0))
-    deleted = truncate(owner, history, lambda r: r.name == revisions[0].name)
-    assert [a.key.name for a in deleted if isinstance(a, Delete)] == [r.name for r in revisions[1:]]
+    deleted = history.forget(
+        owner.history_limit, owner.namespace, lambda r: r.name == revisions[0].name
+    )
+    assert [a.key.name for a in deleted] == [r.name for r in revisions[1:]]
 
 
 @pytest.mark.parametrize("policy", ["InPlaceIfPossible", "ReCreate"])
