@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 from gitkruise.errors import Forbidden, NotFound
 from gitkruise.gitops.forges.github_app import AppToken
 from gitkruise.gitops.forges.http import JsonClient, Login
-from gitkruise.gitops.forges.provider import PULL_REF, pages, read_all
+from gitkruise.gitops.forges.provider import PULL_REF, pages, read_all, read_one
 from gitkruise.model.gitops.notifications import (
     Comment,
     CommitStatusItem,
@@ -104,7 +104,7 @@ class GitHubClient:
                 "ref": item.commit, "environment": item.environment, "task": _TASK,
                 "auto_merge": False, "required_contexts": [], "description": "applied by gitkruise",
             }  # fmt: skip
-            found = read_all([await self._client.send("POST", path, wanted)], _number)
+            found = [read_one(await self._client.send("POST", path, wanted), _number)]
         state = {"state": item.state, "description": item.description}
         await self._client.send("POST", f"{path}/{found[0]}/statuses", state)
 
@@ -115,8 +115,7 @@ class GitHubClient:
         app = await self._app() if self._app is not None else None
         if app is not None:
             return await app.login()
-        (login,) = read_all([await self._client.get("/user")], lambda user: user["login"])
-        return str(login)
+        return read_one(await self._client.get("/user"), lambda user: str(user["login"]))
 
     async def open_pulls(self) -> list[Pull]:
         return [
@@ -135,9 +134,7 @@ class GitHubClient:
         return [one for one in read_all(found, _queued) if one.base]
 
     async def pull(self, number: int) -> Pull:
-        (found,) = read_all([await self._client.get(f"{self._repo}/pulls/{number}")], _pull)
-        assert isinstance(found, Pull)
-        return found
+        return read_one(await self._client.get(f"{self._repo}/pulls/{number}"), _pull)
 
     async def pulls_from(self, branch: str) -> list[Pull]:
         names = {"owner": self._repo.split("/")[2], "branch": quote(branch, safe="")}
@@ -151,7 +148,7 @@ class GitHubClient:
         """The pull requests of the first page of a list that has any of a branch, newest first."""
         looked_at = 0
         async for page in self._pages(path):
-            pulls: list[Pull] = read_all(page, _pull)
+            pulls = read_all(page, _pull)
             ours = [pull for pull in pulls if pull.branch == branch and not pull.foreign]
             looked_at += 1
             if ours or looked_at == _BACK_PAGES:
@@ -160,10 +157,7 @@ class GitHubClient:
 
     async def open_pull(self, branch: str, base: str, title: str, body: str) -> Pull:
         wanted = {"title": title, "head": branch, "base": base, "body": body}
-        made = await self._client.send("POST", f"{self._repo}/pulls", wanted)
-        (found,) = read_all([made], _pull)
-        assert isinstance(found, Pull)
-        return found
+        return read_one(await self._client.send("POST", f"{self._repo}/pulls", wanted), _pull)
 
     async def edit_pull(self, number: int, title: str, body: str | None = None) -> None:
         wanted = {"title": title} if body is None else {"title": title, "body": body}

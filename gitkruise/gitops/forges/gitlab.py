@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 from gitkruise.errors import BadRequest, NotFound
 from gitkruise.gitops.forges.http import JsonClient, Login
-from gitkruise.gitops.forges.provider import MERGE_REQUEST_REF, pages, read_all
+from gitkruise.gitops.forges.provider import MERGE_REQUEST_REF, pages, read_all, read_one
 from gitkruise.model.gitops.notifications import (
     Comment,
     CommitStatusItem,
@@ -79,8 +79,7 @@ class GitLab:
         return await self._login.now()
 
     async def _user(self) -> str:
-        (name,) = read_all([await self._client.get("/user")], lambda user: user["username"])
-        return str(name)
+        return read_one(await self._client.get("/user"), lambda user: str(user["username"]))
 
     async def open_pulls(self) -> list[Pull]:
         path = f"{self._project}/merge_requests?state=opened"
@@ -97,9 +96,7 @@ class GitLab:
 
     async def pull(self, number: int) -> Pull:
         path = f"{self._project}/merge_requests/{number}"
-        (found,) = read_all([await self._client.get(path)], _pull)
-        assert isinstance(found, Pull)
-        return found
+        return read_one(await self._client.get(path), _pull)
 
     async def pulls_from(self, branch: str) -> list[Pull]:
         words = f"state=all&source_branch={quote(branch, safe='')}&order_by=created_at&sort=desc"
@@ -111,10 +108,8 @@ class GitLab:
             "source_branch": branch, "target_branch": base, "title": title, "description": body,
             "remove_source_branch": True,
         }  # fmt: skip
-        made = await self._client.send("POST", f"{self._project}/merge_requests", wanted)
-        (found,) = read_all([made], _pull)
-        assert isinstance(found, Pull)
-        return found
+        path = f"{self._project}/merge_requests"
+        return read_one(await self._client.send("POST", path, wanted), _pull)
 
     async def edit_pull(self, number: int, title: str, body: str | None = None) -> None:
         wanted = {"title": title} if body is None else {"title": title, "description": body}

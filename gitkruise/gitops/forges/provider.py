@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from gitkruise.errors import BadRequest
 from gitkruise.gitops.forges.http import JsonClient
@@ -15,6 +15,7 @@ PAGES_MAX: Final = 50
 PULL_REF: Final = "refs/pull/{}/head"
 MERGE_REQUEST_REF: Final = "refs/merge-requests/{}/head"
 _NEXT: Final = re.compile(r""";\s*rel="?next\b""", re.IGNORECASE)  # in a Link header
+_T = TypeVar("_T")
 _FIELDS: Final = (KeyError, TypeError, ValueError, AttributeError)
 
 
@@ -88,7 +89,12 @@ async def pages(
             return
 
 
-def read_all(items: Sequence[Any], read: Callable[[Any], Any]) -> list[Any]:
+def read_one(item: Any, read: Callable[[Any], _T]) -> _T:
+    """An item by `read`. Raises BadRequest when it has another shape."""
+    return read_all([item], read)[0]
+
+
+def read_all(items: Sequence[Any], read: Callable[[Any], _T]) -> list[_T]:
     """Each item by `read`. Raises BadRequest when one has another shape."""
     try:
         return [read(item) for item in items]
