@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gitkruise.cli.console.environment import read_environment
@@ -14,19 +15,17 @@ from gitkruise.cli.context.commit_draft import (
     CommitDraft,
     CommitOptions,
     branch_states,
+    commit,
     config_of,
-    deliver,
     drafted,
     given_config,
-    print_nothing,
-    waited,
+    publishing,
 )
 from gitkruise.cli.context.local_repository import fetch_records
 from gitkruise.cli.context.resource_args import named_workload
-from gitkruise.errors import Finding, NothingToDo, UsageProblem
+from gitkruise.errors import Finding, UsageProblem
 from gitkruise.git.edit.edit_diff import edit_diff
 from gitkruise.git.push.user_push import Publisher
-from gitkruise.git.repository.mirror import local_folder
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import (
     LIVE_SETTINGS,
@@ -65,15 +64,7 @@ class ActionOptions(CommitOptions):
 
 def act(options: ActionOptions) -> int:
     """Compute, show, confirm, commit and push; return the exit code."""
-    publisher = Publisher(local_folder(options.repo), read_environment().variables)
-    with Repository.open(str(publisher.folder)) as repository:
-        try:
-            draft = result_of(_draft(publisher, repository, options))
-        except NothingToDo as nothing:
-            print_nothing(options, options.verb, nothing)
-            return 0
-        deliver(draft, publisher)
-    return waited(draft)
+    return commit(options, options.verb, partial(_draft, options))
 
 
 def foreseen(options: ActionOptions) -> ForeseenEdit:
@@ -81,9 +72,8 @@ def foreseen(options: ActionOptions) -> ForeseenEdit:
 
     Blocking. Raises NothingToDo where git asks for it already, and GitkruiseError.
     """
-    publisher = Publisher(local_folder(options.repo), read_environment().variables)
-    with Repository.open(str(publisher.folder)) as repository:
-        draft = result_of(_draft(publisher, repository, options))
+    with publishing(options.repo) as (publisher, repository):
+        draft = result_of(_draft(options, publisher, repository))
         tip, files = draft.after.commit.parents[0], draft.content.files
         bare = tuple(edit_diff(repository, tip, files, context=0))
     return ForeseenEdit(
@@ -93,7 +83,7 @@ def foreseen(options: ActionOptions) -> ForeseenEdit:
 
 
 async def _draft(
-    publisher: Publisher, repository: Repository, options: ActionOptions
+    options: ActionOptions, publisher: Publisher, repository: Repository
 ) -> CommitDraft:
     query = query_of(options.verb, options.object_name, options.namespace, options.unit)
     given = await given_config(repository, options)

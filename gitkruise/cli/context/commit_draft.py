@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json, say_on_stderr
+from gitkruise.cli.console.signals import result_of
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, connected, units_of_cluster
 from gitkruise.cli.context.confirm import confirm_push
@@ -21,6 +23,7 @@ from gitkruise.git.edit.edit_diff import edit_diff
 from gitkruise.git.plumbing.commits import NOTED_ACTIONS, closing_trailers
 from gitkruise.git.push.status_branch import edit_tree
 from gitkruise.git.push.user_push import Branch, Publisher
+from gitkruise.git.repository.mirror import local_folder
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.target import DRY_RUN, BranchState, commit_over, read_branch
 from gitkruise.gitops.config.loader import load_config
@@ -54,6 +57,7 @@ _SQUASHED: Final = (
     "If you squash it, keep the lines that begin with Gitkruise- in the message: "
     "gitkruise reads there that it is a {verb}."
 )
+DraftMaker: TypeAlias = "Callable[[Publisher, Repository], Coroutine[Any, Any, CommitDraft]]"
 EarlierStages: TypeAlias = "Callable[[Sequence[Desired]], tuple[tuple[Desired, ...], ...]]"
 
 
@@ -120,7 +124,27 @@ class CommitDraft:
         return report_of(self.preview, self.base, self.after, cluster=self.cluster)
 
 
-def deliver(draft: CommitDraft, publisher: Publisher) -> None:
+@contextmanager
+def publishing(repo: str) -> Iterator[tuple[Publisher, Repository]]:
+    """Give what commits to a checkout or a bare repository, and the repository."""
+    publisher = Publisher(local_folder(repo), read_environment().variables)
+    with Repository.open(str(publisher.folder)) as repository:
+        yield publisher, repository
+
+
+def commit(options: CommitOptions, verb: str, draft: DraftMaker) -> int:
+    """Make a draft, show, confirm, commit and push it; return the exit code."""
+    with publishing(options.repo) as (publisher, repository):
+        try:
+            made = result_of(draft(publisher, repository))
+        except NothingToDo as nothing:
+            _print_nothing(options, verb, nothing)
+            return 0
+        _deliver(made, publisher)
+    return _wait(made) if options.wait and not (made.onto or options.dry_run) else 0
+
+
+def _deliver(draft: CommitDraft, publisher: Publisher) -> None:
     """Show, confirm and push a draft; a dry run only shows it."""
     _show(draft)
     if draft.options.dry_run:
@@ -130,12 +154,6 @@ def deliver(draft: CommitDraft, publisher: Publisher) -> None:
         publisher.publish(draft.branch, draft.commit, onto=draft.onto, over=draft.earlier)
     pull, page = _proposed(draft, publisher) if draft.onto else ("", "")
     _print_result(draft, pull, page)
-
-
-def waited(draft: CommitDraft) -> int:
-    """Wait for a commit that was delivered, if that is asked; return the exit code."""
-    options = draft.options
-    return _wait(draft) if options.wait and not (draft.onto or options.dry_run) else 0
 
 
 # Making -------------------------------------------------------------------------------------------
@@ -312,7 +330,7 @@ def _proposed(draft: CommitDraft, publisher: Publisher) -> tuple[str, str]:
     return open_pull(pushed, draft.sink, draft.options.cluster)
 
 
-def print_nothing(options: CommitOptions, verb: str, nothing: NothingToDo) -> None:
+def _print_nothing(options: CommitOptions, verb: str, nothing: NothingToDo) -> None:
     """Print that git asks for it already."""
     message = nothing.findings[0].message
     if options.output == "json":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -23,7 +24,7 @@ from gitkruise.cli.context.cluster import (
     connected,
     kinds_with,
 )
-from gitkruise.errors import Finding, NothingToDo, Severity, SourceFailed, UsageProblem
+from gitkruise.errors import Finding, Severity, SourceFailed, UsageProblem
 
 if TYPE_CHECKING:
     from gitkruise.cli.context.commit_draft import CommitDraft, CommitOptions
@@ -167,12 +168,9 @@ def _not_one(name: str, namespace: str, found: Sequence[str]) -> UsageProblem:
 
 def _show(options: CommitOptions, name: str, namespace: str) -> int:
     """List the images; return the exit code, that of a registry that cannot be read."""
-    from gitkruise.git.push.user_push import Publisher  # noqa: PLC0415
-    from gitkruise.git.repository.mirror import local_folder  # noqa: PLC0415
-    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
+    from gitkruise.cli.context.commit_draft import publishing  # noqa: PLC0415  imports the model
 
-    publisher = Publisher(local_folder(options.repo), read_environment().variables)
-    with Repository.open(str(publisher.folder)) as repository:
+    with publishing(options.repo) as (publisher, repository):
         found = result_of(_followed(publisher, repository, options, name, namespace, alone=False))
     rows = [image for one in found for image in one.images]
     unread = [image.error for image in rows if image.error is not None]
@@ -247,29 +245,14 @@ def _image_obj(image: ImageState) -> dict[str, Any]:
 
 def _update(options: CommitOptions, name: str, namespace: str) -> int:
     """Commit the newest tags of a unit; return the exit code."""
-    from gitkruise.cli.context.commit_draft import (  # noqa: PLC0415  imports the model
-        deliver,
-        print_nothing,
-        waited,
-    )
-    from gitkruise.git.push.user_push import Publisher  # noqa: PLC0415
-    from gitkruise.git.repository.mirror import local_folder  # noqa: PLC0415
-    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
+    from gitkruise.cli.context.commit_draft import commit  # noqa: PLC0415  imports the model
     from gitkruise.gitops.actions.image_update import UPDATE  # noqa: PLC0415
 
-    publisher = Publisher(local_folder(options.repo), read_environment().variables)
-    with Repository.open(str(publisher.folder)) as repository:
-        try:
-            draft = result_of(_draft(publisher, repository, options, name, namespace))
-        except NothingToDo as nothing:
-            print_nothing(options, UPDATE, nothing)
-            return 0
-        deliver(draft, publisher)
-    return waited(draft)
+    return commit(options, UPDATE, partial(_draft, options, name, namespace))
 
 
 async def _draft(
-    publisher: Publisher, repository: Repository, options: CommitOptions, name: str, namespace: str
+    options: CommitOptions, name: str, namespace: str, publisher: Publisher, repository: Repository
 ) -> CommitDraft:
     from gitkruise.cli.context.commit_draft import drafted  # noqa: PLC0415
     from gitkruise.gitops.actions.image_update import compute_update  # noqa: PLC0415
