@@ -149,6 +149,8 @@ def test_a_closed_window_stops_it_unless_it_lets_people_through(synced: Synced) 
     synced.push(cloneset("v2", name="windows"), closed)
     ended = synced("--timeout", "2s")
     assert (ended.code, "Waiting: waits for a window (none opens)" in ended.err) == (6, True)
+    flags = f"--kubeconfig {synced.cluster} --cluster {synced.name}"
+    assert f"next: gitkruise status {flags} " in " ".join(ended.err.split())
     synced.push(
         cloneset("v2", name="windows"), CONFIG.replace("path: apps", shut % ", manual: true")
     )

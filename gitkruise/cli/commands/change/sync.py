@@ -22,7 +22,7 @@ from gitkruise.cli.console.output import list_of, say, say_json, say_on_stderr
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.local_repository import config_option
-from gitkruise.cli.context.next_commands import joined, record_carrying
+from gitkruise.cli.context.next_commands import finding_carrying, joined, record_carrying
 from gitkruise.cli.context.resource_args import unit_ids
 from gitkruise.errors import Finding, TimedOut, UsageProblem
 from gitkruise.kube.system.lease_terms import SYNC_LEASE
@@ -208,7 +208,7 @@ def _progress(
 def _late(options: _SyncOptions, found: Sequence[Progress]) -> Finding:
     open_ = [p for p in found if not (p.error or p.settled)]
     seen = "; ".join(f"{p.record.unit} is {p.record.state}: {p.record.message}" for p in open_)
-    return Finding(
+    finding = Finding(
         code="GK7019",
         message=f"not {'rolled out' if options.wait else 'applied'} after {options.timeout}",
         notes=(
@@ -217,6 +217,7 @@ def _late(options: _SyncOptions, found: Sequence[Progress]) -> Finding:
             ("next", "gitkruise status, or wait longer with --timeout"),
         ),
     )
+    return finding_carrying(finding, options.flags)
 
 
 def _lines(found: Sequence[Progress], style: Style) -> Iterator[str]:
