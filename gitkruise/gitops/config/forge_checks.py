@@ -66,7 +66,8 @@ def forge_findings(document: Document) -> Iterator[Finding]:
 
 
 def notify_findings(document: Document) -> Iterator[Finding]:
-    """GK7068 for a template of messages that gives no JSON, or that nothing fills."""
+    """GK7068 for a template of messages that gives no JSON, or that nothing fills; GK7003 for a
+    pattern that matches no unit."""
     for number, rule in enumerate(get(document.obj, "spec", "notify", default=())):
         template = rule.get("template", "")
         problem = template_problem(template) if template else ""
@@ -79,6 +80,17 @@ def notify_findings(document: Document) -> Iterator[Finding]:
                 places=(document.place(("spec", "notify", number, "template")),),
                 notes=(("next", 'write JSON, such as {"text": "${title}"}'),),
             )
+        for index, pattern in enumerate(rule.get("units", ())):
+            if not {"/", "*"} & set(pattern):
+                yield Finding(
+                    code="GK7003",
+                    message=f"Sink spec.notify[{number}].units: {pattern!r} matches no unit",
+                    places=(document.place(("spec", "notify", number, "units", index)),),
+                    notes=(
+                        ("why", "the name of a unit is namespace/name"),
+                        ("next", f'write "*/{pattern}" or "{pattern}/*"'),
+                    ),
+                )
 
 
 def _plain(url: str) -> bool:

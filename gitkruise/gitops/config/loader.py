@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from gitkruise.errors import Finding, InvalidManifests, UsageProblem
+from gitkruise.errors import Finding, InvalidManifests, SourceFailed, UsageProblem
 from gitkruise.git.manifests.substitute import NAME
 from gitkruise.git.parsing.documents import expanded, parse_file
+from gitkruise.git.plumbing.refs import full_ref
 from gitkruise.git.plumbing.trees import clean_path
 from gitkruise.gitops.config.dependency_checks import (
     impossible_waits,
@@ -39,6 +40,7 @@ from gitkruise.kube.system.private_files import read_regular
 from gitkruise.model.gitops.config import (
     DURATIONS,
     MAY_BE_ZERO,
+    OCI,
     SPECS,
     Config,
     GitSource,
@@ -199,7 +201,8 @@ def check_document(document: Document) -> Iterator[Finding]:
         yield from base_findings(document) if kind == "Unit" else ()
         yield from image_findings(document) if kind == "Unit" else ()
         if kind == "GitSource":
-            yield from (*artifact_findings(document), *_impossible(document))
+            yield from (*artifact_findings(document), *_bad_refs(document))
+            yield from _impossible(document)
         yield from (*forge_findings(document), *notify_findings(document)) if kind == "Sink" else ()
 
 
@@ -361,6 +364,26 @@ def _bad_values(document: Document) -> Iterator[Finding]:
             places=(document.place(("spec", "render", "helm"), key=True),),
             notes=(("next", "write render.kind: helm, or take render.helm out"),),
         )
+
+
+def _bad_refs(document: Document) -> Iterator[Finding]:
+    """GK7003 for a name that no ref of git can have."""
+    spec = document.obj["spec"]
+    if spec["url"].startswith(OCI):
+        return  # tags of registries follow other rules
+    for field, folder in (("branch", ""), ("tag", "refs/tags/"), ("name", "")):
+        name = get(spec, "ref", field, default="")
+        if not name:
+            continue
+        try:
+            full_ref(folder + name)
+        except SourceFailed as error:
+            yield Finding(
+                code="GK7003",
+                message=f"GitSource spec.ref.{field}: {error.findings[0].message}",
+                places=(document.place(("spec", "ref", field)),),
+                notes=(("next", "write the name as `git for-each-ref` shows it"),),
+            )
 
 
 def _impossible(document: Document) -> Iterator[Finding]:
