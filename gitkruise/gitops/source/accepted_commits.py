@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from gitkruise.git.plumbing.refs import is_object_id
 from gitkruise.gitops.source.ref_resolver import ref_of
-from gitkruise.kube.system.private_files import read_regular
+from gitkruise.kube.system.private_files import read_regular, write_private
 from gitkruise.model.gitops.config import GitSource
 from gitkruise.wire.primitives.log_line import log_line
 
@@ -53,16 +51,11 @@ class Memory:
         live = frozenset(commits)
         if not live or live == self._kept:
             return
-        beside = self._file.with_suffix(f".{os.getpid()}.new")
         try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text("\n".join(sorted(live)) + "\n", "ascii")
-            beside.replace(self._file)
+            write_private(self._file, ("\n".join(sorted(live)) + "\n").encode("ascii"))
         except OSError as error:
             if live != self._failed:
                 log.warning(log_line("live-commits-not-stored", error=error))
             self._failed = live
-            with suppress(OSError):
-                beside.unlink()
             return
         self._kept, self._failed = live, frozenset()

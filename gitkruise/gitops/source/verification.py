@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -13,10 +14,12 @@ from gitkruise.errors import Finding
 from gitkruise.git.repository.repository import Repository
 from gitkruise.git.signing.verify import UNCHECKED, UNSIGNED, Flaw, Signers, verify
 from gitkruise.gitops.source.ancestry import newest_of
-from gitkruise.kube.system.private_files import read_state
+from gitkruise.kube.system.private_files import read_state, write_private
 from gitkruise.model.gitops.config import Verify
 from gitkruise.printable import shown
+from gitkruise.wire.primitives.log_line import log_line
 
+log = logging.getLogger(__name__)
 _TAG: Final = "refs/tags/"
 _REMEMBERED: Final = 10_000
 _TRIED: Final = 50
@@ -68,10 +71,11 @@ class FirstSeen:
         self._times = dict(list(self._times.items())[-_REMEMBERED:])
         if self._path is None:
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self._path.with_suffix(".new")
-        fresh.write_text("".join(f"{name} {at}\n" for name, at in self._times.items()))
-        fresh.replace(self._path)
+        text = "".join(f"{name} {at}\n" for name, at in self._times.items())
+        try:
+            write_private(self._path, text.encode("ascii"))
+        except OSError as error:  # a full disk costs this memory and nothing more
+            log.warning(log_line("first-sight-not-stored", error=error))
 
 
 class Trust:

@@ -6,6 +6,7 @@ import base64
 import re
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -291,3 +292,26 @@ def test_first_sight_outlives_the_process(tmp_path: Path, staged: MakeStage) -> 
     assert later.time("a" * 40) == first
     later.time("b" * 40)
     assert later.newest(1) == ["b" * 40]
+
+
+def test_sources_of_one_namespace_do_not_share_a_file(tmp_path: Path, staged: MakeStage) -> None:
+    now, paths = staged().clock.now, [tmp_path / "seen" / f"shop.{name}" for name in "ab"]
+
+    def look(path: Path) -> None:
+        seen = FirstSeen(path, now)
+        for number in range(200):
+            seen.time(f"{path.name}-{number}")
+
+    with ThreadPoolExecutor() as threads:
+        assert list(threads.map(look, paths)) == [None, None]
+    for path in paths:
+        assert {line.split("-")[0] for line in path.read_text().splitlines()} == {path.name}
+
+
+def test_a_disk_without_room_refuses_no_commit(tmp_path: Path, staged: MakeStage) -> None:
+    clock = staged().clock
+    seen = FirstSeen(tmp_path / "seen" / "src", clock.now)
+    (tmp_path / "seen").write_text("no folder")
+    first = seen.time("a" * 40)
+    clock.advance(60)
+    assert seen.time("a" * 40) == first
