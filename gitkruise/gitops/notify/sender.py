@@ -64,6 +64,7 @@ class Sender:
         self._reported = ""
         self._silent = ""  # the reported problem of the receiver as a whole
         self._refused: dict[str, _RefusedItem] = {}  # by key; all others may have arrived
+        self._arrived: QueuedItem | None = None  # the last one; a full disk keeps it in the outbox
         self._outbox, self._send, self._clock = outbox, send, clock
         self._latest = clock.now()  # that the clock showed
         self._failures = 0  # in a row, of the receiver as a whole
@@ -105,8 +106,9 @@ class Sender:
     async def deliver(self, waiting: QueuedItem) -> float:
         """Try to send an item; return the pause in seconds before the next one."""
         try:
-            with self._containment.of(f"Sink {self.channel}"):
-                await self._send(waiting.item)
+            if waiting != self._arrived:
+                with self._containment.of(f"Sink {self.channel}"):
+                    await self._send(waiting.item)
         except ApiError as error:
             return await self._failed(waiting, error)
         except Crashed as error:
@@ -114,6 +116,7 @@ class Sender:
             self._report()
             await self._step_back(waiting, self.problem)
             return 0.0
+        self._arrived = waiting
         await asyncio.to_thread(self._outbox.done, waiting)
         self._refused.pop(waiting.key, None)
         self._answers()

@@ -171,6 +171,24 @@ def test_the_newest_words_replace_those_not_sent_and_the_last_word_wins(
     ]
 
 
+def test_an_item_that_the_disk_does_not_let_go_is_sent_once(new_office: NewOffice) -> None:
+    office = new_office()
+    full = "CREATE TRIGGER full BEFORE DELETE ON items BEGIN SELECT RAISE(ABORT, 'full'); END"
+    with closing(sqlite3.connect(office.path)) as database:
+        database.execute(full)
+
+        def steps(passed: float) -> None:
+            if passed == 600:
+                assert office.sender.problem == "the outbox cannot be used: full"
+                database.execute("DROP TRIGGER full")
+
+        office.put(status(COMMITS[0]), status(COMMITS[1]))
+        office.run(900, steps=steps)
+    assert list(office.model.statuses.values()) == [[("success", "done")]] * 2
+    assert office.outbox.waiting(CHANNEL) == []
+    assert office.sender.problem == ""
+
+
 def test_a_letter_replaced_while_it_is_sent_is_sent_again(new_office: NewOffice) -> None:
     office = new_office()
     commit = COMMITS[0]
