@@ -13,6 +13,16 @@ from gitkruise.errors import ClusterFailed, Finding
 
 READ_MAX: Final = 4 * 2**20  # bytes of a configuration, a key, a token, a certificate
 _NOT_CREATED: Final = "it does not exist, and was not created"
+# First steps that keep a file which is not to blame.
+_KEEPING: Final = {
+    errno.ENOSPC: "free space there",
+    errno.EDQUOT: "free space there",
+    errno.EIO: "check the disk",
+    errno.EBUSY: "stop the other process that uses it",
+    errno.EROFS: "check that you may write there",
+}
+# The same problems as SQLite numbers them: BUSY, READONLY, IOERR, FULL.
+_OF_SQLITE: Final = {5: errno.EBUSY, 8: errno.EROFS, 10: errno.EIO, 13: errno.ENOSPC}
 
 
 def write_private(path: Path, data: bytes) -> None:
@@ -70,10 +80,8 @@ def unusable_state(path: Path, error: Exception) -> Finding:
     """A state directory or a file in it that cannot be used."""
     why = error.strerror if isinstance(error, OSError) else None
     there = os.path.lexists(path)
-    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        first = "free space there"
-    else:
-        first = f"remove {path}" if there else f"check that you may write to {path.parent}"
+    other = f"remove {path}" if there else f"check that you may write to {path.parent}"
+    first = _KEEPING.get(_number(error), other)
     return Finding(
         code="GK4111",
         message=f"cannot use {path} of the state directory: {why or error}",
@@ -82,3 +90,10 @@ def unusable_state(path: Path, error: Exception) -> Finding:
             ("next", f"{first}, or set GITKRUISE_STATE to another directory"),
         ),
     )
+
+
+def _number(error: Exception) -> int:
+    """Return the error number of the system; 0 for none."""
+    if isinstance(error, OSError):
+        return error.errno or 0
+    return _OF_SQLITE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, 0)

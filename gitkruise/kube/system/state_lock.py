@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gitkruise.errors import ClusterFailed, Finding
+from gitkruise.kube.system.private_files import unusable_state
 
 RUN_LOCK: Final = "run.lock"
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -74,7 +75,8 @@ def state_locked(state_dir: Path, identity: str) -> Iterator[str]:
         except Taken as error:
             raise ClusterFailed(_taken(state_dir, error.holder)) from None
         except OSError as error:
-            raise ClusterFailed(_unusable(state_dir, error)) from error
+            path = Path(error.filename or state_dir / RUN_LOCK)
+            raise ClusterFailed(unusable_state(path, error)) from error
         yield before
 
 
@@ -135,12 +137,4 @@ def _taken(state_dir: Path, holder: str) -> Finding:
             ("next", "stop that process; for other units run with a --lease of its own"),
             ("or", "for another cluster set GITKRUISE_STATE to another directory"),
         ),
-    )
-
-
-def _unusable(state_dir: Path, error: OSError) -> Finding:
-    return Finding(
-        code="GK4111",
-        message=f"cannot use the state directory {state_dir}: {error.strerror}",
-        notes=(("next", "set GITKRUISE_STATE to a directory of yours"),),
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,27 @@ def test_a_file_that_does_not_exist_is_not_to_be_removed(tmp_path: Path, error: 
     notes = dict(unusable_state(tmp_path / "x", error).notes)
     assert notes["next"].startswith(f"check that you may write to {tmp_path}, or")
     assert notes["unchanged"] == "it does not exist, and was not created"
+
+
+@pytest.mark.parametrize(("pragma", "first"), [
+    ("max_page_count = 1", "free space there"),
+    ("query_only = 1", "check that you may write there"),
+    ("locking_mode = NORMAL", "stop the other process that uses it"),
+])  # fmt: skip
+def test_what_is_kept_in_a_database_is_not_to_be_removed(
+    tmp_path: Path, pragma: str, first: str
+) -> None:
+    path = tmp_path / "x"
+    with closing(sqlite3.connect(path, timeout=0)) as database, closing(
+        sqlite3.connect(path, isolation_level=None)
+    ) as other:
+        database.execute(f"PRAGMA {pragma}")
+        if "locking" in pragma:
+            other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(sqlite3.OperationalError) as caught:
+            database.execute("CREATE TABLE a (b)")
+    notes = dict(unusable_state(path, caught.value).notes)
+    assert notes["next"].startswith(f"{first}, or")
 
 
 def test_a_full_disk_does_not_advise_to_remove_what_is_kept(tmp_path: Path) -> None:

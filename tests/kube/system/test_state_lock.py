@@ -100,6 +100,15 @@ def test_a_link_in_place_of_the_lock_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "elsewhere").read_text() == "kept"
 
 
+def test_a_file_in_place_of_the_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "state").touch()
+    with pytest.raises(ClusterFailed) as caught, state_locked(tmp_path / "state", "one"):
+        pass
+    notes = dict(caught.value.findings[0].notes)
+    assert notes["unchanged"] == "it was left as it is"
+    assert notes["next"].startswith(f"remove {tmp_path}/state, or set GITKRUISE_STATE")
+
+
 def test_processes_of_one_host_name_have_identities_of_their_own() -> None:
     seeds = iter(range(1, 100))
     found = {unique_identity("box", lambda: next(seeds)) for _ in range(20)}
