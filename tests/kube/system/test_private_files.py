@@ -38,9 +38,10 @@ def test_what_is_kept_in_a_database_is_not_to_be_removed(
     tmp_path: Path, pragma: str, first: str
 ) -> None:
     path = tmp_path / "x"
-    with closing(sqlite3.connect(path, timeout=0)) as database, closing(
-        sqlite3.connect(path, isolation_level=None)
-    ) as other:
+    with (
+        closing(sqlite3.connect(path, timeout=0)) as database,
+        closing(sqlite3.connect(path, isolation_level=None)) as other,
+    ):
         database.execute(f"PRAGMA {pragma}")
         if "locking" in pragma:
             other.execute("BEGIN EXCLUSIVE")
