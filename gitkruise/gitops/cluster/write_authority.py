@@ -64,6 +64,8 @@ class WriteAuthority:
                 self._refuse(next(iter(leaves(refused))))
             except* (ClusterFailed, ApiError) as lost:
                 self._pause(lost.exceptions[0])
+            await self._lease.look()
+            self._listeners.notify_all()  # rounds rested while it was not known who leads
             await clock.sleep(_PAUSE_S)
 
     def _refuse(self, error: BaseException) -> None:
@@ -98,8 +100,11 @@ class WriteAuthority:
 
     @property
     def passive(self) -> bool:
-        """Return whether another process leads: this one has nothing to do or to report."""
-        return self._lease is not None and not self._lease.valid and self._lease.others
+        """Return whether another process leads, or may lead for all that is known: this one has
+        nothing to do or to report."""
+        if self._lease is None or self._lease.valid:
+            return False
+        return self._lease.others or self._lease.is_doubtful
 
     def check(self) -> None:
         """Check the lease. Raises NotLeading while writing is not allowed, and ClusterFailed GK4105

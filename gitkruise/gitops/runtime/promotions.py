@@ -144,8 +144,12 @@ async def _opened(
     config: Config, driven: Driven, proposer: Proposer, context: UnitContext, stack: AsyncExitStack
 ) -> tuple[_Acting | None, ...]:
     sync, reporter = driven
-    spec, has_news = sync.unit.spec, context.standings.has_news
-    edge = context.containment
+    spec, edge = sync.unit.spec, context.containment
+
+    def has_news(unit: str) -> bool:
+        """Return whether the record of a unit may be out of date: no round runs while passive."""
+        return context.authority.passive or context.standings.has_news(unit)
+
     promoter = failure_handler = updater = None
     if spec.promotion is not None:
         pulls = spec.promotion.via == "pull-request"

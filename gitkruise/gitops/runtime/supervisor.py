@@ -293,8 +293,7 @@ class Supervisor:
         repositories = {n: s.repository for n, s in self._sources.items()}
         opened = await open_status_sinks(
             one, self._context.cluster, repositories, self._context.clock, stack,
-            state_dir=self._deps.state_dir, sources=self._renewal,
-            containment=self._containment,
+            state_dir=self._deps.state_dir, sources=self._renewal, containment=self._containment,
         )  # fmt: skip
         if name not in opened.branches:
             return None
@@ -302,6 +301,7 @@ class Supervisor:
         read = partial(BranchRecords.read, branch.files, config.units, self._context.cluster)
         records = await asyncio.to_thread(read)
         outbox.crashed = partial(self._sink_crashed, name)
+        outbox.yields = lambda: self._context.authority.passive
         return _Branch(outbox, branch, records, opened.writers[name])
 
     # Units ----------------------------------------------------------------------------------

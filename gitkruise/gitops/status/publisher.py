@@ -156,6 +156,7 @@ class Outbox:
         self._wake = asyncio.Event()
         self.problem = ""  # why the newest records are not in git yet
         self.crashed: Callable[[Finding | None], None] = lambda _: None  # None when it is over
+        self.yields: Callable[[], bool] = lambda: False  # while another process reports
         self._containment, self._alone = containment, False  # one record at a time
 
     @property
@@ -244,11 +245,19 @@ class Outbox:
 
     async def run(self) -> None:
         """Write until cancelled; what is due then is written by `flush`."""
-        failures, looked = 0, self._clock.monotonic()
+        failures, looked, resumes = 0, self._clock.monotonic(), False
         while True:
             await wait_for(self._wake, self._clock, timedelta(seconds=self._coalesce_s))
             self._wake.clear()
             began = self._clock.monotonic()
+            if self.yields():
+                await self._start_over()
+                resumes = True
+                continue
+            if resumes:
+                resumes = False
+                for unit in self._latest:
+                    self._weigh(unit)
             if self.idle and began < looked + _LOOK_S:
                 continue
             try:
@@ -322,12 +331,21 @@ class Outbox:
     async def flush(self) -> str | None:
         """Write everything that is due in one commit; return its id, or None when nothing was
         due."""
-        if self.idle:
+        if self.idle or self.yields():
             return None
         if self._renew is not None:
             await self._renew()
         await self._let_go()
         return await self._write(self._order())
+
+    async def _start_over(self) -> None:
+        """Forget what the branch holds: another process writes it now. Once that one has ended,
+        every record is written again."""
+        async with self._writing:
+            self._written.clear()
+            self._urgent.clear()
+            self._paths.clear()
+            self._found = None
 
     async def _let_go(self) -> None:
         """Remove the units that report elsewhere now. Raises SourceFailed."""

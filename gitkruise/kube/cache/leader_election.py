@@ -107,7 +107,7 @@ class Lease:
         self._mine: Obj | None = None  # the whole Lease as we wrote it last
         self._changed_at = 0.0  # when its spec last changed, monotonic
         self._renewed_at = float("-inf")
-        self._looked_at = float("-inf")  # when the record last seen was asked for
+        self._looked_at = self._asked_at = float("-inf")  # a read began: with a reply, or any
         self.annotations: Mapping[str, str] = {}  # as they were last seen
         self._wanted_by = ""
         self._renewals = 0  # of other holders, that we have seen
@@ -127,6 +127,11 @@ class Lease:
     def others(self) -> bool:
         """Return whether the record last seen names another replica."""
         return self.holder not in {"", self.name.identity}
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Return whether it ran out, as while the process was stopped, and was not read since."""
+        return self._asked_at < self._renewed_at + self._renew_within_s and not self.valid
 
     @property
     def valid(self) -> bool:
@@ -369,6 +374,8 @@ class Lease:
         except NotFound:
             self._record = None
             return None
+        finally:
+            self._asked_at = asked_at
         self._seen(reply.body, asked_at)
         return reply.body
 

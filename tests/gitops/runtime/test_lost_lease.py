@@ -1,4 +1,4 @@
-"""A controller whose account may not write its Lease for a while."""
+"""A controller that loses its Lease: its account may not write it, or another process leads."""
 
 from __future__ import annotations
 
@@ -6,10 +6,23 @@ from pathlib import Path
 
 from gitkruise.app import controller
 from gitkruise.errors import ApiError, Forbidden
+from gitkruise.kube.cache.leader_election import Lease, LeaseName
 from gitkruise.wire.primitives.requests import ApiRequest
+from tests.git.repos import run_git
 from tests.gitops.programs import SOURCE, options, unit
-from tests.gitops.stage import MakeStage, config_map, documents
+from tests.gitops.stage import MakeStage, config_map, documents, web
 
+SINK = """---
+apiVersion: gitkruise.io/v1alpha1
+kind: Sink
+metadata: {{name: out, namespace: shop}}
+spec: {{git: {{sourceRef: {{name: src}}}}}}
+"""
+PROMOTED = (
+    ", sinkRef: {{name: out}}, target: {{namespace: shop}}, promotion: {{via: commit,"
+    " workload: {{kind: CloneSet, name: web}}, steps: [{{partition: 2, soak: 2m}},"
+    " {{partition: 0}}]}}"
+)
 DENIED = Forbidden("leases.coordination.k8s.io is forbidden: no update")
 
 
@@ -46,5 +59,30 @@ def test_a_unit_reports_the_missing_right_and_recovers(staged: MakeStage, tmp_pa
             web = records["shop/web"].record
             assert (str(web.state), web.findings) == ("Done", ())
             assert stage.get("ConfigMap", "moved")["data"] == {"key": "v2"}
+
+    stage.play(script)
+
+
+def test_no_step_is_committed_while_another_process_leads(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    stage = staged()
+    program = options(stage, tmp_path, SOURCE + SINK + unit("web", PROMOTED))
+    name = LeaseName(namespace="kube-system", name="gitkruise-sync", identity="other")
+    other = Lease(name, stage.wire, stage.clock, urgent=True)
+
+    async def script() -> None:
+        stage.origin.commit({"web/app.yaml": documents(web())}, "first")
+        async with controller(program, stage.wire, stage.clock) as running:
+            await stage.rest(60)
+            canary = documents(web("app:v2", partition=2))
+            head = stage.origin.commit({"web/app.yaml": canary}, "canary")
+            await stage.rest(90)
+            assert str(running.reporters["shop/web"].record.state) == "Held"
+            async with other.held():
+                await stage.rest(600)
+                assert run_git(stage.origin.bare, "rev-parse", "main") == head
+            await stage.rest(60)
+            assert run_git(stage.origin.bare, "rev-parse", "main") != head
 
     stage.play(script)

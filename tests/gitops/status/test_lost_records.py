@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from gitkruise.git.plumbing.errors import push_refused
 from gitkruise.git.plumbing.process import Result
 from gitkruise.gitops.status.publisher import Outbox
+from gitkruise.model.gitops.unit_state import State
 from gitkruise.sandbox.controllers import alongside
 from tests.git.repos import run_git
 from tests.gitops.stage import STATUS, UNIT, MakeStage, config_map
@@ -16,6 +18,7 @@ from tests.gitops.stage import STATUS, UNIT, MakeStage, config_map
 pytestmark = pytest.mark.slow
 
 STATUS_FILE = f"units/{UNIT}/status.yaml"
+ENDS = (State.ROLLING, State.DONE)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +68,35 @@ def test_a_refused_push_is_logged_with_its_cause(
     said = "GK3106: the push to https://git/shop was refused (protected branch)"
     assert f'status-branch-not-written ref={STATUS} error="{said}" next="check' in caplog.text
     assert caplog.text.count("status-branch-not-written") < 5, "rarer each time"
+
+
+def test_the_records_of_the_process_that_leads_are_not_overwritten(staged: MakeStage) -> None:
+    stage = staged()
+    first, second = (
+        Outbox(stage.branch, None, stage.clock, coalesce=timedelta(seconds=5)) for _ in range(2)
+    )
+    rolling, done = (replace(stage.record, message=str(state), state=state) for state in ENDS)
+    leads = [first]
+    first.yields = lambda: leads != [first]
+
+    async def script() -> None:
+        async with alongside(first.run()):
+            first.offer(rolling)
+            await stage.clock.sleep(30)
+            leads[:] = [second]
+            second.offer(done)
+            await second.flush()
+            first.offer(replace(rolling, message="out of date"))
+            await stage.clock.sleep(300)
+            assert await first.flush() is None
+            assert first.idle
+            assert "state: Done" in stage.told(STATUS_FILE)
+            first.offer(rolling)
+            leads[:] = [first]
+            await stage.clock.sleep(30)
+            assert "state: Rolling" in stage.told(STATUS_FILE)
+
+    stage.play(script)
 
 
 def test_a_commit_of_others_on_the_branch_is_no_loss(staged: MakeStage) -> None:

@@ -177,6 +177,25 @@ def test_a_stolen_lease_ends_the_body_at_the_next_renewal() -> None:
     assert spec(toy)["holderIdentity"] == "thief"
 
 
+@pytest.mark.parametrize("faults", [[], [Fault("get", Unavailable("away"))]])
+def test_after_a_stop_it_is_not_known_who_leads(faults: list[Fault]) -> None:
+    clock, toy = ManualClock(), Toy()
+
+    async def main() -> None:
+        one = lease("a", toy, clock)
+        assert not one.is_doubtful
+        with suppress(ExceptionGroup):
+            async with one.held():
+                assert not one.is_doubtful
+                clock.advance(3600)  # the process was stopped
+                assert (one.valid, one.others, one.is_doubtful) == (False, False, True)
+                toy.faults += faults
+                await one.look()
+                assert (one.valid, one.is_doubtful) == (False, False)
+
+    clock.run(main())
+
+
 def test_nobody_leads_before_the_first_success() -> None:
     clock = ManualClock()
     with pytest.raises(ClusterFailed):
