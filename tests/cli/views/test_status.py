@@ -83,7 +83,7 @@ def test_reasons_and_commands_of_the_header_are_whole_in_a_narrow_terminal(
     (unit,) = standing(checkout, rejected=True).units
     rejected = replace(unit, problems=(problem,))
     view = build_view(LIVE, [rejected], LATER, cluster="sandbox", source="src", namespace="")
-    view = replace(view, unrecorded=("shop/other",), elsewhere="refs/heads/" + "long/" * 20)
+    view = replace(view, unrecorded=("shop/other",), elsewhere=("staging",) * 12)
     lines = [*status_lines(view, style(80), wide=False)]
     assert problem in " ".join(line.strip() for line in lines)
     assert f"  next: {record_it(view.elsewhere)}" in lines

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import sys
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -272,7 +272,7 @@ class Renewed:
     """Credentials whose first token is out of date."""
 
     token: str = "old"
-    renewable: bool = True
+    renewable: ClassVar[bool] = True
 
     async def headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"}
