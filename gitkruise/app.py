@@ -67,16 +67,12 @@ from gitkruise.gitops.status.publisher import Outbox
 from gitkruise.gitops.status.rollout_annotation import Annotator
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.gitops.workers.pool import InProcess, WorkerPool
-from gitkruise.kube.cache.leader_election import (
-    Lease,
-    LeaseName,
-    unique_identity,
-)
+from gitkruise.kube.cache.leader_election import Lease, unique_identity
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.serve.addresses import Listen
 from gitkruise.kube.system.clock import Clock
 from gitkruise.kube.system.crash_reports import FOLDER, CrashReports
-from gitkruise.kube.system.lease_terms import DURATION_S, EMBEDDED_HOLDER, SYNC_LEASE
+from gitkruise.kube.system.lease_terms import DURATION_S, EMBEDDED_HOLDER, SYNC_LEASE, LeaseName
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.kube.system.state_lock import state_locked
 from gitkruise.model.gitops.config import Config

@@ -17,7 +17,8 @@ from gitkruise.controller.controllers import (
     possible,
 )
 from gitkruise.errors import ClusterFailed, Forbidden, Unavailable
-from gitkruise.kube.cache.leader_election import FencedTransport, Lease, LeaseName
+from gitkruise.kube.cache.leader_election import FencedTransport, Lease
+from gitkruise.kube.system.lease_terms import LeaseName
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload

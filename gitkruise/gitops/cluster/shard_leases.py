@@ -17,10 +17,10 @@ from datetime import timedelta
 from typing import Any, Final
 
 from gitkruise.errors import Finding
-from gitkruise.kube.cache.leader_election import Lease, LeaseName
+from gitkruise.kube.cache.leader_election import Lease
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock, wait_for
-from gitkruise.kube.system.lease_terms import RETRY, member_lease, shard_lease
+from gitkruise.kube.system.lease_terms import RETRY, LeaseName, member_lease, shard_lease
 from gitkruise.model.gitops.shards import Shard, quota
 from gitkruise.planner.sync.annotations import RECONCILE_AT
 from gitkruise.wire.primitives.log_line import log_line

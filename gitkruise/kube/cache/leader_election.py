@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from math import ceil
 from types import MappingProxyType
@@ -28,11 +27,10 @@ from gitkruise.errors import (
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.kube.system.lease_terms import (
-    DURATION_S,
-    JOINT,
     RENEW_EVERY,
     RENEW_WITHIN,
     RETRY,
+    LeaseName,
 )
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj
@@ -54,36 +52,6 @@ def unique_identity(host: str, seed: Callable[[], int]) -> str:
     `seed` returns 63 bits of entropy.
     """
     return f"{host}_{UUID(int=(seed() << 64) | seed(), version=4)}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseName:
-    """Name of a Lease and identity of its holder. `identity` must differ between replicas.
-
-    `predecessor` is the identity of a process that has certainly ended: its lease need not expire.
-    Replicas with different durations are safe with each other: the longer one is waited out.
-    `keeper` is a holder that keeps the
-    lease by design, so that to wait for it is no fault. `rival` returns the reason never to wait
-    for a holder, once that one has renewed the lease.
-
-    A `joint` lease is held by all replicas that share its identity. No replica releases it or makes
-    way: the others write under it. What one of them renews counts for all. It lasts longer than
-    `duration_s`, for a replica learns of the renewals of others by its looks alone.
-    """
-
-    namespace: str
-    name: str
-    identity: str
-    predecessor: str = ""
-    duration_s: float = DURATION_S
-    keeper: str = ""
-    joint: bool = False
-    rival: Callable[[str], Finding | None] = lambda _: None
-
-    @property
-    def lasts_s(self) -> float:
-        """Return how long the lease lasts without a renewal."""
-        return self.duration_s * JOINT if self.joint else self.duration_s
 
 
 class Lease:

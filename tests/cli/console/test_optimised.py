@@ -16,9 +16,10 @@ from pathlib import Path
 sys.path.insert(0, {root!r})
 assert False, "this line is dropped"
 from gitkruise.git.plumbing.object_db import ObjectReader
+from gitkruise.kube.system.lease_terms import LeaseName
 from gitkruise.kube.system.clock import SystemClock
 from gitkruise.kube.client.wrappers import ActingFor
-from gitkruise.kube.cache.leader_election import Lease, LeaseName
+from gitkruise.kube.cache.leader_election import Lease
 from gitkruise.webhook.registration import Address
 from gitkruise.wire.primitives.names import account_user
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from gitkruise.app import controller
 from gitkruise.errors import ApiError, Forbidden
-from gitkruise.kube.cache.leader_election import Lease, LeaseName
+from gitkruise.kube.cache.leader_election import Lease
+from gitkruise.kube.system.lease_terms import LeaseName
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.git.repos import run_git
 from tests.gitops.programs import SOURCE, options, unit

@@ -21,11 +21,12 @@ from gitkruise.gitops.status.publisher import Outbox
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.gitops.telemetry.metrics import Metrics
 from gitkruise.gitops.telemetry.server import Meter, metered
-from gitkruise.kube.cache.leader_election import Lease, LeaseName
+from gitkruise.kube.cache.leader_election import Lease
 from gitkruise.kube.client.http import HttpTransport
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.serve.addresses import Listen
 from gitkruise.kube.system.clock import ManualClock, SystemClock
+from gitkruise.kube.system.lease_terms import LeaseName
 from gitkruise.model.gitops.config import Reference, Unit, UnitSpec
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import UnitRecord

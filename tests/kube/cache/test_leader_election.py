@@ -20,9 +20,9 @@ from gitkruise.errors import (
     Unauthorized,
     Unavailable,
 )
-from gitkruise.kube.cache.leader_election import LEASES, Lease, LeaseName
+from gitkruise.kube.cache.leader_election import LEASES, Lease
 from gitkruise.kube.system.clock import ManualClock
-from gitkruise.kube.system.lease_terms import DURATION_S, JOINT, RENEW_WITHIN, RETRY
+from gitkruise.kube.system.lease_terms import DURATION_S, JOINT, RENEW_WITHIN, RETRY, LeaseName
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
 from tests.kube.toy import Fault, Toy
