@@ -39,7 +39,7 @@ _DELETED: Final = "put back as git says: it was deleted"
 _UNMARKED: Final = f"put back as git says: the label {UNIT} had been removed"
 
 
-class KnownObjects:
+class ObjectsSeenLive:
     """The objects of a unit that were live, by which a deletion by others is noticed."""
 
     def __init__(self, unit: str, reporter: Reporter) -> None:

@@ -25,7 +25,7 @@ from gitkruise.gitops.reconcile.applier import Sent
 from gitkruise.gitops.reconcile.commit_validation import CommitValidator, LastTaken
 from gitkruise.gitops.reconcile.drift_correction import DriftBackoff, Pace
 from gitkruise.gitops.reconcile.field_adoption import left_by_tools
-from gitkruise.gitops.reconcile.interventions import KnownObjects, report_applied
+from gitkruise.gitops.reconcile.interventions import ObjectsSeenLive, report_applied
 from gitkruise.gitops.reconcile.pruner import UnitPruner, delete_to_replace
 from gitkruise.gitops.reconcile.rejected_objects import look_again as retry_of
 from gitkruise.gitops.reconcile.retry import CommitQueue, Setbacks
@@ -73,7 +73,7 @@ class UnitReconciler:
         self._backoff = DriftBackoff(Pace.of(unit.spec.drift))
         self._setbacks = Setbacks(unit.id, context.clock, reporter)
         self._kinds: AbstractSet[GroupKind] = frozenset()  # that the last round looked at
-        self._known = KnownObjects(unit.id, reporter)
+        self._known = ObjectsSeenLive(unit.id, reporter)
         self._hooked = False  # whether all hooks ran for what is kept
         self._rests: RetryPause | None = None  # after a round that crashed
         self._reconciled_at: datetime | None = None  # the end of the last round without a failure
