@@ -27,7 +27,8 @@ class CommitQueue:
     """Commits of one unit that are not judged yet, and one that is judged again later.
 
     At most one is `pending`, to be read in the next round. Others rest: `parked` until other units
-    are ready, shelved after a crash. A commit that is offered replaces them.
+    are ready, shelved after a crash. A commit that is offered replaces them, and a rejected one
+    that was to be judged again: its verdict would come after that of a newer commit.
     """
 
     def __init__(self) -> None:
@@ -35,6 +36,7 @@ class CommitQueue:
         self.offered = False  # a commit since the last round began
         self._shelved: tuple[str, RetryPause] | None = None
         self._again: tuple[str, RetryPause] | None = None
+        self._rejected = False  # the commit that was judged last
         self._failed = ""  # its judgement failed in this round
 
     @property
@@ -63,6 +65,7 @@ class CommitQueue:
 
     def offer(self, commit: str) -> None:
         self.pending, self.parked, self._shelved, self.offered = commit, "", None, True
+        self._again = None if self._rejected else self._again
 
     def begin_round(self) -> None:
         self.offered, self._failed = False, ""
@@ -104,6 +107,7 @@ class CommitQueue:
         """Record a verdict, and when it is asked for again; a rejected commit leaves that of the
         live one as it is."""
         self._again = again or (self._again if rejected else None)
+        self._rejected = rejected
 
     def wake_times(self) -> Sequence[datetime]:
         """Return the ends of the pauses."""

@@ -82,3 +82,13 @@ def test_a_rejected_commit_leaves_the_next_look_at_the_live_one() -> None:
     assert queue.pending == "live"
     queue.judged(None, rejected=False)
     assert queue.wake_times() == []
+
+
+def test_a_rejected_commit_is_not_judged_again_after_a_newer_one() -> None:
+    queue = CommitQueue()
+    queue.judged(("old", PAUSE), rejected=True)
+    queue.offer("new")
+    assert queue.wake_times() == []
+    judge(queue, "parked")
+    queue.wake(LATER)
+    assert (queue.pending, queue.parked) == ("", "new")
