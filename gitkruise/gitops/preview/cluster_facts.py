@@ -156,9 +156,9 @@ async def _listed(transport: Transport, kind: Kind) -> Mapping[ObjectKey, Obj] |
 
 
 def _is_left(key: ObjectKey, obj: Obj, named: Collection[ObjectKey], target: PlanSide) -> bool:
-    """Return whether a unit has an object that no side names. Not those that an annotation keeps
-    for good, and those that are being deleted."""
-    of_unit = annotation(obj, UNIT_REF) in target.followed_by
+    """Return whether a unit that takes the target has an object that no side names. Not those that
+    an annotation keeps for good, and those that are being deleted."""
+    of_unit = annotation(obj, UNIT_REF) in target.followed_by - target.rejected.keys()
     going = get(obj, "metadata", "deletionTimestamp") is not None
     return of_unit and key not in named and not going and not kept(obj)
 

@@ -152,12 +152,13 @@ def _owner(owner: Unit, unit: Unit, now: datetime, target: PlanSide, *, wants: b
 def _of_others(
     c: ObjectChange, base: PlanSide | None, target: PlanSide, live: Mapping[ObjectKey, Obj]
 ) -> bool:
-    """Return whether a deletion is that of an object that no unit of the plan owns (any more)."""
+    """Return whether a deletion is that of an object that no unit which takes the target owns (any
+    more)."""
     obj = live.get(c.key)
     if c.kind is not ChangeKind.PRUNE or obj is None or base is None or c.key not in base.units:
         return False
     ours = {base.units[c.key].id, *base.shared.get(c.key, ()), *target.followed_by}
-    return not mark_of(obj) or annotation(obj, UNIT_REF) not in ours
+    return not mark_of(obj) or annotation(obj, UNIT_REF) not in ours - target.rejected.keys()
 
 
 def moves(base: PlanSide | None, target: PlanSide) -> Mapping[tuple[str, str], int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -246,6 +247,7 @@ async def planned(stage: Stage, config: Config, old: str, new: str) -> Preview:
     """Plan a commit from the live objects."""
     catalog = stage.world.catalog
     base, target = (read_side(stage.repository, c, config, catalog, GATES) for c in (old, new))
+    target = replace(as_taken(base, target), followed_by=frozenset(target.everyone))
     now = stage.clock.now()
     return await live_preview(base, target, catalog, GATES, transport=stage.wire, now=now)
 
@@ -292,6 +294,36 @@ def test_what_two_units_gave_up_is_deleted_by_its_owner(staged: MakeStage, tmp_p
         async with controller(program, stage.wire, stage.clock):
             await stage.rest(60)
         assert stage.get("ConfigMap", "thing") is None
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_what_belongs_to_a_unit_that_rejects_the_commit_is_not_deleted(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """The cluster rejected the commit that gave it up, as no plan from git alone can know."""
+    stage = staged()
+    text = SOURCE + unit("one") + unit("two")
+    lost = {**ONE, "metadata": {"name": "lost", "namespace": "nowhere"}}
+
+    async def script() -> None:
+        left = config_map("left", a="b")
+        stage.origin.commit(
+            {"one/a.yaml": documents(ONE, THING, left), "two/a.yaml": documents(TWO)}
+        )
+        program = options(stage, tmp_path, text)
+        async with controller(program, stage.wire, stage.clock):
+            await stage.rest(60)
+            given = {"one/a.yaml": documents(ONE, lost), "two/a.yaml": documents(TWO, OTHER)}
+            old = stage.origin.commit(given)
+            await stage.rest(60)
+            new = stage.origin.commit({"one/a.yaml": "{broken", "two/a.yaml": documents(TWO)})
+            preview = await planned(stage, program.config, old, new)
+            await stage.rest(60)
+        assert ChangeKind.PRUNE not in {c.kind for c in preview.changes}
+        assert stage.get("ConfigMap", "thing") is not None
+        assert stage.get("ConfigMap", "left") is not None
 
     stage.play(script)
 
