@@ -351,14 +351,15 @@ class Reporter:
             message = f"{SUSPENDED}{suspension_details(self.unit)}: {message}"
         waiting = self._awaiting if self._awaits else None
         done = plan is not None and plan.all_done
-        self._follow_steps(built, seen)
+        sent = plan is not None and plan.all_sent
+        self._follow_steps(built, seen, built.desired.by_key().keys() if sent else ())
         self._observed = (*refused, *blocked)
         record = replace(
             self.record,
             attempted=self._refused or waiting or (self._rejected or built).touched,
             waits=waits,
             applied=built.causal if done else self.record.applied,
-            sent=built.causal if plan is not None and plan.all_sent else self.record.sent,
+            sent=built.causal if sent else self.record.sent,
             causal=built.causal,
             chart=_chart(built),
             bases=built.bases,
@@ -398,7 +399,9 @@ class Reporter:
                 *self._problems, *self._remarks.values())  # fmt: skip
         return tuple(dict.fromkeys(findings))
 
-    def _follow_steps(self, built: BuiltCommit, seen: Observation) -> None:
+    def _follow_steps(
+        self, built: BuiltCommit, seen: Observation, applied: Collection[ObjectKey]
+    ) -> None:
         now = self._clock.now()
         for rollout in seen.rollouts:
             live = seen.live[rollout.key].obj
@@ -406,9 +409,10 @@ class Reporter:
                 continue  # it has gone over to another unit, perhaps in this commit
             steps = self._steps.get(rollout.key, ())
             begun = self._begun.get(rollout.key)
-            applied = annotation(live, COMMIT)
-            if begun is None and applied == built.causal.id:
-                begun = (built.causal, "")  # applied before a crash, and not recorded
+            by_it = annotation(live, COMMIT) == built.causal.id
+            if begun is None and (by_it or (not steps and rollout.key in applied)):
+                # Applied before a crash and not recorded, or in git again as it was left.
+                begun = (built.causal, "")
             if begun is not None and rollout.generation_seen:
                 self._begun.pop(rollout.key, None)
                 steps = begin_step(steps, begun[0], begun[1], rollout, now)

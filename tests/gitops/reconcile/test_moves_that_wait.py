@@ -11,7 +11,7 @@ from gitkruise.app import controller
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.wire.primitives.names import Obj
 from tests.gitops.programs import SOURCE, options, unit
-from tests.gitops.stage import MakeStage, config_map, documents
+from tests.gitops.stage import MakeStage, config_map, documents, web
 
 ONE, TWO = config_map("one", a="b"), config_map("two", a="b")
 OLD, NEW = config_map("thing", a="old"), config_map("thing", a="new")
@@ -57,5 +57,33 @@ def test_the_unit_that_gave_it_up_does_not_delete_it(
         assert found is not None
         assert (found["metadata"]["uid"], found["data"]["a"]) == (uid, "new" if taken else "old")
         assert str(heard["shop/one"].state) == "Done"
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_a_rollout_that_comes_back_after_a_restart_has_a_step(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """Its record ended when its unit gave it up; nothing is applied when it is in git again."""
+    stage, heard = staged(), dict[str, UnitRecord]()
+    units = SOURCE + unit("one") + unit("two")
+    heed = (lambda r: heard.update({r.unit: r}),)
+    program = options(stage, tmp_path, units, listeners=heed)
+    lost = {"one/a.yaml": documents(ONE), "two/a.yaml": documents(TWO, web(), LOST)}
+
+    async def script() -> None:
+        stage.origin.commit({"one/a.yaml": documents(ONE, web()), "two/a.yaml": documents(TWO)})
+        async with controller(program, stage.wire, stage.clock):
+            await stage.rest(60)
+            stage.origin.commit(lost)
+            await stage.rest(60)
+            assert heard["shop/one"].rollouts == ()
+        async with controller(program, stage.wire, stage.clock):
+            await stage.rest(60)
+            back = stage.origin.commit({"one/a.yaml": documents(ONE, web())})
+            await stage.rest(60)
+        ((_, steps),) = heard["shop/one"].steps
+        assert [(step.commit.id, str(step.state)) for step in steps] == [(back, "Done")]
 
     stage.play(script)
