@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from gitkruise.errors import ApiError, Finding, Forbidden, NotFound, Severity
@@ -105,6 +105,8 @@ async def _read(
     there = [d for d in target.objects if d.key in seen.objects]
     sized = await sized_workloads(there, transport, served)
     rollouts = rollout_objects(transport, catalog, spaces, kinds=kinds, served=served)
+    kept = {key for key, unit in target.units.items() if unit.id in target.rejected}
+    applied = replace(target, objects=tuple(d for d in target.objects if d.key not in kept))
     return ClusterFacts(
         cluster=cluster,
         now=now,
@@ -113,9 +115,9 @@ async def _read(
         findings=(
             *seen.findings,
             *unread,
-            *unserved(target.objects, served, target.units),
-            *await _without_namespace(target, seen.objects, served, transport),
-            *await ignored_canaries(target.objects, transport),
+            *unserved(applied.objects, served, target.units),
+            *await _without_namespace(applied, seen.objects, served, transport),
+            *await ignored_canaries(applied.objects, transport),
             *sized.findings,
         ),
         rollouts=await rollouts,

@@ -339,3 +339,23 @@ def test_of_an_object_in_two_units_no_plan_says_that_it_moves() -> None:
     assert moves(alone, PlanSide(commit=commit, objects=(), units={key: two})) == {
         (one.id, two.id): 1
     }
+
+
+def test_no_kind_is_missed_for_what_a_rejecting_unit_keeps(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """The cluster rejected that too: nothing of it is applied."""
+    stage = staged()
+    config = options(stage, tmp_path, SOURCE + unit("one") + unit("two")).config
+    widget = {**OTHER, "apiVersion": "example.com/v1", "kind": "Widget"}
+    codes: list[set[str]] = []
+
+    async def script() -> None:
+        first = stage.origin.commit({**BASE, "two/a.yaml": documents(TWO)})
+        old = stage.origin.commit({"two/a.yaml": documents(TWO, widget)})
+        new = stage.origin.commit({"two/a.yaml": "{broken"})
+        previews = [await planned(stage, config, *pair) for pair in ((first, old), (old, new))]
+        codes.extend({f.code for f in preview.unplayed} for preview in previews)
+
+    stage.play(script)
+    assert ["GK4201" in found for found in codes] == [True, False]
