@@ -99,10 +99,18 @@ def report_of(
     )
 
 
+def _units(preview: Preview, base: PlanSide | None, target: PlanSide) -> Mapping[ObjectKey, Unit]:
+    """Return the unit of each object. The one that owns it deletes what the target lacks: the
+    cluster may have rejected the commit with which another one contained it."""
+    everyone = target.everyone
+    owned = {k: everyone[name] for k, name in preview.inventory.items() if name in everyone}
+    return {**(base.units if base else {}), **owned, **target.units}
+
+
 def _rejected(preview: Preview, base: PlanSide | None, target: PlanSide) -> Mapping[ObjectKey, str]:
     """Return the code of the error by each object of a unit that rejects the commit: it applies
     nothing of it."""
-    units = {**(base.units if base else {}), **target.units}
+    units = _units(preview, base, target)
     codes = refusing(preview.unplayed, units)
     return {key: codes[unit.id] for key, unit in units.items() if unit.id in codes}
 
@@ -141,7 +149,7 @@ def _behind_stuck(
 ) -> Iterator[str]:
     """Say what a sync does only after a rollout that, played ahead, gets stuck: later waves of its
     unit, and deletions."""
-    units = {**(base.units if base else {}), **target.units}
+    units = _units(preview, base, target)
     moving = [c for c in changes if c.kind is not ChangeKind.UNCHANGED and not c.drift]
     places = {d.key: place_of(d) for d in target.objects if not d.hook}
     for name, key in sorted(_stuck(preview, target).items()):
@@ -172,8 +180,7 @@ def _guarded(
 ) -> tuple[Sequence[ObjectChange], tuple[str, ...]]:
     """(changes without deletions that no sync would do, what the guards of pruning say)."""
     changes = preview.changes
-    left = {key: target.everyone[unit] for key, unit in preview.left.items()}
-    units = {**left, **(base.units if base else {})}
+    units = _units(preview, base, target)
     gone: dict[str, dict[ObjectKey, Obj]] = {}
     spared = {c.key: c.spared for c in changes if c.spared}
     for c in changes:
@@ -187,7 +194,7 @@ def _guarded(
         verdict = guard(objects, rules, total=len(known), spared=spared)
         if verdict.never:
             staying |= objects.keys()
-            new = objects.keys() - left.keys()
+            new = objects.keys() - preview.left.keys()
             stay = "STAYS" if len(new) == 1 else "STAY"
             if new:
                 sentences.append(f"{many(len(new), 'object')} of unit {name} left git and {stay}: "

@@ -359,3 +359,31 @@ def test_no_kind_is_missed_for_what_a_rejecting_unit_keeps(
 
     stage.play(script)
     assert ["GK4201" in found for found in codes] == [True, False]
+
+
+@pytest.mark.slow
+def test_a_deletion_is_that_of_the_unit_that_owns_the_object(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """Unit two contained it at last and never took it: its rejections keep nothing of unit one."""
+    stage = staged()
+    fixed = {**config_map("fixed", a="b"), "immutable": True}
+    lost = {**TWO, "metadata": {"name": "lost", "namespace": "nowhere"}}
+    program = options(stage, tmp_path, SOURCE + unit("one") + unit("two"))
+    config, catalog = program.config, stage.world.catalog
+
+    async def script() -> None:
+        stage.origin.commit({**BASE, "two/a.yaml": documents(TWO, fixed)})
+        async with controller(program, stage.wire, stage.clock):
+            await stage.rest(60)
+            moved = {"one/a.yaml": documents(ONE), "two/a.yaml": documents(TWO, fixed, OTHER, lost)}
+            old = stage.origin.commit(moved)
+            await stage.rest(60)
+            new = stage.origin.commit({"two/a.yaml": documents(TWO, {**fixed, "data": {"a": "c"}})})
+            sides = [read_side(stage.repository, c, config, catalog, GATES) for c in (old, new)]
+            report = report_of(await planned(stage, config, old, new), *sides)
+            await stage.rest(60)
+        assert stage.get("ConfigMap", "thing") is None
+        assert "1 object DELETED (ConfigMap shop/thing)" in [span.text for span in report.blast]
+
+    stage.play(script)
