@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random  # noqa: TID251  histories are drawn from the seed of a test
 from typing import Any, Final
@@ -43,13 +43,16 @@ class Copy:
 
     objects: dict[str, Objects] = field(default_factory=lambda: {name: {} for name in UNITS})
     broken: dict[str, str] = field(default_factory=lambda: dict.fromkeys(UNITS, ""))
+    ways: Mapping[str, str] = field(default_factory=lambda: BROKEN)  # to break a unit
+    whole: str = "# nothing\n"  # the file that is broken, as it is otherwise
 
     def files(self) -> dict[str, str | bytes | None]:
         """Return the files of the working copy."""
         found: dict[str, str | bytes | None] = {}
         for name in UNITS:
             found[f"{name}/app.yaml"] = documents(*self.objects[name].values())
-            found[f"{name}/more.yaml"] = BROKEN.get(self.broken[name], "# nothing\n")
+            more = self.ways.get(self.broken[name], self.whole)
+            found[f"{name}/more.yaml"] = more.replace("HOME", name)
         return found
 
     def duplicate(self) -> Copy:
@@ -58,7 +61,7 @@ class Copy:
             home: {name: json.loads(json.dumps(obj)) for name, obj in there.items()}
             for home, there in self.objects.items()
         }
-        return Copy(objects=objects, broken=dict(self.broken))
+        return replace(self, objects=objects, broken=dict(self.broken))
 
     def add(self, home: str, obj: Mapping[str, Any]) -> None:
         """Add an object to a unit."""
@@ -164,7 +167,7 @@ def _moved(made: Copy, random: Random) -> str:
 
 def _broken(made: Copy, random: Random) -> str:
     home = random.choice(UNITS)
-    made.broken[home] = random.choice(sorted(BROKEN))
+    made.broken[home] = random.choice(sorted(made.ways))
     return f"{home} broken: {made.broken[home]}"
 
 
@@ -173,7 +176,7 @@ def _moved_off_broken(made: Copy, random: Random) -> str:
     change = _moved(made, random)
     if change:
         home = change.rpartition(" from ")[2].partition(" ")[0]
-        made.broken[home] = random.choice(sorted(BROKEN))
+        made.broken[home] = random.choice(sorted(made.ways))
     return f"{change}, which is broken" if change else ""
 
 

@@ -18,6 +18,7 @@ from tests.observer.gates import GatedPlayer
 from tests.observer.histories import Player
 from tests.observer.meddling import MeddledPlayer
 from tests.observer.pulls import PulledPlayer
+from tests.observer.refusals import RefusedPlayer
 from tests.observer.settings import SettingsPlayer
 from tests.observer.workloads import WorkloadsPlayer
 
@@ -48,6 +49,7 @@ def test_what_is_said_is_so(block: range, tmp_path: Path) -> None:
 
 OTHERS: Final = (
     GatedPlayer, DeclaredPlayer, PulledPlayer, SettingsPlayer, MeddledPlayer, WorkloadsPlayer,
+    RefusedPlayer,
 )  # fmt: skip
 
 

@@ -26,8 +26,11 @@ WORKLOADS: Final = (
 ROLLED_OUT: Final = frozenset(kind for _, kind in WORKLOADS)
 CONFIG_MAP: Final = ("", "ConfigMap")
 _ADVANCED: Final = ("apps.kruise.io/v1beta1", "statefulset")
+_SPACE: Final = "shop"  # the one namespace that there is
 REPLICASET: Final = ("apps", "ReplicaSet")
 OWNER: Final = "gitkruise.io/unit-ref"  # annotation: the unit that an object belongs to
+FORBIDDEN: Final = "forbidden-"  # names that the cluster refuses for a while begin so
+_FIRST: Final = {"x": "1"}
 _PULLS: Final = {"ErrImagePull", "ImagePullBackOff"}
 _WORST: Final = ("Rejected", "Stuck", "Rolling", "Paused", "Held", "Done")
 
@@ -47,6 +50,7 @@ class Git:
         words = ["git", "-C", str(folder), "cat-file", "--batch"]
         self._program = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._files: dict[str, Mapping[str, bytes]] = {}
+        self.forbids = True  # the cluster refuses names that are FORBIDDEN
 
     def close(self) -> None:
         self._program.communicate()
@@ -70,7 +74,9 @@ class Git:
     def wanted(self, commit: str, folder: str) -> dict[Named, Obj] | None:
         """Return the objects a commit wants in a unit; None when the API would refuse them."""
         files = self.files(commit)
-        return wanted(content for name, content in files.items() if name.startswith(f"{folder}/"))
+        found = wanted(content for name, content in files.items() if name.startswith(f"{folder}/"))
+        refused = self.forbids and any(name.name.startswith(FORBIDDEN) for name in found or ())
+        return None if refused else found
 
     def _below(self, tree: str, folder: str) -> Iterator[tuple[str, bytes]]:
         data = self._read(tree, "tree")[1]
@@ -107,10 +113,25 @@ def wanted(contents: Iterable[bytes]) -> dict[Named, Obj] | None:
         except yaml.YAMLError:
             return None
         for obj in documents:
-            if obj["kind"] in ROLLED_OUT and obj["spec"]["replicas"] < 0:
+            if _refused(obj):
                 return None
             found[Named(obj["kind"], obj["metadata"]["name"])] = obj
     return found
+
+
+def named(contents: Iterable[bytes]) -> frozenset[Named]:
+    """Return the objects that whole files name."""
+    objects = (obj for content in contents for obj in yaml.load_all(content, yaml.CSafeLoader))
+    return frozenset(Named(obj["kind"], obj["metadata"]["name"]) for obj in objects if obj)
+
+
+def _refused(obj: Obj) -> bool:
+    """Return whether no API server takes an object: histories write few that are refused."""
+    if obj["kind"] in ROLLED_OUT:
+        return bool(obj["spec"]["replicas"] < 0)
+    if obj["kind"] != CONFIG_MAP[1] or obj["metadata"].get("namespace", _SPACE) != _SPACE:
+        return True
+    return bool(obj.get("immutable")) and obj["data"] != _FIRST  # it was created with that
 
 
 class Pods(NamedTuple):
