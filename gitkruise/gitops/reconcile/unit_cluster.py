@@ -107,7 +107,7 @@ class UnitCluster:
     def _as_marked(
         self, live: Mapping[ObjectKey, Live], desired: DesiredSet
     ) -> Iterator[tuple[ObjectKey, Live]]:
-        """Yield the live objects with our last marks, where another manager wrote over them.
+        """Yield the live objects with our last marks, where others wrote over them.
 
         What it wrote there is no state that was applied, and no news in git.
         """
@@ -280,7 +280,7 @@ class UnitCluster:
         live.store.note_write(reply)
         self._pruner.inventory.add(key)
         self.rejected.forget(key)
-        self._marks.pop(key, None)
+        self._marks[key] = reply, Marks.of(reply)  # others may write before the next look
         kind = live.catalog.by_kind(key.group, desired.version, key.kind)
         kept = kept_differences(desired.obj, before, reply, kind.schema if kind else None)
         self._settled[key] = kept - {REPLICAS} if key in live.autoscaled.targets() else kept
@@ -299,7 +299,9 @@ class UnitCluster:
 
 
 def _rewritten(live: Live, marks: Marks, known: Marks, desired: Desired) -> bool:
-    """Return whether another manager changed the marks of an object as git still wants it."""
+    """Return whether others changed the marks of an object as git still wants it: another manager,
+    or a process with the same names that follows something else."""
     if marks == known or (known.uid, known.digest) != (marks.uid, desired.digest):
         return False
-    return not marks_are_ours(read_managed(live.managed))
+    other_content = marks.label == known.label and marks.digest != known.digest
+    return other_content or not marks_are_ours(read_managed(live.managed))

@@ -35,9 +35,10 @@ from gitkruise.gitops.status.observer import Observation
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.kube.cache.subscriptions import RoundRequests
 from gitkruise.kube.system.clock import wait_for
+from gitkruise.model.gitops.change import MISSING
 from gitkruise.model.gitops.config import Unit, duration
 from gitkruise.model.gitops.document import Desired, DesiredSet, GitCommit
-from gitkruise.model.gitops.sync_round import SyncPlan
+from gitkruise.model.gitops.sync_round import Live, SyncPlan
 from gitkruise.planner.sync.annotations import COMMIT, annotation
 from gitkruise.planner.sync.hook_runs import content_of_hooks
 from gitkruise.planner.sync.plan import find_drift, plan_sync
@@ -348,8 +349,8 @@ class UnitReconciler:
             return False
         if built.commit.id == (authority.tip(self._source) or self._looked):
             return True  # also where it goes back: the ref leads there now
-        live = [seen.live[d.key].obj for d in plan.apply if d.key in seen.live]
-        marked = {annotation(obj, COMMIT) for obj in live} - {"", built.causal.id}
+        live = [seen.live[d.key] for d in plan.apply if d.key in seen.live]
+        marked = {_commit_of(one) for one in live} - {"", built.causal.id}
         repository = self.reader.repository
         newer = await asyncio.to_thread(newer_than, repository, marked, built.commit.id)
         if newer:
@@ -485,3 +486,12 @@ class UnitReconciler:
         false = [one for one in recorded - borne if not await self._validator.lives(one)]
         self._reporter.disclaim(false)
         self._borne = borne
+
+
+def _commit_of(live: Live) -> str:
+    """Return the commit that a live object carries, which may be that of another process; ""
+    without one."""
+    for change in live.rewritten:
+        if change.path[-1] == COMMIT:
+            return "" if change.before is MISSING else str(change.before)
+    return annotation(live.obj, COMMIT)

@@ -21,7 +21,7 @@ class Live:
     failed: bool = False
     why: str = ""
     managed: bytes = b""  # metadata.managedFields as JSON, as far as it is known
-    rewritten: tuple[FieldChange, ...] = ()  # marks that another manager set; `obj` has ours
+    rewritten: tuple[FieldChange, ...] = ()  # marks that others set; `obj` has ours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

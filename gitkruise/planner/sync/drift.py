@@ -11,7 +11,7 @@ from gitkruise.model.gitops.change import MISSING, ChangeKind, FieldChange, Obje
 from gitkruise.model.gitops.document import Desired, FieldPath
 from gitkruise.model.gitops.sync_round import IgnoreRule, Live, SyncSnapshot
 from gitkruise.model.workloads.labels import CLONESET
-from gitkruise.planner.sync.annotations import IGNORE, annotation, pointers
+from gitkruise.planner.sync.annotations import COMMIT, IGNORE, annotation, pointers
 from gitkruise.planner.sync.autoscale import REPLICAS
 from gitkruise.planner.sync.canary_pause import paused_fields
 from gitkruise.planner.sync.diff import owned_differences
@@ -166,6 +166,14 @@ def _with(node: Any, path: FieldPath, value: Any) -> Any:
     return made
 
 
+def _unnamed(live: Live | None) -> str:
+    """Return who changes a field of an object without a field manager of its own."""
+    for mark in live.rewritten if live is not None else ():
+        if mark.path[-1] == COMMIT and mark.before is not MISSING:
+            return f"another gitkruise with this unit (commit {str(mark.before)[:7]})"
+    return "an unknown manager"
+
+
 def fights(standing: Iterable[ObjectChange], s: SyncSnapshot) -> Iterator[Finding]:
     """One warning for every field that another manager changes after each correction."""
     for change in standing:
@@ -174,7 +182,7 @@ def fights(standing: Iterable[ObjectChange], s: SyncSnapshot) -> Iterator[Findin
             if fight is None:
                 continue
             name = ".".join(map(str, concealed(field.path)))
-            who = field.owners[0][0] if field.owners else "an unknown manager"
+            who = field.owners[0][0] if field.owners else _unnamed(s.live.get(change.key))
             yield Finding(
                 code="GK2501",
                 message=f"{change.key}: {who} changes {name} each time gitkruise puts it back, "

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 import pytest
 
 from gitkruise.gitops.status.reader import interventions
-from gitkruise.planner.sync.annotations import COMMIT, DIGEST, UNIT, UNIT_REF, annotation
+from gitkruise.planner.sync.annotations import COMMIT, DIGEST, MANAGER, UNIT, UNIT_REF, annotation
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
 from tests.gitops.stage import STATUS, MakeStage, Stage, config_map, web
@@ -247,3 +248,39 @@ def test_a_deployment_that_was_deleted_comes_back_without_a_crash(
     stage.play(script)
     assert "crashed" not in caplog.text
     assert "Stuck" not in [str(record.state) for record in stage.offered]
+
+
+def test_another_gitkruise_with_the_same_unit_is_a_manager_that_insists(staged: MakeStage) -> None:
+    """Two controllers with one name and other repositories: their writes pause, and both say so."""
+    stage, theirs = staged(), dict[str, str]()
+
+    async def rival() -> None:
+        while theirs:
+            if live(stage)["data"] == {"mode": "fast"}:
+                stage.meddle(with_notes(SLOW, annotations=theirs, labels=marks), manager=MANAGER)
+            await stage.clock.sleep(0.01)
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(FAST)
+            await stage.rest()
+            marks.update(live(stage)["metadata"]["labels"])
+            theirs.update(live(stage)["metadata"]["annotations"])
+            theirs.update({DIGEST: "d" * 16, COMMIT: "e" * 40})
+            begun = len(stage.wire.writes())
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(rival())
+                await stage.rest(600)
+                assert len(stage.wire.writes()) - begun < 12
+                (finding,) = stage.record.findings
+                assert finding.code == "GK2501"
+                who = "another gitkruise with this unit (commit eeeeeee) changes data.mode"
+                assert who in finding.message
+                assert stage.state == "Drifted"
+                theirs.clear()
+            await stage.rest(1200)
+            assert live(stage)["data"] == {"mode": "fast"}
+            assert (stage.state, stage.record.findings) == ("Done", ())
+
+    marks = dict[str, str]()
+    stage.play(script)
