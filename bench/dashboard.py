@@ -92,9 +92,9 @@ def _spent(tools: CDPSession) -> float:
 
 def _thread_s(dashboard: Dashboard) -> float:
     """CPU seconds of the thread that serves."""
-    told: Future[float] = Future()
-    dashboard.loop.call_soon_threadsafe(lambda: told.set_result(time.thread_time()))
-    return told.result(30)
+    measured: Future[float] = Future()
+    dashboard.loop.call_soon_threadsafe(lambda: measured.set_result(time.thread_time()))
+    return measured.result(30)
 
 
 def _pause(seconds: float) -> None:

@@ -46,14 +46,14 @@ def _idle(folder: Path, flags: tuple[str, ...]) -> Iterator[Row]:
             tip = shop.git("ls-remote", str(shop.bare), "gitkruise/status/*")
             pause(IDLE_S)
             after, spent = snapshot(cluster), cpu_s(run.process.pid) - used
-            told = shop.git("ls-remote", str(shop.bare), "gitkruise/status/*") != tip
+            written = shop.git("ls-remote", str(shop.bare), "gitkruise/status/*") != tip
             changed = [key for key in after if after[key] != before.get(key)]
             leases = sum(key.startswith("Lease/") for key in changed)
             yield Row(name="RSS", value=rss_mib(run.process.pid), unit="MiB", limit=120)
             yield Row(name="CPU of a minute", value=1000 * spent, unit="ms")
             yield Row(name="objects written", value=len(changed) - leases, unit="", limit=0)
             yield Row(name="leases renewed", value=leases, unit="")
-            yield Row(name="status commits", value=int(told), unit="", limit=0)
+            yield Row(name="status commits", value=int(written), unit="", limit=0)
 
 
 def pause(seconds: float) -> None:

@@ -151,6 +151,6 @@ spec:
 """
 
 
-def told(repo: Monorepo) -> str:
+def status_tip(repo: Monorepo) -> str:
     """The tip of the status branch."""
     return run_git(repo.bare, "for-each-ref", "--format=%(objectname)", "refs/heads/gitkruise")

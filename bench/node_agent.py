@@ -54,11 +54,11 @@ def _recreations(node: Cluster) -> Iterator[Row]:
         pause(n / REPEATS)  # at any instant of kubelet's period of a second
         began = time.monotonic()
         requests.create("one", {"name": "app"})
-        _follow(partial(_told, requests), _killed)
+        _follow(partial(request_status, requests), _killed)
         stops.append(time.monotonic() - began)
         _follow(requests.web, _is_back)
         seen = time.monotonic()
-        _follow(partial(_told, requests), lambda s: s.get("phase") == "Completed")
+        _follow(partial(request_status, requests), lambda s: s.get("phase") == "Completed")
         reports.append(time.monotonic() - seen)
         whole.append(time.monotonic() - began)
         bare = status(alone.web())["containerID"].rpartition("/")[2]
@@ -106,7 +106,7 @@ def _fresh(node: Cluster, name: str) -> Requests:
     return requests
 
 
-def _told(requests: Requests) -> dict[str, Any]:
+def request_status(requests: Requests) -> dict[str, Any]:
     found: dict[str, Any] = requests.node.ask(f"{requests.path}/one").get("status", {})
     return found
 

@@ -103,13 +103,13 @@ async def _removed(
     asked: Counter[str] = Counter()
     done: set[str] = set()
 
-    def heard(record: UnitRecord) -> None:
+    def record_done(record: UnitRecord) -> None:
         if record.state is State.DONE:
             done.add(record.unit)
 
     options = RunOptions(
         config=Config(), cluster="bench", state_dir=folder / "controller", identity="bench",
-        listeners=(heard,), custom=ResourceRules(local_sources=True),
+        listeners=(record_done,), custom=ResourceRules(local_sources=True),
     )  # fmt: skip
     clock = SystemClock()
     async with HttpTransport(connection, clock) as wire, HttpTransport(connection, clock) as hands:
@@ -138,9 +138,9 @@ async def _create(hands: Transport, url: Path, names: list[str], *, sink: bool) 
     await _own(hands, _SOURCES, "GitSource", "units", {"url": str(url), "ref": {"branch": "main"}})
     if sink:
         await _own(hands, _SINKS, "Sink", "outcome", {"git": ref})
-    told = {"sinkRef": {"name": "outcome"}} if sink else {}
+    reference = {"sinkRef": {"name": "outcome"}} if sink else {}
     for name in names:
-        await _own(hands, UNITS, "Unit", name, {**ref, "path": f"units/{name}", **told})
+        await _own(hands, UNITS, "Unit", name, {**ref, "path": f"units/{name}", **reference})
 
 
 async def _own(hands: Transport, ref: ResourceRef, kind: str, name: str, spec: Any) -> None:

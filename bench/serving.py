@@ -139,14 +139,14 @@ def _writes(servers: list[Server], opened: list[Lines]) -> Iterator[Row]:
                 server.door.request("DELETE", f"{PODS}/one-{n:06d}") for n in numbers[:FEW]
             )
     for what, of_servers in tallies.items():
-        yield from _told(what, servers, of_servers, goal=None if what == ALONE else 1.0)
+        yield from compared_rows(what, servers, of_servers, goal=None if what == ALONE else 1.0)
 
 
 def _alone(door: Door, number: int) -> bytes:
     return creation(door, number, alone=True)
 
 
-def _told(
+def compared_rows(
     what: str, servers: list[Server], tallies: list[Tally], *, goal: float | None
 ) -> Iterator[Row]:
     for server, tally in zip(servers, tallies, strict=True):

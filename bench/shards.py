@@ -58,31 +58,33 @@ def _rows(
             folder = Path(name)
             with made(folder) as ground:
                 spent[count] = _spent(folder, ground, units, count)
-        told = f"{on}{units:,} units, {count} shards"
+        prefix = f"{on}{units:,} units, {count} shards"
         busiest = "CPU of the busiest replica"
         yield Row(
-            name=f"{told}: all units change, {busiest}", value=max(spent[count].busy), unit="s CPU"
+            name=f"{prefix}: all units change, {busiest}",
+            value=max(spent[count].busy),
+            unit="s CPU",
         )
         yield Row(
-            name=f"{told}: an idle minute, {busiest}", value=max(spent[count].idle), unit="s CPU"
+            name=f"{prefix}: an idle minute, {busiest}", value=max(spent[count].idle), unit="s CPU"
         )
-        yield from _authors(told, spent[count].story)
+        yield from _authors(prefix, spent[count].writes)
     share = 100 * max(spent[COUNT].busy) / max(spent[1].busy)
     yield Row(name=f"{on}{units:,} units: a replica's share", value=share, unit="%", limit=LIMIT)
 
 
-def _authors(told: str, story: Sequence[Written]) -> Iterator[Row]:
+def _authors(prefix: str, writes: Sequence[Written]) -> Iterator[Row]:
     """Count the objects that were written, and those of more than one replica."""
     authors = defaultdict[tuple[str, str], set[str]](set)
-    for one in story:
+    for one in writes:
         if one.resource not in _ANYBODYS:
             authors[one.resource, one.name].add(one.account)
     if authors:
         shared = sum(len(accounts) > 1 for accounts in authors.values())
         most = max(Counter(name for accounts in authors.values() for name in accounts).values())
-        yield Row(name=f"{told}: objects written", value=len(authors), unit="")
-        yield Row(name=f"{told}: objects written by the busiest replica", value=most, unit="")
-        yield Row(name=f"{told}: objects written by two replicas", value=shared, unit="", limit=0)
+        yield Row(name=f"{prefix}: objects written", value=len(authors), unit="")
+        yield Row(name=f"{prefix}: objects written by the busiest replica", value=most, unit="")
+        yield Row(name=f"{prefix}: objects written by two replicas", value=shared, unit="", limit=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +160,7 @@ class Spent:
 
     busy: Sequence[float]
     idle: Sequence[float]
-    story: Sequence[Written]
+    writes: Sequence[Written]
 
 
 def _spent(folder: Path, ground: Ground, units: int, count: int) -> Spent:
@@ -181,12 +183,12 @@ def _spent(folder: Path, ground: Ground, units: int, count: int) -> Spent:
         _until_done(repo, units)
         pause(SPREAD_S / 4)
         middle = [_cpu_s(one.process.pid) for one in replicas]
-        story = ground.written()[begun:]
+        writes = ground.written()[begun:]
         pause(IDLE_S)
         after = [_cpu_s(one.process.pid) for one in replicas]
         for one in replicas:
             stop(one)
-    return Spent(busy=_differences(before, middle), idle=_differences(middle, after), story=story)
+    return Spent(busy=_differences(before, middle), idle=_differences(middle, after), writes=writes)
 
 
 def _differences(before: Sequence[float], after: Sequence[float]) -> Sequence[float]:

@@ -26,7 +26,7 @@ SETTLE_S: Final = 20.0
 TO_READY_S: Final = 40.0
 PATIENCE_S: Final = 600.0  # on a machine that others use, too
 CHANGED: Final = "u0500"
-_TELLS: Final = re.compile(r" unit (?P<unit>\S+) state=(?P<state>\w+)")
+_STATE_LINE: Final = re.compile(r" unit (?P<unit>\S+) state=(?P<state>\w+)")
 
 
 def rows() -> Iterator[Row]:
@@ -98,11 +98,11 @@ def _first(repo: Monorepo, cluster: Cluster, folder: Path) -> Iterator[Row]:
         yield _row("to ready, CPU of the sandbox", cpu_s(server) - before, "s CPU", TO_READY_S)
         settle(cluster)
         yield _row("memory", rss_mib(pid), "MiB", 250)
-        objects, spent, tip = snapshot(cluster), cpu_s(pid), monorepo.told(repo)
+        objects, spent, tip = snapshot(cluster), cpu_s(pid), monorepo.status_tip(repo)
         pause(IDLE_S)
         spent, written = cpu_s(pid) - spent, _written(objects, snapshot(cluster))
         yield _row("objects written in an idle minute", written, "", 0)
-        yield _row("status commits in an idle minute", int(monorepo.told(repo) != tip), "", 0)
+        yield _row("status commits in an idle minute", int(monorepo.status_tip(repo) != tip), "", 0)
         yield _row("CPU of an idle minute", 1000 * spent, "ms")
         stop(run)
 
@@ -119,7 +119,7 @@ def _again(repo: Monorepo, cluster: Cluster, folder: Path) -> Iterator[Row]:
             pause(SETTLE_S)
             yield _row("restart, requests", len(relay.requests), "")
             yield _row("restart, writes", len(relay.writes()), "", 0)
-            seen, spent, tip = len(relay.requests), cpu_s(pid), monorepo.told(repo)
+            seen, spent, tip = len(relay.requests), cpu_s(pid), monorepo.status_tip(repo)
             text = monorepo.four_objects(CHANGED).replace("port: 80\n", "port: 81\n")
             begin = time.monotonic()
             repo.commit({path_of(CHANGED): text}, "u0500: another port")
@@ -130,14 +130,14 @@ def _again(repo: Monorepo, cluster: Cluster, folder: Path) -> Iterator[Row]:
             spent = cpu_s(pid) - spent
             yield _row("one file changed, writes", len(relay.writes(seen)), "", 1)
             yield _row("one file changed, dry runs", len(relay.writes(seen, dry=True)), "", 1)
-            yield _row("one file changed, units reported", _units_told(repo, tip), "", 1)
+            yield _row("one file changed, units reported", changed_units(repo, tip), "", 1)
             yield _row("one file changed, CPU of run", 1000 * spent, "ms")
             stop(run)
 
 
-def _units_told(repo: Monorepo, tip: str) -> int:
+def changed_units(repo: Monorepo, tip: str) -> int:
     """Number of units with other files on the status branch than at `tip`."""
-    words = ["diff", "--name-only", tip, monorepo.told(repo), "--", "units"]
+    words = ["diff", "--name-only", tip, monorepo.status_tip(repo), "--", "units"]
     changed = run_git(repo.bare, *words).splitlines()
     return len({path.split("/")[2] for path in changed})
 
@@ -147,10 +147,10 @@ def until_done(run: Program, count: int, *, within_s: float = PATIENCE_S) -> Non
     states: dict[str, str] = {}
     done = 0
     while done < count:
-        told = _TELLS.search(run.until(_TELLS.pattern, within_s))
-        assert told is not None
-        done += (told["state"] == "Done") - (states.get(told["unit"]) == "Done")
-        states[told["unit"]] = told["state"]
+        match = _STATE_LINE.search(run.until(_STATE_LINE.pattern, within_s))
+        assert match is not None
+        done += (match["state"] == "Done") - (states.get(match["unit"]) == "Done")
+        states[match["unit"]] = match["state"]
 
 
 def stop(run: Program) -> None:

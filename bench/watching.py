@@ -80,13 +80,13 @@ class _Stream:
         """Seconds from the instant each request was due to each delivery of its event."""
         total, start = RATE * SECONDS, time.monotonic()
         left = total * len(self._seen)
-        heard = start
+        last = start
         while left:
             self._send(start, total)
             found = self._read()
             left -= found
-            heard = time.monotonic() if found or self._sent < total else heard
-            assert time.monotonic() - heard < _QUIET_S, f"{left} deliveries did not come"
+            last = time.monotonic() if found or self._sent < total else last
+            assert time.monotonic() - last < _QUIET_S, f"{left} deliveries did not come"
         due = [start + number / RATE for number in range(total)]
         return [
             at - due[number]
