@@ -191,13 +191,13 @@ COVERAGE = re.compile(r"^\| (\d+) \| (.+?) \| (yes|no) \| (.+) \|$", re.MULTILIN
 def test_each_point_that_works_names_a_test_that_exists() -> None:
     rows = COVERAGE.findall((DOCS / "coverage.md").read_text())
     assert [int(number) for number, *_ in rows] == [*range(1, 284)]
-    for number, _, works, told in rows:
-        named = re.fullmatch(r"`([\w/.]+\.py)` `(test_\w+)`", told)
+    for number, _, works, test in rows:
+        named = re.fullmatch(r"`([\w/.]+\.py)` `(test_\w+)`", test)
         assert bool(named) == (works == "yes"), number
         if named:
             file, function = named.groups()
             text = (ROOT / "tests" / file).read_text()
-            assert re.search(rf"^(async )?def {function}\(", text, re.MULTILINE), (number, told)
+            assert re.search(rf"^(async )?def {function}\(", text, re.MULTILINE), (number, test)
 
 
 def test_the_page_counts_its_points() -> None:

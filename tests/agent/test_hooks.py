@@ -21,7 +21,7 @@ async def run(hook: dict[str, Any], folder: Path, *, port: int = 0, grace_s: int
         await run_hook(runtime, "memory://c-0", hook, ports, "127.0.0.1", grace_s)
 
 
-async def heard(hook: dict[str, Any], folder: Path, reply: bytes) -> bytes:
+async def bytes_sent(hook: dict[str, Any], folder: Path, reply: bytes) -> bytes:
     """The first bytes that the hook sent to a server on loopback, port `web`."""
     got: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
@@ -43,13 +43,13 @@ def test_a_request_goes_to_the_pod_and_any_response_will_do(status: str, tmp_pat
     headers = [{"name": "X-Drain", "value": "yes"}]
     hook = {"httpGet": {"port": "web", "path": "/drain?now=1", "httpHeaders": headers}}
     reply = f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode()
-    sent = asyncio.run(heard(hook, tmp_path, reply))
+    sent = asyncio.run(bytes_sent(hook, tmp_path, reply))
     assert sent.startswith(b"GET /drain?now=1 HTTP/1.1\r\nHost: 127.0.0.1:")
     assert b"X-Drain: yes\r\n" in sent
 
 
 def test_a_connection_is_opened_and_closed(tmp_path: Path) -> None:
-    assert asyncio.run(heard({"tcpSocket": {"port": "web"}}, tmp_path, b"")) == b""
+    assert asyncio.run(bytes_sent({"tcpSocket": {"port": "web"}}, tmp_path, b"")) == b""
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ class SlowRuntime(Runtime):
         return await Runtime.images(self)
 
 
-class Heard(Recorder):
+class EventTexts(Recorder):
     """The texts of the agent's Events, in a queue."""
 
     def __init__(self, *args: Any) -> None:
@@ -62,8 +62,8 @@ def test_the_pull_fails_with_the_reason_and_the_agent_goes_on(tmp_path: Path) ->
             informer = Informer(
                 node_image_feed(NODE), here.transport, store, clock, outages=WatchOutages()
             )
-            heard = Heard(here.transport, clock)
-            agent = PullAgent(NODE, store, here.transport, slow, heard, clock)
+            recorder = EventTexts(here.transport, clock)
+            agent = PullAgent(NODE, store, here.transport, slow, recorder, clock)
             running = [tasks.create_task(part) for part in (informer.run(), agent.run())]
             await wanted(here, V1)
             await slow.asked.wait()
@@ -71,7 +71,7 @@ def test_the_pull_fails_with_the_reason_and_the_agent_goes_on(tmp_path: Path) ->
             await changed(here, {APP: {"tags": "v1"}})
             await news.get()
             slow.answers.set()
-            assert "the NodeImage cannot be read: Expected `array`" in await heard.texts.get()
+            assert "the NodeImage cannot be read: Expected `array`" in await recorder.texts.get()
             await changed(here, {APP: entry(tag("v1", version=1))})
             assert tags_of(await reported(here, over))["v1"]["phase"] == "Succeeded"
             for task in running:

@@ -23,10 +23,10 @@ ROWS: Final[Mapping[str, tuple[dict[str, int], int, str]]] = {
 
 @pytest.mark.parametrize("row", ROWS)
 def test_a_figure_may_grow_by_a_quarter(row: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found, code, told = ROWS[row]
+    found, code, text = ROWS[row]
     assert compared(found, RECORDED) == code
     printed = capsys.readouterr().out
-    assert told in printed
+    assert text in printed
     assert ("make calls ARGS=--record" in printed) == bool(code)
 
 

@@ -105,7 +105,7 @@ def outline(explained: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CommandResult:
     """A command and what came of it: `text` is comparable, `exit` the code."""
 
     row: Row
@@ -113,7 +113,7 @@ class Said:
     text: str
 
     @property
-    def told(self) -> str:
+    def report(self) -> str:
         """The command, its output (stderr after `!`), and its exit code where that is not 0."""
         ended = f"exit {self.exit}\n" if self.exit else ""
         return f"kubectl {self.row.words}\n{self.text}{ended}"
@@ -138,20 +138,20 @@ class Session:
             "LC_ALL": "C.UTF-8",
         }
 
-    def play(self, chosen: Sequence[Row]) -> list[Said]:
+    def play(self, chosen: Sequence[Row]) -> list[CommandResult]:
         return [self.say(row) for row in chosen]
 
-    def say(self, row: Row) -> Said:
+    def say(self, row: Row) -> CommandResult:
         if row.during:
-            return Said(row, 0, _plain(self._watched(row), row))
+            return CommandResult(row, 0, _plain(self._watched(row), row))
         done = self.run(row.words)
         for _ in range(LOOKS):
             if row.settles in done.stdout + done.stderr:
                 break
             time.sleep(0.25)  # a real server publishes schemas when it comes to it
             done = self.run(row.words)
-        told = done.stdout + "".join(f"! {line}\n" for line in done.stderr.splitlines())
-        return Said(row, done.returncode, _plain(told, row))
+        output = done.stdout + "".join(f"! {line}\n" for line in done.stderr.splitlines())
+        return CommandResult(row, done.returncode, _plain(output, row))
 
     def run(self, words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -48,7 +48,7 @@ def found(cluster: Cluster, path: str) -> dict[str, dict[str, Any]]:
     return {item["metadata"]["name"]: item for item in cluster.get(path)["items"]}
 
 
-def said(cluster: Cluster, name: str = "a") -> str:
+def greeting(cluster: Cluster, name: str = "a") -> str:
     return str(found(cluster, MAPS).get(name, {}).get("data", {}).get("text", ""))
 
 
@@ -59,7 +59,7 @@ def test_operator(tmp_path: Path) -> None:
         words = [sys.executable, "-m", "kopf", "run", str(OPERATOR), "--standalone"]
         with started([*words, "--namespace", "default"], env, tmp_path) as operator:
             made = echo(cluster, "hello")
-            eventually(lambda: said(cluster) == "hello")
+            eventually(lambda: greeting(cluster) == "hello")
             owner = found(cluster, MAPS)["a"]["metadata"]["ownerReferences"][0]
             assert (owner["uid"], owner["controller"]) == (made["metadata"]["uid"], True)
             known = eventually(lambda: found(cluster, ECHOES)["a"].get("status"))
@@ -72,7 +72,7 @@ def test_operator(tmp_path: Path) -> None:
             )
             echo(cluster, "bye")
             eventually(lambda: found(cluster, ECHOES)["a"]["status"].get("changed") == "bye")
-            assert said(cluster) == "bye"
+            assert greeting(cluster) == "bye"
             cluster.send("DELETE", f"{ECHOES}/a")
             eventually(lambda: "a" not in found(cluster, ECHOES))
             eventually(lambda: "a" not in found(cluster, MAPS))

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 import yaml
 
-from tests.clients.session import Row, Said, Session, kubeconfig, outline, rows
+from tests.clients.session import CommandResult, Row, Session, kubeconfig, outline, rows
 from tests.conftest import GOLDEN, need
 from tests.e2e.cluster import sandbox
 from tests.kube.real.apiserver import ADMIN, apiserver, find
@@ -49,7 +49,7 @@ def of_version(version: str) -> str:
     return next((p for p in (str(beside), known) if Path(p).exists() and _is(p, version)), "")
 
 
-def on_sandbox(program: str, folder: Path, chosen: Sequence[Row]) -> list[Said]:
+def on_sandbox(program: str, folder: Path, chosen: Sequence[Row]) -> list[CommandResult]:
     with sandbox(folder / "state", "--speed", "20") as cluster:
         config = yaml.safe_load(cluster.kubeconfig.read_text())
         found, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
@@ -64,15 +64,15 @@ def recorded() -> dict[Row, str]:
     return dict(zip(rows(), parts, strict=True))
 
 
-def wrong_exits(said: Sequence[Said]) -> list[str]:
-    return [f"{one.told}not exit {one.row.exit}" for one in said if one.exit != one.row.exit]
+def wrong_exits(results: Sequence[CommandResult]) -> list[str]:
+    return [f"{one.report}not exit {one.row.exit}" for one in results if one.exit != one.row.exit]
 
 
-def same(real: Said, embedded: str) -> bool:
+def same(real: CommandResult, embedded: str) -> bool:
     """Whether both servers said the same, but for what is described in other words."""
     if real.row.described:
-        return outline(real.told) == outline(embedded)
-    return real.told == embedded
+        return outline(real.report) == outline(embedded)
+    return real.report == embedded
 
 
 @pytest.mark.e2e
@@ -83,16 +83,16 @@ def test_there_are_enough_commands() -> None:
 
 @pytest.mark.e2e
 def test_embedded(newest: str, tmp_path: Path, golden: Callable[[str, str], None]) -> None:
-    said = on_sandbox(newest, tmp_path, rows())
-    assert not wrong_exits(said)
-    golden(NAME, "$ " + BETWEEN.join(one.told for one in said))
+    results = on_sandbox(newest, tmp_path, rows())
+    assert not wrong_exits(results)
+    golden(NAME, "$ " + BETWEEN.join(one.report for one in results))
 
 
 @pytest.mark.e2e
 def test_an_outline_has_fields_and_enums_but_no_texts() -> None:
     kept = ["KIND:  Pod", "ENUM:", "  A", "DESCRIPTION:", "FIELDS:", "  a\t<string>", "  enum: A"]
-    told = [*kept[:4], "  Words.", *kept[4:], "  Words."]
-    assert outline("\n".join(told)) == kept
+    lines = [*kept[:4], "  Words.", *kept[4:], "  Words."]
+    assert outline("\n".join(lines)) == kept
 
 
 @pytest.mark.kube
@@ -104,13 +104,13 @@ def test_real(newest: str, tmp_path: Path) -> None:
     with apiserver(tmp_path / "server") as server:
         authority = base64.b64encode(server.ca_pem.encode()).decode()
         access = kubeconfig(tmp_path / "config", server.url, ADMIN, authority)
-        said = Session(newest, access, tmp_path).play(chosen)
-    said = [one for one in said if not one.row.differs]
-    assert not wrong_exits(said)
+        results = Session(newest, access, tmp_path).play(chosen)
+    results = [one for one in results if not one.row.differs]
+    assert not wrong_exits(results)
     wanted = recorded()
     differing = [
-        f"real     {one.told}\nembedded {wanted[one.row]}"
-        for one in said
+        f"real     {one.report}\nembedded {wanted[one.row]}"
+        for one in results
         if not same(one, wanted[one.row])
     ]
     assert not differing, "\n".join(differing)
@@ -123,12 +123,12 @@ def test_other_versions(version: str, tmp_path: Path) -> None:
     program = of_version(version)
     need(f"kubectl-{version}", present=bool(program), how=f"put a kubectl.{version} beside kubectl")
     chosen = [row for row in rows() if row.since <= float(version)]
-    said = on_sandbox(program, tmp_path, chosen)
-    assert not wrong_exits(said)
+    results = on_sandbox(program, tmp_path, chosen)
+    assert not wrong_exits(results)
     wanted = recorded()
     differing = [
-        f"{version} {one.told}\n{PINNED} {wanted[one.row]}"
-        for one in said
-        if not one.row.worded and one.told != wanted[one.row]
+        f"{version} {one.report}\n{PINNED} {wanted[one.row]}"
+        for one in results
+        if not one.row.worded and one.report != wanted[one.row]
     ]
     assert not differing, "\n".join(differing)

@@ -148,24 +148,26 @@ def test_a_watch_that_ends_tells_where(api: client.ApiClient) -> None:
 
 def test_informer(api: client.ApiClient) -> None:
     core: Any = client.CoreV1Api(api)
-    told: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+    events: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
     informer = new_informer(
         core.list_namespaced_config_map, namespace=SPACE, label_selector="made=here"
     )
     for kind in (ADDED, MODIFIED, DELETED):
-        informer.add_event_handler(kind, lambda obj, kind=kind: told.put((kind, obj.metadata.name)))
+        informer.add_event_handler(
+            kind, lambda obj, kind=kind: events.put((kind, obj.metadata.name))
+        )
     before = core.list_namespaced_config_map(SPACE, label_selector="made=here").items
     informer.start()
     try:
-        known = {told.get(timeout=PATIENCE_S) for _ in before}
+        known = {events.get(timeout=PATIENCE_S) for _ in before}
         assert known == {(ADDED, item.metadata.name) for item in before}
         core.create_namespaced_config_map(SPACE, config_map("kept", a="1"))
-        assert told.get(timeout=PATIENCE_S) == (ADDED, "kept")
+        assert events.get(timeout=PATIENCE_S) == (ADDED, "kept")
         core.patch_namespaced_config_map("kept", SPACE, {"data": {"a": "2"}})
-        assert told.get(timeout=PATIENCE_S) == (MODIFIED, "kept")
+        assert events.get(timeout=PATIENCE_S) == (MODIFIED, "kept")
         assert informer.cache.get_by_key(f"{SPACE}/kept").data == {"a": "2"}
         core.delete_namespaced_config_map("kept", SPACE)
-        assert told.get(timeout=PATIENCE_S) == (DELETED, "kept")
+        assert events.get(timeout=PATIENCE_S) == (DELETED, "kept")
         assert informer.cache.get_by_key(f"{SPACE}/kept") is None
     finally:
         core.create_namespaced_config_map(

@@ -170,11 +170,11 @@ def roll(
 async def _nodes(cluster: Cluster, clock: ManualClock, count: Count) -> None:
     """Scheduler and node agents, which answer every change within a millisecond."""
     acting: list[ClusterLoop] = parts()
-    world, told = cluster.world, cluster.world.version
+    world, version = cluster.world, cluster.world.version
     while True:
         seen = world.version
         dues = [due for part in acting if (due := part.run(world, clock.now())) is not None]
-        told = _watched(world, told, count)
+        version = _watched(world, version, count)
         cluster.publish()
         if world.version != seen:
             continue
@@ -187,8 +187,8 @@ async def _nodes(cluster: Cluster, clock: ManualClock, count: Count) -> None:
         await clock.sleep(ANSWERS_S)
 
 
-def _watched(world: World, told: int, count: Count) -> int:
-    for record in world.records_since(told):
+def _watched(world: World, version: int, count: Count) -> int:
+    for record in world.records_since(version):
         if record.key[:2] != PODS:
             continue
         before = pod_facts(record.before) if record.before else None

@@ -206,7 +206,7 @@ class Reverter:
         )  # fmt: skip
 
 
-def story(ends: timedelta) -> tuple[World, Reverter, Count]:
+def rolled_while_reverted(ends: timedelta) -> tuple[World, Reverter, Count]:
     """`web` rolls, and one of its pods is reverted; `api` rolls at the same time."""
     case = Case(replicas=3, rolling={"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1})
     lab = prepared(case)
@@ -231,7 +231,7 @@ def stalled(web: Obj) -> Obj | None:
 
 @pytest.mark.slow
 def test_it_trips_says_so_lets_others_go_on_and_resumes() -> None:
-    world, reverter, count = story(timedelta(minutes=5))
+    world, reverter, count = rolled_while_reverted(timedelta(minutes=5))
     assert count.ended is not None
     assert reverter.reverted < 5 * REPEATS_MAX
     paused = [web for web in reverter.says if stalled(web)]
@@ -253,7 +253,7 @@ def test_it_trips_says_so_lets_others_go_on_and_resumes() -> None:
 
 @pytest.mark.slow
 def test_a_paused_workload_writes_next_to_nothing() -> None:
-    _, reverter, count = story(timedelta(days=1))
+    _, reverter, count = rolled_while_reverted(timedelta(days=1))
     assert count.ended is None
     assert len(count.writes) < 400  # in twenty minutes: pauses of 1, 2, 4 and 8
     assert reverter.reverted <= 6 * REPEATS_MAX

@@ -159,8 +159,8 @@ def test_failures_are_retried_with_growing_pauses_and_told() -> None:
     stage.settled()
     assert stage.pods() == ["web-0"]
     events = [obj for (ref, _, _), obj in stage.toy.objects.items() if ref.plural == "events"]
-    told = {event["reason"]: event for event in events}
-    assert told["SuccessfulCreate"]["message"] == "created pod web-0"
+    by_reason = {event["reason"]: event for event in events}
+    assert by_reason["SuccessfulCreate"]["message"] == "created pod web-0"
 
 
 def test_a_lasting_refusal_is_a_warning_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -231,8 +231,8 @@ def test_a_crash_parks_its_key_and_nobody_else() -> None:
     assert stage.pods() == ["bad-0", "good-0"]
     events = [obj for (ref, _, _), obj in stage.toy.objects.items() if ref.plural == "events"]
     crash = next(event for event in events if event["reason"] == "InternalError")
-    said = "a round of this controller crashed: ZeroDivisionError in controller/runner.py:"
-    assert crash["message"].startswith(said)
+    message = "a round of this controller crashed: ZeroDivisionError in controller/runner.py:"
+    assert crash["message"].startswith(message)
     assert "boom" not in crash["message"], "the text of an exception may quote a Secret"
 
 

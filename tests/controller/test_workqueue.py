@@ -92,15 +92,15 @@ def test_it_behaves_like_two_dicts(script: list[tuple[str, str, int]]) -> None:
     for move, key, seconds in script:
         if move == "add":
             queue.add(key, at(seconds))
-            wishes = again if key in running else due
-            wishes[key] = min(seconds, wishes.get(key, seconds))
+            times = again if key in running else due
+            times[key] = min(seconds, times.get(key, seconds))
             if key in news:
                 news[key] = news[key][0], min(seconds, news[key][1])
         elif move == "gather":
             queue.gather(key, at(seconds), quiet=seconds_of(3), longest=seconds_of(5))
-            wishes = again if key in running else due
-            since, firm = news.setdefault(key, (seconds, wishes.get(key, 99)))
-            wishes[key] = min(seconds + 3, since + 5, firm)
+            times = again if key in running else due
+            since, firm = news.setdefault(key, (seconds, times.get(key, 99)))
+            times[key] = min(seconds + 3, since + 5, firm)
         elif move == "pop":
             got = queue.pop(at(seconds))
             first = min(due.values(), default=99)

@@ -15,11 +15,11 @@ from gitkruise.kube.system.clock import SystemClock
 from tests.dashboard.table import Table
 
 
-def applied(known: dict[str, Any], told: bytes | None) -> dict[str, Any]:
+def applied(known: dict[str, Any], data: bytes | None) -> dict[str, Any]:
     """What a browser knows after a frame."""
-    if told is None:
+    if data is None:
         return known
-    found = json.loads(told)
+    found = json.loads(data)
     rows = {} if found["reset"] else dict(known)
     rows |= found["set"]
     return {key: row for key, row in rows.items() if key not in found["gone"]}
@@ -53,9 +53,9 @@ def test_frames_lead_to_the_newest_rows(states: list[dict[str, int]]) -> None:
 def test_a_row_that_did_not_change_is_not_sent_again() -> None:
     before = {"a": b"1", "b": b"2", "c": b"3"}
     after = {"a": before["a"], "b": b"20"}
-    told = frame("fleet", before, after)
-    assert told is not None
-    assert json.loads(told) == {"topic": "fleet", "reset": False, "set": {"b": 20}, "gone": ["c"]}
+    data = frame("fleet", before, after)
+    assert data is not None
+    assert json.loads(data) == {"topic": "fleet", "reset": False, "set": {"b": 20}, "gone": ["c"]}
     assert frame("fleet", after, after) is None
     assert frame("fleet", None, NOTHING) is not None  # a topic without rows is told once
 

@@ -188,9 +188,9 @@ def test_an_object_that_goes_takes_its_rollout_and_may_come_back(
         expect(page.get_by_text("cloneset shop cart")).to_be_visible()
         dashboard.write(pods={})
         expect(title).to_contain_text("not there")
-        for said in (page.get_by_text("4/10"), page.get_by_role("heading", name="10 pods"),
+        for locator in (page.get_by_text("4/10"), page.get_by_role("heading", name="10 pods"),
                      page.get_by_role("heading", name="Partition")):  # fmt: skip
-            expect(said).not_to_be_visible()
+            expect(locator).not_to_be_visible()
         expect(page.get_by_role("region", name="Revisions").locator("tbody tr")).to_have_count(0)
         dashboard.write(pods=pods())
 
@@ -303,27 +303,27 @@ def test_a_cluster_that_is_away_is_told_and_what_is_known_stays(
     away = {"problem": "connection refused", "problemSince": "2026-11-25T10:02:11Z"}
     dashboard.write(fleet=fleet(row("cart")), pods=pods(), events={"a": event("a")})
     enter(page, dashboard, path)
-    said = page.get_by_role("status").filter(has_text="The cluster cannot be read since")
+    notice = page.get_by_role("status").filter(has_text="The cluster cannot be read since")
     for _ in range(2):
-        expect(said).not_to_be_visible()
+        expect(notice).not_to_be_visible()
         dashboard.write(fleet=fleet(row("cart"), **away))
-        expect(said).to_contain_text("connection refused")
+        expect(notice).to_contain_text("connection refused")
         if path == "/":
             expect(page.locator("[data-row]")).to_have_count(1)
         page.get_by_role("link", name="Drift").click()
-        expect(said).to_contain_text("connection refused")
+        expect(notice).to_contain_text("connection refused")
         page.go_back()
         dashboard.write(fleet=fleet(row("cart")))
 
 
 def test_a_unit_is_named_where_no_row_says_what_is_wrong(page: Page, dashboard: Dashboard) -> None:
     """Of a hundred units with a bad image each, the table says it all."""
-    said = {"waits": "", "message": "m", "problems": []}
+    details = {"waits": "", "message": "m", "problems": []}
     units: list[dict[str, Any]] = [
-        {"unit": "shop/shop", "state": "Stuck", **said},
-        {"unit": "shop/config", "state": "Stuck", **said, "problems": ["GK3503 late"]},
-        {"unit": "shop/old", "state": "Done", **said, "problems": ["its record is out of date"]},
-        {"unit": "shop/bad", "state": "Rejected", **said, "problems": ["GK1204 no number"]},
+        {"unit": "shop/shop", "state": "Stuck", **details},
+        {"unit": "shop/config", "state": "Stuck", **details, "problems": ["GK3503 late"]},
+        {"unit": "shop/old", "state": "Done", **details, "problems": ["its record is out of date"]},
+        {"unit": "shop/bad", "state": "Rejected", **details, "problems": ["GK1204 no number"]},
     ]
     dashboard.write(fleet=fleet(row("cart", "Stuck", "no image"), units=units))
     enter(page, dashboard)

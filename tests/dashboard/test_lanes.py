@@ -41,10 +41,10 @@ def rolled_out(page: Page, dashboard: Dashboard) -> None:
     enter(page, dashboard, CART)
     expect(page.get_by_text("Now: 10 pods of 7f9c4d8b6")).to_be_visible()
     for fresh in (2, 4):
-        said = f"Now: {fresh} pods of 6b5d4f7c9, {10 - fresh} pods of 7f9c4d8b6"
+        text = f"Now: {fresh} pods of 6b5d4f7c9, {10 - fresh} pods of 7f9c4d8b6"
         dashboard.write(pods=state(fresh))
         expect(page.get_by_text(f"10 pods, {fresh} of the newest revision")).to_be_visible()
-        expect(page.get_by_text("Now:")).to_have_text(said)
+        expect(page.get_by_text("Now:")).to_have_text(text)
 
 
 def test_a_moment_is_chosen_by_keyboard_and_kept_in_the_address(
@@ -99,14 +99,14 @@ def test_a_moment_that_is_not_remembered_is_said_to_be(page: Page, dashboard: Da
 
 
 def test_time_without_a_browser_is_a_gap(browser: Browser, dashboard: Dashboard) -> None:
-    for said in ("The server remembers", "with 1 gap in which no browser watched"):
+    for text in ("The server remembers", "with 1 gap in which no browser watched"):
         context = browser.new_context()
         page = context.new_page()
         dashboard.write(fleet=fleet(row("cart")), pods=state(2))
         enter(page, dashboard)
         dashboard.write(fleet=fleet(row("cart", "Rolling")))
         page.goto(f"{dashboard.base}{CART}")
-        expect(page.get_by_text("The server remembers")).to_contain_text(said)
+        expect(page.get_by_text("The server remembers")).to_contain_text(text)
         context.close()
 
 

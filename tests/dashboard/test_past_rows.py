@@ -58,9 +58,9 @@ def test_every_moment_has_the_commit_of_the_workload() -> None:
 
 def test_moments_are_read_from_a_known_one_on() -> None:
     found = remembered((0, encoded(a="v1")), (3, encoded(a="v2")), (5, encoded(a="v3")))
-    told = found.lanes(at(3))
-    assert [moment["pods"] for moment in told["moments"]] == [{"v2": 1}, {"v3": 1}]
-    assert told["since"] == at(0)
+    lanes = found.lanes(at(3))
+    assert [moment["pods"] for moment in lanes["moments"]] == [{"v2": 1}, {"v3": 1}]
+    assert lanes["since"] == at(0)
 
 
 def test_rows_are_those_of_the_moment() -> None:

@@ -262,12 +262,12 @@ def test_a_slider_shows_what_another_partition_would_do(
     expect(page.get_by_text("No preview: the dashboard reads no repository")).to_be_visible()
 
 
-@pytest.mark.parametrize(("noun", "gate", "said"), [
+@pytest.mark.parametrize(("noun", "gate", "text"), [
     ("statefulset", {"partition": "3"}, "3, as it is now"),
     ("deployment", {"partition": "0", "canary": "30%", "kept": 7}, "7, as it is now"),
 ])  # fmt: skip
 def test_every_rollout_has_the_slider(
-    page: Page, dashboard: Dashboard, noun: str, gate: dict[str, Any], said: str
+    page: Page, dashboard: Dashboard, noun: str, gate: dict[str, Any], text: str
 ) -> None:
     held = rollout(**gate)
     one = row("cart", "Held", noun=noun, rollout=held)
@@ -275,7 +275,7 @@ def test_every_rollout_has_the_slider(
     dashboard.write(**{"fleet": fleet(one), f"pods/{place}": pods(noun=noun, rollout=held)})
     enter(page, dashboard, f"/{place}")
     slider = page.get_by_role("slider", name="Pods that stay on the old revision")
-    expect(slider).to_have_attribute("aria-valuetext", said)
+    expect(slider).to_have_attribute("aria-valuetext", text)
 
 
 def test_a_partition_that_cannot_be_read_has_no_slider(page: Page, dashboard: Dashboard) -> None:
@@ -326,8 +326,8 @@ def test_a_unit_that_cannot_be_compared_hides_no_drift_of_others(
     dashboard.table.answers["drift"] = {**compared(), "findings": [broken]}
     enter(page, dashboard, "/drift")
     page.get_by_role("button", name="Compare now").click()
-    said = "1 field differs from git: 7 objects compared"
-    expect(page.get_by_text(said)).to_be_visible()
+    text = "1 field differs from git: 7 objects compared"
+    expect(page.get_by_text(text)).to_be_visible()
     expect(page.get_by_text("error GK1001: broken/c.yaml")).to_contain_text("at apps/cart.yaml:3")
     assert Axe().run(page).response["violations"] == []
 
@@ -382,8 +382,8 @@ def test_the_slots_of_each_pod_of_a_sidecarset(page: Page, dashboard: Dashboard)
     assert texts[3:6] == ["envoy:1.31 not working", "envoy:1.32 working", "both slots run"]
     expect(lines.nth(1)).to_contain_text("differs in more than images until replaced")
     expect(lines.nth(2)).to_contain_text("empty:1 placeholder")
-    said = "3 pods · 1 on an older revision · 1 that cannot follow or are left out"
-    expect(page.get_by_text(said)).to_be_visible()
+    text = "3 pods · 1 on an older revision · 1 that cannot follow or are left out"
+    expect(page.get_by_text(text)).to_be_visible()
     expect(page.get_by_text("A hot upgrade takes three steps")).to_be_visible()
     expect(page.get_by_text("empties slot A")).to_be_visible()
     expect(page.get_by_text("another pod")).not_to_be_visible()

@@ -254,15 +254,15 @@ def test_a_stream_tells_what_changes_and_takes_new_topics() -> None:
             assert first["set"]["cloneset/shop/cart"] == {"state": "Done"}
             table.topics["fleet"] = {"": {"cluster": "x"}, "cloneset/shop/cart": {"state": "Held"}}
             table.changed.set()
-            told = await stream.next("rows")
-            assert told["set"] == {"cloneset/shop/cart": {"state": "Held"}}
-            assert (told["reset"], told["gone"]) == (False, [])
+            rows = await stream.next("rows")
+            assert rows["set"] == {"cloneset/shop/cart": {"state": "Held"}}
+            assert (rows["reset"], rows["gone"]) == (False, [])
             table.topics["events"] = {"a": {"reason": "Killing"}}
             path = f"/api/v1/stream/{opened['stream']}"
             choice = {"topics": ["events"]}
             assert (await browser.ask(path, "POST", json=choice)).status == 204
-            told = await stream.next("rows")
-            assert (told["topic"], told["set"]) == ("events", {"a": {"reason": "Killing"}})
+            rows = await stream.next("rows")
+            assert (rows["topic"], rows["set"]) == ("events", {"a": {"reason": "Killing"}})
         gone = await browser.ask("/api/v1/stream/none", "POST", json=choice)
         assert gone.status == 404
 
@@ -327,9 +327,9 @@ def test_answers_that_take_a_computation(about: str) -> None:
         for failure, status in FAILURES:
             browser.table.failure = failure
             reply = await browser.ask(f"/api/v1/{about}")
-            said = await reply.json()
-            assert (reply.status, "away" in said["message"]) == (status, True)
-            assert said["next"] == ("" if isinstance(failure, Unauthorized) else "wait")
+            answer = await reply.json()
+            assert (reply.status, "away" in answer["message"]) == (status, True)
+            assert answer["next"] == ("" if isinstance(failure, Unauthorized) else "wait")
 
     play(body)
 
@@ -351,9 +351,9 @@ def test_a_browser_that_does_not_read_holds_up_nobody() -> None:
             for n in range(8):
                 browser.table.topics["fleet"] = {"": {"n": n, "filler": filler}}
                 browser.table.changed.set()
-                told = await stream.next("rows")
-                while told["set"][""].get("n") != n:
-                    told = await stream.next("rows")
+                rows = await stream.next("rows")
+                while rows["set"][""].get("n") != n:
+                    rows = await stream.next("rows")
         writer.close()
 
     play(body)

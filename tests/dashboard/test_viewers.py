@@ -78,7 +78,7 @@ def test_a_viewer_gets_rows_of_their_own_namespace_only() -> None:
         async with browser.stream(query) as stream:
             denied = [await stream.next("denied")]
             denied.append(await stream.next("denied"))
-        assert {told["topic"] for told in denied} == {"later", "pods/cloneset/bank/ledger"}
+        assert {message["topic"] for message in denied} == {"later", "pods/cloneset/bank/ledger"}
         async with browser.stream("topic=fleet&topic=events") as stream:
             events, fleet = await stream.next("rows"), await stream.next("rows")
         assert set(events["set"]) == {"shop/a"}
@@ -145,9 +145,9 @@ def test_a_right_that_is_taken_away_takes_its_rows() -> None:
             browser.cluster.rights.clear()
             found: set[tuple[str, ...]] = set()
             while len(found) < 2:  # in either order
-                told = await stream.next("rows", "denied")
-                if "message" in told or told["gone"]:
-                    found.add((told["topic"], *told.get("gone", ())))
+                message = await stream.next("rows", "denied")
+                if "message" in message or message["gone"]:
+                    found.add((message["topic"], *message.get("gone", ())))
             assert found == {("fleet", "cloneset/shop/cart"), ("pods/cloneset/shop/cart",)}
 
     play(body, FAST)

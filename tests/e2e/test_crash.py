@@ -46,13 +46,13 @@ def finish(cluster: Cluster, shop: Shop, commit: str) -> None:
     """Start again and see the rollout through, in the cluster and on the status branch."""
     with started(gitkruise(*RUN), cluster.env, shop.clone) as second:
         second.until(rf"cloneset/checkout .*state=Done new=10 .*commit={commit[:7]}")
-        eventually(lambda: told_done(shop, commit))
+        eventually(lambda: recorded_done(shop, commit))
         second.signal(signal.SIGTERM)
         assert second.ends() == 0
     assert [p.ready for p in cluster.pods("checkout")] == [True] * 10
 
 
-def told_done(shop: Shop, commit: str) -> bool:
+def recorded_done(shop: Shop, commit: str) -> bool:
     shop.git("fetch", "-q", "origin")
     words = ["--all-match", f"--grep=Gitkruise-Causal: {commit}", "--grep=Gitkruise-Phase: Done"]
     return bool(shop.git("log", *words, "--format=%h", "origin/gitkruise/status/sandbox"))

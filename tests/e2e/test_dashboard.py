@@ -100,8 +100,8 @@ def test_the_demo_opens_its_dashboard_on_a_key(tmp_path: Path, *, has_browser: b
     env = environment(tmp_path / "state", TMPDIR=str(scratch), TERM="xterm-256color",
                       BROWSER=chosen)  # fmt: skip
     with Terminal(["demo", "--speed", "20"], env, columns=160) as demo:
-        told = demo.read_until(r"dashboard +http://\S+ +\(o opens it\)")
-        found = re.search(r"http://127\S+#token=\S+", told)
+        printed = demo.read_until(r"dashboard +http://\S+ +\(o opens it\)")
+        found = re.search(r"http://127\S+#token=\S+", printed)
         assert found
         demo.read_until("commit 1 ")
         demo.type("o")

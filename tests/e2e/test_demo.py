@@ -77,6 +77,8 @@ def test_keep_leaves_a_repository_to_read(tmp_path: Path) -> None:
     with started(words, env, tmp_path) as demo:
         assert demo.ends() == 0
     assert (kept / "shop-deploy.git" / "HEAD").exists()
-    with started(gitkruise("history", "--repo", str(kept / "shop-deploy.git")), env, kept) as told:
-        assert told.ends() == 0
-    assert sum("shop/checkout" in line for line in told.lines) == 3
+    with started(
+        gitkruise("history", "--repo", str(kept / "shop-deploy.git")), env, kept
+    ) as program:
+        assert program.ends() == 0
+    assert sum("shop/checkout" in line for line in program.lines) == 3

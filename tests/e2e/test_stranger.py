@@ -35,7 +35,7 @@ def test_edit_a_partition_and_push(tmp_path: Path) -> None:
         commit = shop.push("checkout v2.5.0, half of it")
         rollout = eventually(lambda: held(user, commit))
         assert (rollout["updated"], rollout["replicas"], rollout["ready"]) == (5, 10, 10)
-        eventually(lambda: told_held(shop, commit))
+        eventually(lambda: recorded_held(shop, commit))
         if kubectl := shutil.which("kubectl"):
             seen = json.loads(output([kubectl, "get", "--raw", f"/{CLONESET}"], user))
             assert seen["status"]["updatedReadyReplicas"] == 5
@@ -57,7 +57,7 @@ def held(env: Mapping[str, str], commit: str) -> dict[str, Any] | None:
     return None
 
 
-def told_held(shop: Shop, commit: str) -> bool:
+def recorded_held(shop: Shop, commit: str) -> bool:
     shop.git("fetch", "-q", "origin")
     newest = shop.git("log", "-1", "--format=%B", "origin/gitkruise/status/sandbox")
     return f"Gitkruise-Causal: {commit}" in newest and "Gitkruise-Phase: Held" in newest

@@ -87,12 +87,12 @@ class Watcher:
             with self._cluster.open("GET", f"{path}?watch=1") as events:
                 for text in events:
                     event = json.loads(text)
-                    self._heard(event["type"], event["object"])
+                    self._received(event["type"], event["object"])
             self.broken = f"{path}: ended"
         except (OSError, http.client.HTTPException) as error:  # also when the sandbox goes down
             self.broken = f"{path}: {error}"
 
-    def _heard(self, kind: str, obj: dict[str, Any]) -> None:
+    def _received(self, kind: str, obj: dict[str, Any]) -> None:
         meta = obj["metadata"]
         if obj["kind"] != "Pod":
             commit = (meta.get("annotations") or {}).get("gitkruise.io/commit", "")

@@ -82,19 +82,19 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 def test_a_unit_is_suspended_resumed_and_reconciled(scene: Scene) -> None:
-    code, said = scene("suspend", "unit/web", "--reason", "incident 4711")
-    assert code == 0, said
+    code, text = scene("suspend", "unit/web", "--reason", "incident 4711")
+    assert code == 0, text
     eventually(lambda: "suspendedBy" in scene.cluster.get(f"{UNITS}/units/web")["status"])
     commit = scene.push(2)
-    code, said = scene("reconcile", "gitsource/src")
-    assert (code, commit[:7] in said) == (0, True), said
-    code, said = scene("reconcile", "unit/web")
-    assert (code, "is suspended by system:admin (incident 4711)" in said) == (1, True), said
+    code, text = scene("reconcile", "gitsource/src")
+    assert (code, commit[:7] in text) == (0, True), text
+    code, text = scene("reconcile", "unit/web")
+    assert (code, "is suspended by system:admin (incident 4711)" in text) == (1, True), text
     assert scene.count() == "1"
     assert scene("resume", "unit/web")[0] == 0
-    code, said = scene("reconcile", "unit/web", "-o", "json")
-    assert code == 0, said
-    found = json.loads(said)
+    code, text = scene("reconcile", "unit/web", "-o", "json")
+    assert code == 0, text
+    found = json.loads(text)
     assert (found["confirmed"], found["state"]) == (True, "Done")
     assert found["applied"] == f"main@sha1:{commit}"
     assert scene.count() == "2"  # the command returns after the round, not before
@@ -103,8 +103,8 @@ def test_a_unit_is_suspended_resumed_and_reconciled(scene: Scene) -> None:
 def test_a_commit_that_is_rejected_is_told_by_reconcile(scene: Scene) -> None:
     (scene.shop.clone / "web" / "settings.yaml").write_text("kind: ConfigMap\n")
     commit = scene.shop.push("broken")
-    code, said = scene("reconcile", "unit/web")
-    assert code == 1, said
-    assert "Rejected  unit/web -n shop" in said
-    assert commit[:7] in said
-    assert "GK2001" in said
+    code, text = scene("reconcile", "unit/web")
+    assert code == 1, text
+    assert "Rejected  unit/web -n shop" in text
+    assert commit[:7] in text
+    assert "GK2001" in text

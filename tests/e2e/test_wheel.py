@@ -66,5 +66,5 @@ def test_both_commands_and_the_module_are_the_same(installed: Path, tmp_path: Pa
     del env["PYTHONPATH"]
     for words in (["gitkruise"], ["kubectl-gitkruise"], ["python", "-m", "gitkruise"]):
         command = [str(installed / words[0]), *words[1:], "--version"]
-        with started(command, env, tmp_path) as told:
-            told.until(r"^gitkruise, version \d")
+        with started(command, env, tmp_path) as program:
+            program.until(r"^gitkruise, version \d")

@@ -181,9 +181,9 @@ async def following(
     put_secret(stage, "git", username=OWNER, password=forge.token, ca__crt=forge.ca_pem)
     put_secret(stage, "forge", token=forge.token, ca__crt=forge.ca_pem)
     news: asyncio.Queue[UnitRecord] = asyncio.Queue()
-    told = documents_for(fleet, sink=sink, spec=unit or {})
+    sections = documents_for(fleet, sink=sink, spec=unit or {})
     options = RunOptions(
-        config=configured(fleet.folder, *told), cluster=CLUSTER,
+        config=configured(fleet.folder, *sections), cluster=CLUSTER,
         state_dir=fleet.folder / "state", identity="me", listeners=(news.put_nowait,),
         listen=Listen(port=0),
     )  # fmt: skip

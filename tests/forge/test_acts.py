@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.forge, pytest.mark.slow]
 
 
 @dataclass
-class Desk:
+class ActionHarness:
     """A person's checkout, the cluster, and the forge in a browser."""
 
     fleet: Fleet
@@ -92,7 +92,7 @@ def put_secret(cluster: Cluster, name: str, keys: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def followed(fleet: Fleet, folder: Path) -> Iterator[Desk]:
+def followed(fleet: Fleet, folder: Path) -> Iterator[ActionHarness]:
     """A sandbox, and gitkruise as a program that follows the fleet."""
     file = configured(fleet)
     forge = fleet.forge
@@ -109,46 +109,46 @@ def followed(fleet: Fleet, folder: Path) -> Iterator[Desk]:
         with started(words, cluster.env, folder) as program:
             url = program.until("receiver shop/forge listens").split()[-1]
             fleet.hook(url, events=("push", "pull_request"))
-            yield Desk(fleet, cluster)
+            yield ActionHarness(fleet, cluster)
 
 
 def test_a_promotion_and_a_rollback_by_hand(forge: Gitea, tmp_path: Path) -> None:
     fleet = Fleet(forge, tmp_path, "by-hand")
     fleet.push(web(), message="first")
-    with followed(fleet, tmp_path) as desk:
-        desk.images(*["app:v1"] * 4)
+    with followed(fleet, tmp_path) as harness:
+        harness.images(*["app:v1"] * 4)
         canary = fleet.push(web("app:v2", partition="75%"), message="canary")
-        desk.images("app:v2", *["app:v1"] * 3)
+        harness.images("app:v2", *["app:v1"] * 3)
 
-        made = desk.act("promote", "--partition", "50%")
-        (pull,) = desk.pulls()
+        made = harness.act("promote", "--partition", "50%")
+        (pull,) = harness.pulls()
         branch = f"gitkruise/promote-web-{canary[:7]}"
         assert made["pullRequest"] == pull["html_url"]
         assert made["branch"] == pull["head"]["ref"] == branch
         assert pull["base"]["ref"] == "main"
         assert pull["title"] == "web: promote to partition 50%"
         assert "1 pod in place" in pull["body"]
-        desk.comment(1, "✅ current", "50%")
+        harness.comment(1, "✅ current", "50%")
 
-        again = desk.act("promote", "--partition", "25%")
-        (pull,) = desk.pulls()
+        again = harness.act("promote", "--partition", "25%")
+        (pull,) = harness.pulls()
         assert again["pullRequest"] == pull["html_url"]
         assert pull["title"] == "web: promote to partition 25%"
         assert run_git(fleet.work, "rev-parse", f"{again['commit']}~1") == made["commit"]
-        assert desk.act("promote", "--partition", "25%")["commit"] == again["commit"]
-        desk.comment(1, "✅ current", "25%", again["commit"][:7])
+        assert harness.act("promote", "--partition", "25%")["commit"] == again["commit"]
+        harness.comment(1, "✅ current", "25%", again["commit"][:7])
         assert len(fleet.comments(1)) == 1
         fleet.merge(1)
-        desk.images(*["app:v2"] * 3, "app:v1")
-        desk.comment(1, "⏸ Held")
+        harness.images(*["app:v2"] * 3, "app:v1")
+        harness.comment(1, "⏸ Held")
 
-        back = desk.act("rollback")
-        assert [p["state"] for p in desk.pulls()] == ["closed", "open"]
-        assert desk.pulls()[1]["title"].startswith("web: roll back to ")
-        assert 'Back to "first"' in desk.pulls()[1]["body"]
-        desk.comment(2, "✅ current", "app:v1")
+        back = harness.act("rollback")
+        assert [p["state"] for p in harness.pulls()] == ["closed", "open"]
+        assert harness.pulls()[1]["title"].startswith("web: roll back to ")
+        assert 'Back to "first"' in harness.pulls()[1]["body"]
+        harness.comment(2, "✅ current", "app:v1")
         assert back["commit"] != fleet.sync()
-        desk.images(*["app:v2"] * 3, "app:v1")
+        harness.images(*["app:v2"] * 3, "app:v1")
         fleet.merge(2)
-        desk.images(*["app:v1"] * 4)
-        desk.comment(2, "✓ Done")
+        harness.images(*["app:v1"] * 4)
+        harness.comment(2, "✓ Done")

@@ -52,9 +52,9 @@ def test_a_canary_is_planned_held_and_finished_through_pull_requests(
                 fleet.hook, follower.running.hooks["shop/forge"], events=("push", "pull_request")
             )
             await follower.until("Done", first)
-            await told(fleet, first, "success", "done (4/4 updated)")
+            await has_status(fleet, first, "success", "done (4/4 updated)")
             number, head = await open_canary(fleet)
-            await told(fleet, head, "success", "changed", context="gitkruise/plan")
+            await has_status(fleet, head, "success", "changed", context="gitkruise/plan")
             (comment,) = await shown(fleet.comments, number)
             assert comment["user"]["login"] == OWNER
             assert "✅ current" in comment["body"]
@@ -64,14 +64,16 @@ def test_a_canary_is_planned_held_and_finished_through_pull_requests(
             await held(fleet, follower, (number, head, merged))
             second = await asyncio.to_thread(fleet.act, "promote")
             await follower.until("Done", second)
-            await told(fleet, second, "success", "done (4/4 updated)")
+            await has_status(fleet, second, "success", "done (4/4 updated)")
             assert stage.images() == ["app:v2"] * 4
             await ended(fleet, number, second)
 
     asyncio.run(main())
 
 
-async def told(fleet: Fleet, commit: str, state: str, words: str, *, context: str = UNIT) -> None:
+async def has_status(
+    fleet: Fleet, commit: str, state: str, words: str, *, context: str = UNIT
+) -> None:
     """Wait until the commit has this status."""
 
     def check() -> bool:
@@ -95,7 +97,7 @@ async def held(fleet: Fleet, follower: Follower, pull: tuple[int, str, str]) -> 
     assert merged != head
     await follower.until("Held")
     for commit in (head, merged):
-        await told(fleet, commit, "success", "held at partition 3 (1/4 updated)")
+        await has_status(fleet, commit, "success", "held at partition 3 (1/4 updated)")
 
     def outcome() -> bool:
         (comment,) = fleet.comments(number)
@@ -132,14 +134,14 @@ def test_a_bad_version_is_told_and_rollback_brings_all_pods_back(
                 fleet.push, web("app:broken", partition=2), message="bad", branch="bad"
             )
             number = await asyncio.to_thread(fleet.open_pull, "bad", "A bad version")
-            await told(fleet, bad, "success", "changed", context="gitkruise/plan")
+            await has_status(fleet, bad, "success", "changed", context="gitkruise/plan")
             merged = await asyncio.to_thread(fleet.merge, number, "squash")
             await follower.until("Stuck", merged)
-            await told(fleet, merged, "failure", "stuck: ")
+            await has_status(fleet, merged, "failure", "stuck: ")
             await shown(lambda: "✗ Stuck" in fleet.comments(number)[0]["body"])
             undone = await asyncio.to_thread(fleet.act, "rollback")
             await follower.until("Done", undone)
-            await told(fleet, undone, "success", "done (4/4 updated)")
+            await has_status(fleet, undone, "success", "done (4/4 updated)")
             assert stage.images() == ["app:v1"] * 4
             short = stage.get("CloneSet", "web", "apps.kruise.io")["metadata"]["annotations"]
             assert short["gitkruise.io/commit"] == undone

@@ -61,16 +61,16 @@ def test_a_hook_with_another_key_is_refused_and_counted(
     forge: Gitea, staged: MakeStage, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scene(fleet: Fleet, follower: Follower, stage: Stage) -> None:
-        heard = asyncio.Event()
+        logged = asyncio.Event()
         handler = logging.Handler()
-        handler.emit = lambda record: heard.set() if "signature" in record.msg else None  # type: ignore[method-assign]  # a handler for one test
+        handler.emit = lambda record: logged.set() if "signature" in record.msg else None  # type: ignore[method-assign]  # a handler for one test
         log = logging.getLogger("gitkruise.gitops.receiver")
         log.addHandler(handler)
         try:
             url = follower.running.hooks["shop/forge"]
             await asyncio.to_thread(fleet.hook, url, key="a key of somebody else")
             await asyncio.to_thread(fleet.push, config_map("settings", mode="fast"))
-            await heard.wait()
+            await logged.wait()
         finally:
             log.removeHandler(handler)
         assert stage.get("ConfigMap", "settings")["data"] == {"mode": "slow"}

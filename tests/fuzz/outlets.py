@@ -28,27 +28,27 @@ from tests.gitops.stage import Stage
 
 CHAT: Final = "/chat/"
 _OURS: Final = ("GitSource", "Unit", "Sink", "Receiver")
-_TOLD: Final = (
+_REPORTED_KINDS: Final = (
     *(GroupKind(GROUP, kind) for kind in _OURS),
     GroupKind("", "Event"), GroupKind("coordination.k8s.io", "Lease"),
 )  # fmt: skip
 
 
-class Heard(ModelForge):
+class RecordingForge(ModelForge):
     """A forge and a chat that keep the address and the body of every request."""
 
     def __init__(self) -> None:
         super().__init__("github")
-        self.heard: list[bytes] = []
+        self.received: list[bytes] = []
         self.chat_fails = False
 
     async def exchange(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
     ) -> JsonReply:
         if CHAT in url:  # its address is a secret of its own
-            self.heard.append(body or b"")
+            self.received.append(body or b"")
             return reply(500 if self.chat_fails else 200, "ok")
-        self.heard.append(f"{method} {url} ".encode() + (body or b""))
+        self.received.append(f"{method} {url} ".encode() + (body or b""))
         return await super().exchange(method, url, headers, body)
 
 
@@ -88,7 +88,7 @@ class Outlets(House):
 
     def __init__(self, stage: Stage, folder: Path, units: list[str], chat: str) -> None:
         super().__init__(stage, folder)
-        self.forge, self.units, self.chat = Heard(), units, chat
+        self.forge, self.units, self.chat = RecordingForge(), units, chat
         self.texts: dict[str, bytes] = {}  # by outlet, gathered so far
         self.commits: list[str] = []  # of main
         self.running: RunningController | None = None
@@ -166,13 +166,13 @@ class Outlets(House):
         state = self.folder / "state"
         for name, pattern in (("outbox", "outbox.sqlite*"), ("crashes", f"{FOLDER}/*")):
             self.add(name, b"\n".join(path.read_bytes() for path in state.glob(pattern)))
-        self.add("cluster", msgspec.json.encode(list(self._said_to_the_cluster())))
-        self.add("forge and chat", b"\n".join(self.forge.heard))
-        self.forge.heard.clear()
+        self.add("cluster", msgspec.json.encode(list(self._reported_in_the_cluster())))
+        self.add("forge and chat", b"\n".join(self.forge.received))
+        self.forge.received.clear()
 
-    def _said_to_the_cluster(self) -> Iterator[Any]:
+    def _reported_in_the_cluster(self) -> Iterator[Any]:
         """Objects that are ours, and our marks on all others."""
-        for kind in _TOLD:
+        for kind in _REPORTED_KINDS:
             for obj in self.stage.world.objects(kind):
                 yield [obj["metadata"], obj.get("status"), obj.get("message")]
         for request in self.stage.wire.requests:

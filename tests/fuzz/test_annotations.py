@@ -99,11 +99,11 @@ def test_no_value_raises(fuzz_seed: int, name: str) -> None:
     draw = Random(f"{fuzz_seed}/{name}")
     plain = {obj["kind"]: taken(text_of([obj])) for obj in CARRIERS}
     for _ in range(VALUES // len(obeyed()) + 1):
-        obj, said = draw.choice(CARRIERS), value(draw)
+        obj, text = draw.choice(CARRIERS), value(draw)
         where = draw.choice(("annotations", "annotations", "labels"))
-        data = text_of([annotated(obj, where, name, said)])
+        data = text_of([annotated(obj, where, name, text)])
         before = draw.choice((plain[obj["kind"]], Taken((), ())))
-        live = {name: said} if isinstance(said, str) and draw.random() < 0.5 else {}
+        live = {name: text} if isinstance(text, str) and draw.random() < 0.5 else {}
         if live:
             data = text_of([obj])
         wrong = [*complaints(data, before, forecast=False, marks=live)]

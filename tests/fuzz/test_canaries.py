@@ -35,7 +35,7 @@ def outlets(findings: Sequence[Finding], record: UnitRecord) -> str:
     return "\n".join([*texts, commit_body([record])])
 
 
-def told(canary: Canary) -> list[Finding]:
+def findings_of(canary: Canary) -> list[Finding]:
     """All that reading, substituting and judging a file finds."""
     parsed = parse_file(canary.text.encode(), canary.file)
     findings = list(parsed.findings)
@@ -63,10 +63,10 @@ def test_no_finding_quotes_a_secret(place: str, fuzz_seed: int) -> None:
     found = 0
     hits = []
     for canary in canaries(fuzz_seed, place):
-        findings = told(canary)
+        findings = findings_of(canary)
         found += bool(findings)
-        said = outlets(findings, record_of(findings))
-        if any(needle in said for needle in canary.needles):
+        output = outlets(findings, record_of(findings))
+        if any(needle in output for needle in canary.needles):
             hits.append(canary.name)
     assert hits == []
     assert found > 100, "most spellings are mistakes, so that something is said of them"

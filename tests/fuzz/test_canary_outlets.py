@@ -17,7 +17,7 @@ from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.cli.calls import Caller
 from tests.fuzz.canaries import PLACES, Canary, canaries, needles, secret
 from tests.fuzz.outlets import Outlets, hits
-from tests.fuzz.test_canaries import told
+from tests.fuzz.test_canaries import findings_of
 from tests.git.repos import run_git
 from tests.gitops.objects import READS
 from tests.gitops.stage import STATUS, MakeStage, config_map, documents, web
@@ -68,7 +68,7 @@ def sorted_out(seed: int) -> tuple[dict[str, list[Canary]], dict[str, list[Canar
     bad: dict[str, list[Canary]] = {place: [] for place in PLACES}
     for place in PLACES:
         for canary in canaries(seed, place):
-            wrong = any(f.is_error for f in told(canary))
+            wrong = any(f.is_error for f in findings_of(canary))
             (bad if wrong else good)[place].append(canary)
     return good, bad
 
@@ -105,13 +105,13 @@ def quoting(request: ApiRequest) -> ApiError | None:
         return None
     if request.resource.plural in {"leases", "events"} or not isinstance(request.body, dict):
         return None
-    said = f"Invalid value: {json.dumps(request.body)}"
+    message = f"Invalid value: {json.dumps(request.body)}"
     causes = tuple(
-        Cause(reason="FieldValueInvalid", message=said, field=field)
+        Cause(reason="FieldValueInvalid", message=message, field=field)
         for field in ("data.key", "stringData", "spec.password", "metadata.annotations",
                       "spec.containers[0].env[0].value", "data[password]")
     )  # fmt: skip
-    return InvalidObject(f"{request.name} is invalid: {said}", StatusDetails(causes=causes))
+    return InvalidObject(f"{request.name} is invalid: {message}", StatusDetails(causes=causes))
 
 
 def crashing(request: ApiRequest) -> ApiError | None:
@@ -194,15 +194,15 @@ def of_commands(house: Outlets, gk: Caller) -> str:
     """What commands print in a checkout of the repository and of its status branch."""
     work = house.stage.origin.work
     run_git(work, "fetch", "--quiet", "origin", f"{STATUS}:{STATUS}")
-    said = []
+    outputs = []
     for words in COMMANDS:
         spans = SPANS if words[0] == "plan" else SPANS[:1]
         for span in spans:
             ends = [house.commits[at] for at in span]
             ended = gk(*(word.format(*ends) for word in words), cwd=work, COLUMNS="4000")
             assert ended.code in {0, 1, 3}, (words, ended.err[:400])
-            said += [ended.out, ended.err]
-    return "\n".join(said)
+            outputs += [ended.out, ended.err]
+    return "\n".join(outputs)
 
 
 @pytest.mark.slow

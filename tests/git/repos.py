@@ -173,13 +173,13 @@ def serve(
     asked: list[str] | None = None, faults: Faults | None = None,
 ) -> Iterator[str]:  # fmt: skip
     """Serve the repositories below `root` on loopback; the base URL. `asked` gets the requests."""
-    told: dict[str, object] = {
+    options: dict[str, object] = {
         "root": str(root),
         "token": authorization,
         "asked": [] if asked is None else asked,
     }
-    told |= {"faults": faults or Faults()}
-    handler = type("Handler", (_Handler,), told)
+    options |= {"faults": faults or Faults()}
+    handler = type("Handler", (_Handler,), options)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True)

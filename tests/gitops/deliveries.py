@@ -113,8 +113,8 @@ def signed(kind: str, body: bytes, *, key: str = KEY, delivery: str = "one") -> 
 
 def signed_by_token(body: bytes, at: int, delivery: str = "msg_1") -> dict[str, str]:
     """The headers of GitLab's signing tokens."""
-    said = f"{delivery}.{at}.".encode() + body
-    digest = hmac.new(bytes(range(32)), said, hashlib.sha256).digest()
+    payload = f"{delivery}.{at}.".encode() + body
+    digest = hmac.new(bytes(range(32)), payload, hashlib.sha256).digest()
     return {
         "X-Gitlab-Event": "Push Hook",
         "webhook-id": delivery,

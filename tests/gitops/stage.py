@@ -341,7 +341,7 @@ class Stage:
         """Subjects of the status branch, oldest first."""
         return [entry.subject for entry in reversed(history(self.branch))]
 
-    def told(self, path: str) -> str:
+    def status_file(self, path: str) -> str:
         """A file of the status branch."""
         return run_git(self.origin.bare, "show", f"{STATUS}:{path}")
 

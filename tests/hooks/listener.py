@@ -60,27 +60,27 @@ class Listener:
 def path_of(answer: Mapping[str, Any]) -> str:
     """The path under which a webhook answers so: `response` (a list as its patch is encoded),
     `body` (whole, or a text), `status` of HTTP, `hang`. `name` tells reviews apart."""
-    told = json.dumps(answer, separators=(",", ":"), sort_keys=True)
-    said = base64.b32encode(told.encode()).decode().rstrip("=").lower()
-    return f"/{answer.get('name', 'hook')}/{said}"
+    text = json.dumps(answer, separators=(",", ":"), sort_keys=True)
+    encoded = base64.b32encode(text.encode()).decode().rstrip("=").lower()
+    return f"/{answer.get('name', 'hook')}/{encoded}"
 
 
 def spoken(path: str) -> Mapping[str, Any]:
-    said = path.rpartition("/")[2].upper()
-    found: dict[str, Any] = json.loads(base64.b32decode(said + "=" * (-len(said) % 8)))
+    encoded = path.rpartition("/")[2].upper()
+    found: dict[str, Any] = json.loads(base64.b32decode(encoded + "=" * (-len(encoded) % 8)))
     return found
 
 
-async def answered(told: Mapping[str, Any], uid: str) -> web.Response:
+async def answered(answer: Mapping[str, Any], uid: str) -> web.Response:
     """The answer a path stands for."""
-    if told.get("hang"):
+    if answer.get("hang"):
         await asyncio.sleep(TIMEOUT_S)
-    status = told.get("status", 200)
-    if "body" in told:
-        body = told["body"]
+    status = answer.get("status", 200)
+    if "body" in answer:
+        body = answer["body"]
         text = body if isinstance(body, str) else json.dumps(body).replace("<uid>", uid)
         return web.Response(status=status, text=text)
-    response = {"uid": uid, "allowed": True, **told.get("response", {})}
+    response = {"uid": uid, "allowed": True, **answer.get("response", {})}
     if isinstance(response.get("patch"), list):
         patch = json.dumps(response["patch"]).encode()
         response = {"patchType": "JSONPatch", **response, "patch": base64.b64encode(patch).decode()}

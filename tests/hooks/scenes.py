@@ -66,7 +66,7 @@ class Stage:
             if heeded:
                 self._settled(CONFIGURATIONS + plural)
         asked = sorted(current(self.listener.drain()), key=lambda one: str(one["via"]))
-        reviews = [{"via": one["via"], **_told(one)} for one in asked]
+        reviews = [{"via": one["via"], **compared_part(one)} for one in asked]
         if reviews:
             reply = {**reply, "reviews": names.plain(self._plain(reviews))}
         return Exchange(title, reply)
@@ -142,11 +142,11 @@ def _version(review: Mapping[str, Any]) -> tuple[str, int]:
     return meta.get("uid") or "", int(meta.get("resourceVersion") or 0)
 
 
-def _told(review: Mapping[str, Any]) -> dict[str, Any]:
+def compared_part(review: Mapping[str, Any]) -> dict[str, Any]:
     """What is compared of a review."""
-    told = {key: value for key, value in review.items() if key not in NOBODYS}
+    compared = {key: value for key, value in review.items() if key not in NOBODYS}
     if review["kind"]["kind"] in PARTS:
         for name in ("object", "oldObject"):
-            meta = (told[name] or {}).get("metadata", {})
+            meta = (compared[name] or {}).get("metadata", {})
             meta.pop("managedFields", None)
-    return told
+    return compared

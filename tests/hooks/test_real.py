@@ -33,7 +33,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talker]:
 
 @pytest.mark.parametrize("scene", chapters(FOLDER), ids=lambda scene: scene.name)
 def test_recording(scene: Chapter, bare: Talker, listener: Listener) -> None:
-    said = Stage(bare, listener, f"h-{scene.name}").play(scene)
-    pairs = zip(scene.steps, said, read(scene.name, FOLDER), strict=True)
+    answers = Stage(bare, listener, f"h-{scene.name}").play(scene)
+    pairs = zip(scene.steps, answers, read(scene.name, FOLDER), strict=True)
     for step, theirs, recorded in pairs:
         assert step.known or {"step": theirs.step, **theirs.reply} == recorded

@@ -106,20 +106,20 @@ class Toy:
 
     def do(self, request: ApiRequest) -> Obj:
         """Carry out the request immediately. Raises ApiError."""
-        spot = (request.resource, request.namespace, request.name)
+        position = (request.resource, request.namespace, request.name)
         match request.verb:
             case "list":
                 return self._list(request)
             case "get":
-                return self._there(spot)
+                return self._there(position)
             case "create":
                 return self._create(request)
             case "update":
-                return self._store(spot, self._checked(spot, request.body), request.body)
+                return self._store(position, self._checked(position, request.body), request.body)
             case "patch":
-                return self._patch(spot, request)
+                return self._patch(position, request)
             case "delete":
-                return self._delete(spot, request.body or {})
+                return self._delete(position, request.body or {})
             case _:
                 raise AssertionError(request.verb)
 
@@ -139,49 +139,49 @@ class Toy:
     def remove(self, ref: ResourceRef, name: str) -> Obj:
         return self.do(ApiRequest(verb="delete", resource=ref, namespace="default", name=name))
 
-    def _there(self, spot: Position) -> Obj:
-        if spot not in self.objects:
-            raise NotFound(f'{spot[0].plural} "{spot[2]}" not found')
-        return self.objects[spot]
+    def _there(self, position: Position) -> Obj:
+        if position not in self.objects:
+            raise NotFound(f'{position[0].plural} "{position[2]}" not found')
+        return self.objects[position]
 
-    def _checked(self, spot: Position, body: Mapping[str, Any]) -> Obj:
-        old = self._there(spot)
+    def _checked(self, position: Position, body: Mapping[str, Any]) -> Obj:
+        old = self._there(position)
         for field_ in ("uid", "resourceVersion"):
             want = get(body, "metadata", field_, default=old["metadata"][field_])
             if want != old["metadata"][field_]:
                 raise Conflict(f"{field_} is {old['metadata'][field_]}, not {want}")
         return old
 
-    def _patch(self, spot: Position, request: ApiRequest) -> Obj:
+    def _patch(self, position: Position, request: ApiRequest) -> Obj:
         if request.content_type == JSON_PATCH:
-            old = self._there(spot)
-            return self._store(spot, old, json_patch(old, request.body))
-        old = self._checked(spot, request.body)
-        return self._store(spot, old, merge_patch(old, request.body))
+            old = self._there(position)
+            return self._store(position, old, json_patch(old, request.body))
+        old = self._checked(position, request.body)
+        return self._store(position, old, merge_patch(old, request.body))
 
     def _create(self, request: ApiRequest) -> Obj:
         name = request.body["metadata"]["name"]
-        spot = (request.resource, request.namespace, name)
-        if spot in self.objects:
+        position = (request.resource, request.namespace, name)
+        if position in self.objects:
             raise AlreadyExists(f'{request.resource.plural} "{name}" already exists')
         self.uids += 1
         obj = put(request.body, ("metadata", "uid"), f"uid-{self.uids}")
-        return self._store(spot, None, put(obj, ("metadata", "namespace"), request.namespace))
+        return self._store(position, None, put(obj, ("metadata", "namespace"), request.namespace))
 
-    def _store(self, spot: Position, old: Obj | None, new: Obj) -> Obj:
+    def _store(self, position: Position, old: Obj | None, new: Obj) -> Obj:
         if old is not None and put(new, ("metadata", "resourceVersion"), "") == put(
             old, ("metadata", "resourceVersion"), ""
         ):
             return old
         new = self._stamped(new)
-        self.objects[spot] = new
-        self._tell("ADDED" if old is None else "MODIFIED", spot[0], new)
+        self.objects[position] = new
+        self._publish("ADDED" if old is None else "MODIFIED", position[0], new)
         return new
 
-    def _delete(self, spot: Position, options: Mapping[str, Any]) -> Obj:
-        old = self._checked(spot, {"metadata": options.get("preconditions") or {}})
-        del self.objects[spot]
-        self._tell("DELETED", spot[0], self._stamped(old))
+    def _delete(self, position: Position, options: Mapping[str, Any]) -> Obj:
+        old = self._checked(position, {"metadata": options.get("preconditions") or {}})
+        del self.objects[position]
+        self._publish("DELETED", position[0], self._stamped(old))
         return {"kind": "Status", "status": "Success", "details": {"uid": old["metadata"]["uid"]}}
 
     def _stamped(self, obj: Obj) -> Obj:
@@ -202,7 +202,7 @@ class Toy:
             meta["continue"] = str(begin + limit)
         return {"kind": "List", "metadata": meta, "items": items[begin : begin + limit]}
 
-    def _tell(self, type_: str, ref: ResourceRef, obj: Obj) -> None:
+    def _publish(self, type_: str, ref: ResourceRef, obj: Obj) -> None:
         if not self.mute:
             self.log.append((self.version, type_, ref, obj))
         self._wake()

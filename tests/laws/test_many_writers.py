@@ -60,7 +60,7 @@ class Writer:
         if draw < 10:
             raise SourceFailed(finding("the connection broke off"))
 
-    def tell(self, number: int) -> None:
+    def publish(self, number: int) -> None:
         """As the loop that writes the branch does it: again until it went well."""
         self.now_at = number
         subject = f"{self.name}: news {number}"
@@ -92,18 +92,18 @@ def test_each_piece_of_news_is_told_once_and_nothing_is_forced(tmp_path: Path, b
             stack.callback(writer.repository.close)
         for number in range(RECORDS):
             for writer in sorted(writers, key=lambda w: drawn(number, w.name)):
-                writer.tell(number)
+                writer.publish(number)
         refused = sum(w.asked for w in writers) - CLUSTERS * RECORDS
         assert refused >= CLUSTERS * RECORDS // 20  # the server did refuse
     refs = run_git(origin.bare, "for-each-ref", "--format=%(refname)", "refs/heads/gitkruise")
-    told: list[str] = []
+    subjects: list[str] = []
     for ref in refs.split():
-        told += reversed(run_git(origin.bare, "log", "--format=%s", ref).splitlines())
+        subjects += reversed(run_git(origin.bare, "log", "--format=%s", ref).splitlines())
         assert run_git(origin.bare, "rev-list", "--merges", ref) == ""
     wanted = [f"{w.name}: news {n}" for w in writers for n in range(RECORDS)]
-    assert sorted(told) == sorted(wanted)
+    assert sorted(subjects) == sorted(wanted)
     for writer in writers:
-        own = [line for line in told if line.startswith(writer.name)]
+        own = [line for line in subjects if line.startswith(writer.name)]
         assert own == [f"{writer.name}: news {n}" for n in range(RECORDS)]
     assert_grown(origin, moves, branches=len(refs.split()))
     waits = sorted(seconds for w in writers for seconds in w.waited)

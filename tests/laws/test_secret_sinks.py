@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.git.repos import run_git
-from tests.gitops.notify.desk import Desk
+from tests.gitops.notify.harness import ForgeHarness
 from tests.gitops.stage import Stage, web
 from tests.laws.examples import one_in
 
@@ -48,13 +48,13 @@ def spellings(value: str) -> Iterator[bytes]:
         yield base64.b64encode(text.encode())
 
 
-def told_by(desk: Desk, folder: Path) -> bytes:
+def published_by(harness: ForgeHarness, folder: Path) -> bytes:
     """Everything that left the process, and what waits to."""
-    log = run_git(desk.stage.origin.bare, "log", "-p", "--all", "--notes", "--", "units")
-    seen = repr((desk.model.comments, desk.model.statuses, log)).encode()
-    raw = json.dumps(desk.model.comments).encode() + log.encode("utf-8", "surrogateescape")
+    log = run_git(harness.stage.origin.bare, "log", "-p", "--all", "--notes", "--", "units")
+    seen = repr((harness.model.comments, harness.model.statuses, log)).encode()
+    raw = json.dumps(harness.model.comments).encode() + log.encode("utf-8", "surrogateescape")
     kept = b"".join(file.read_bytes() for file in folder.glob("outbox.sqlite*"))
-    return seen + raw + kept + b"".join(desk.chat.heard)
+    return seen + raw + kept + b"".join(harness.chat.received)
 
 
 @settings(max_examples=one_in(25))
@@ -64,22 +64,22 @@ def test_no_value_leaves_the_process(
     before: dict[str, str], after: dict[str, str], *, plain: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as name, closing(Stage(Path(name))) as stage:
-        desk = Desk(stage, Path(name))
+        harness = ForgeHarness(stage, Path(name))
 
         async def script() -> None:
-            async with desk.open():
-                await desk.push(secret(before, plain=plain), web(), message="first")
+            async with harness.open():
+                await harness.push(secret(before, plain=plain), web(), message="first")
                 await stage.rest()
-                desk.branch(1, secret(after, plain=plain), web("app:v2"))
+                harness.branch(1, secret(after, plain=plain), web("app:v2"))
                 await stage.rest(5)
-                await desk.merge(1)
+                await harness.merge(1)
                 await stage.rest()
                 broken = {**secret(after, plain=plain), "type": 7}
-                await desk.push(broken, web("app:v2"), message="refused")
+                await harness.push(broken, web("app:v2"), message="refused")
                 await stage.rest()
 
         stage.play(script)
-        told = told_by(desk, Path(name))
-    assert b"Secret shop/db" in told
+        published = published_by(harness, Path(name))
+    assert b"Secret shop/db" in published
     values = [*before.values(), *after.values()]
-    assert not [word for value in values for word in spellings(value) if word in told]
+    assert not [word for value in values for word in spellings(value) if word in published]

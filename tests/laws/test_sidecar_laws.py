@@ -227,8 +227,8 @@ def test_the_judge_notices() -> None:
     judge.look(write(old.name, old.resource_version, "mesh"), lab.now)
     judge.look(write("stray", "1"), lab.now)
     judge.look(write(old.name, "1", verb="update"), lab.now)
-    said = [b.partition(" (")[0] for b in judge.broken]
-    assert set(said) >= {
+    broken = [b.partition(" (")[0] for b in judge.broken]
+    assert set(broken) >= {
         "a write that holds for any version",
         "a container changes although the sidecars are what they were",
         "a container that is not ours changes",

@@ -75,6 +75,6 @@ def _linked(files: Iterable[Path]) -> set[Path]:
     Those that packages bring lie next to their modules, here and in the image.
     """
     binaries = [str(f) for f in files if re.search(r"\.so(\.|$)", f.name) or f.parent.name == "bin"]
-    told = subprocess.run(["ldd", *binaries], capture_output=True, text=True, check=False).stdout
-    paths = re.findall(r"(?:=> |\t)(/\S+) \(0x", told)
+    output = subprocess.run(["ldd", *binaries], capture_output=True, text=True, check=False).stdout
+    paths = re.findall(r"(?:=> |\t)(/\S+) \(0x", output)
     return {Path(path) for path in paths if not path.startswith(sys.prefix)}

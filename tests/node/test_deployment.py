@@ -46,7 +46,7 @@ class Pushed(set[str]):
 
 
 @dataclass
-class Desk:
+class DeploymentHarness:
     """A person with a clone, a forge and the command line; and what the forge shows."""
 
     git: Commits
@@ -124,44 +124,44 @@ def put_secrets(node: Cluster) -> None:
         node.ask(path, "POST", {"metadata": {"name": name}, "data": data})
 
 
-async def canary(desk: Desk, node: Cluster, image: str) -> None:
+async def canary(harness: DeploymentHarness, node: Cluster, image: str) -> None:
     """A pull request that lowers the canary to one pod of four: planned, merged and Held."""
-    head = await desk.open_pull(1, app(image, "1"))
-    plan = await desk.comment(1, "✅ current")
+    head = await harness.open_pull(1, app(image, "1"))
+    plan = await harness.comment(1, "✅ current")
     assert "1 of 4 pods REPLACED" in plan
     assert f"gitkruise promote deployment/web -n {SPACE}" in plan
-    await desk.status(head, ("success", "changed"), CHECK)
-    merged = await desk.merge(1, head)
-    await desk.news.settled(head, State.HELD)
+    await harness.status(head, ("success", "changed"), CHECK)
+    merged = await harness.merge(1, head)
+    await harness.news.settled(head, State.HELD)
     assert versions(node) == {"v1": 3, "v2": 1}
     for commit in (head, merged):
-        await desk.status(commit, ("success", "held at canary 1 (1/4 updated)"))
-    assert f"`{merged[:7]}` → `main`" in await desk.comment(1, "⏸ Held")
+        await harness.status(commit, ("success", "held at canary 1 (1/4 updated)"))
+    assert f"`{merged[:7]}` → `main`" in await harness.comment(1, "⏸ Held")
 
 
-async def promoted(desk: Desk, node: Cluster) -> None:
+async def promoted(harness: DeploymentHarness, node: Cluster) -> None:
     """Half of the pods by the command, then all."""
-    half = await desk.act("promote", "--updated", "50%")
-    await desk.news.settled(half, State.HELD)
+    half = await harness.act("promote", "--updated", "50%")
+    await harness.news.settled(half, State.HELD)
     assert versions(node) == {"v1": 2, "v2": 2}
-    await desk.comment(1, f"superseded by {half[:7]}")
-    whole = await desk.act("promote")
-    await desk.news.settled(whole)
+    await harness.comment(1, f"superseded by {half[:7]}")
+    whole = await harness.act("promote")
+    await harness.news.settled(whole)
     assert versions(node) == {"v2": 4}
-    await desk.status(whole, ("success", "done (4/4 updated)"))
+    await harness.status(whole, ("success", "done (4/4 updated)"))
 
 
-async def broken(desk: Desk, node: Cluster, image: str) -> None:
+async def broken(harness: DeploymentHarness, node: Cluster, image: str) -> None:
     """A pull request of an image that the registry does not have, merged against its plan."""
-    head = await desk.open_pull(2, app(image, "1"))
-    await desk.comment(2, "✅ current")
-    merged = await desk.merge(2, head)
-    await desk.news.until(
+    head = await harness.open_pull(2, app(image, "1"))
+    await harness.comment(2, "✅ current")
+    merged = await harness.merge(2, head)
+    await harness.news.until(
         lambda r: r.causal is not None and r.causal.id == head and r.state is State.STUCK
     )
     assert versions(node)["v2"] >= 3
-    await desk.status(merged, ("failure", "stuck"))
-    await desk.comment(2, "✗ Stuck")
+    await harness.status(merged, ("failure", "stuck"))
+    await harness.comment(2, "✗ Stuck")
 
 
 def test_a_canary_is_promoted_and_a_broken_one_rolled_back(node: Cluster, tmp_path: Path) -> None:
@@ -170,24 +170,24 @@ def test_a_canary_is_promoted_and_a_broken_one_rolled_back(node: Cluster, tmp_pa
     v1, v2 = node.image("deployed/app:v1"), node.image("deployed/app:v2")
     git = Commits(tmp_path, SPACE)
     forge = ModelForge("github", commits=Pushed(git))
-    desk = Desk(git, forge)
+    harness = DeploymentHarness(git, forge)
 
     async def play() -> None:
         async with talking(node.server) as transport, served(forge) as address:
             await install_crds(transport)
             git.report_to(address)
             first = git.write(app(v1, "100%"), "First")
-            async with git.followed(transport) as desk.news:
-                await desk.news.settled(first)
+            async with git.followed(transport) as harness.news:
+                await harness.news.settled(first)
                 assert versions(node) == {"v1": 4}
-                await canary(desk, node, v2)
-                await promoted(desk, node)
-                await broken(desk, node, f"{node.registry.host}/deployed/app:missing")
-                back = await desk.act("rollback")
-                await desk.news.settled(back)
+                await canary(harness, node, v2)
+                await promoted(harness, node)
+                await broken(harness, node, f"{node.registry.host}/deployed/app:missing")
+                back = await harness.act("rollback")
+                await harness.news.settled(back)
                 assert versions(node) == {"v2": 4}
-                await desk.status(back, ("success", "done (4/4 updated)"))
-                await desk.comment(2, f"superseded by {back[:7]}")
+                await harness.status(back, ("success", "done (4/4 updated)"))
+                await harness.comment(2, f"superseded by {back[:7]}")
 
     try:
         asyncio.run(play())

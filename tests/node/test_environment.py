@@ -41,7 +41,7 @@ def test_a_label_in_the_environment_is_updated_in_place(served: Cluster, tmp_pat
             assert images(both) == [("v2", 2)] * 2
             for pod in both.values():
                 bare = status(pod)["containerID"].rpartition("/")[2]
-                told = served.workers[0].ctr("containers", "info", bare).stdout
-                assert '"TIER=iron"' in told
+                output = served.workers[0].ctr("containers", "info", bare).stdout
+                assert '"TIER=iron"' in output
 
     asyncio.run(play())

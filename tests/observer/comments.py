@@ -71,13 +71,13 @@ def outcome_lies(
     if found is None or found[1] != merged[:7]:
         yield f"comment: {merged[:7]} was merged, and its heading is {text[:200]!r}"
         return
-    told = {name: _MARKS.get(mark, mark) for mark, name in _OUTCOME.findall(text)}
-    for name in moved - told.keys():
+    outcomes = {name: _MARKS.get(mark, mark) for mark, name in _OUTCOME.findall(text)}
+    for name in moved - outcomes.keys():
         yield f"comment: {name} is left out, and the merge changes it"
-    for name, state in told.items():
+    for name, state in outcomes.items():
         if state != units[name].state:
             yield f"comment: {name} is {state}, not {units[name].state}"
-    states = {units[name].state for name in told}
+    states = {units[name].state for name in outcomes}
     worst = next((state for state in _WORST if state in states), "cluster")
     if not found[2].endswith(worst):
         yield f"comment: the heading is {found[2]!r}, and its units are {sorted(states)}"

@@ -126,7 +126,7 @@ class GatedPlayer(Player):
 
     async def _open(self) -> None:
         """Open the gate; what waits is applied as a plan says it."""
-        self.story.append("open")
+        self.events.append("open")
         plan = read_plan(self.program.say("plan", "--context", "test", "-o", "json"))
         refused = self._refused(self.git.parent("refs/heads/main"), "refs/heads/main")
         self.planned = plan, look(self.program.objects), self._all(), refused

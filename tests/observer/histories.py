@@ -223,7 +223,7 @@ class Player:
         self.copies = [self.copy.duplicate()]
         self.good: dict[str, Mapping[Named, Obj]] = {}
         self.spared: frozenset[Named] = frozenset()  # what stays until the next commit
-        self.story: list[str] = []
+        self.events: list[str] = []
         self.lies: list[str] = []
         self.looks = 0
         self.left: list[str] = []  # events to come
@@ -262,7 +262,7 @@ class Player:
                     await getattr(self, f"_{self.left.pop(0)}")()
             if not self.left or self.lies:
                 return
-            self.story.append(self.left.pop(0))
+            self.events.append(self.left.pop(0))
             self._while_down()
 
     def _while_down(self) -> None:
@@ -326,7 +326,7 @@ class Player:
                 return change
 
     def _write(self, change: str) -> None:
-        self.story.append(change)
+        self.events.append(change)
         self.copies.append(self.copy.duplicate())
         self.checkout.move(BRANCH, self.checkout.tip("main"))
         self.checkout.commit(self.copy.files(), change)

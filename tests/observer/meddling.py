@@ -118,7 +118,7 @@ class MeddledPlayer(Player):
         if when and word in UNKNOWN_LATER:
             return self._act(when)
         taken = word in RELEASES and self._released(name)
-        self.story.append(f"{when}{name} {word}")
+        self.events.append(f"{when}{name} {word}")
         stage = self.program.stage
         request = ApiRequest(
             verb="delete" if body is None else "patch",

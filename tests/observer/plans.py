@@ -28,15 +28,15 @@ class Plan(NamedTuple):
     made: bool = True  # a unit takes it
 
 
-def read_plan(said: tuple[int, str, str]) -> Plan:
+def read_plan(output: tuple[int, str, str]) -> Plan:
     """Return the plan that a command line answered with."""
-    code, out, err = said
+    code, out, err = output
     assert code in {0, 3}, f"plan: exit {code}: {err}"
-    told = json.loads(out)
-    if "changes" not in told:
+    document = json.loads(out)
+    if "changes" not in document:
         return Plan(refused=True, made=False, text=out)
     by_word: dict[str, set[Named]] = {"create": set(), "configure": set(), "prune": set()}
-    for one in told["changes"]:
+    for one in document["changes"]:
         if not one["stays"]:
             by_word[one["change"]].add(Named(one["kind"], one["name"]))
     return Plan(
@@ -44,7 +44,7 @@ def read_plan(said: tuple[int, str, str]) -> Plan:
         created=frozenset(by_word["create"]),
         changed=frozenset(by_word["configure"]),
         deleted=frozenset(by_word["prune"]),
-        pods={name: told["totals"]["pods"][name] for name in _PODS},
+        pods={name: document["totals"]["pods"][name] for name in _PODS},
         text=out,
     )
 
@@ -64,13 +64,13 @@ def object_lies(
         "changed": frozenset(n for n in old.keys() & new.keys() if _differs(old[n], new[n])),
     }
     for word, names in facts.items():
-        told: frozenset[Named] = getattr(plan, word)
+        stated: frozenset[Named] = getattr(plan, word)
         excused = {"changed": rewritten, "deleted": late}.get(word, frozenset())
-        false = told - names - excused
+        false = stated - names - excused
         if false:
             yield f"plan says {word} {sorted(false)}, and that did not happen"
-        if names - told:
-            yield f"{sorted(names - told)} {word}, and the plan did not say so"
+        if names - stated:
+            yield f"{sorted(names - stated)} {word}, and the plan did not say so"
 
 
 def _differs(old: Obj, new: Obj) -> bool:
@@ -93,12 +93,12 @@ def pod_lies(plan: Plan, before: Seen, after: Seen) -> Iterator[str]:
         begun=len(new.keys() - old.keys()),
         ended=len(old.keys() - new.keys()),
     )
-    told = plan.pods
+    pods = plan.pods
     counted: dict[str, Any] = {
-        "kept_in_place": told["inPlace"],
-        "begun": told["recreated"] + told["rolled"] + told["added"],
-        "ended": told["recreated"] + told["rolled"] + told["removed"] + told["gone"],
+        "kept_in_place": pods["inPlace"],
+        "begun": pods["recreated"] + pods["rolled"] + pods["added"],
+        "ended": pods["recreated"] + pods["rolled"] + pods["removed"] + pods["gone"],
     }
     for word, count in counted.items():
         if facts[word] != count:
-            yield f"plan counts {count} pods {word} ({dict(told)}), there were {facts[word]}"
+            yield f"plan counts {count} pods {word} ({dict(pods)}), there were {facts[word]}"

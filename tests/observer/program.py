@@ -38,7 +38,7 @@ users: [{name: test, user: {token: test}}]
 """
 
 
-class Said(NamedTuple):
+class CommandOutput(NamedTuple):
     """What a command line answered."""
 
     code: int
@@ -97,21 +97,21 @@ class Program:
         """All objects of a kind, as the cluster stores them."""
         return list(self.stage.world.objects(GroupKind(group, kind)))
 
-    def say(self, *words: str) -> Said:
+    def say(self, *words: str) -> CommandOutput:
         """Run a command line in the working copy, at the cluster's instant."""
-        said: list[Said] = []
+        outputs: list[CommandOutput] = []
 
         def command() -> None:
             out, err = io.StringIO(), io.StringIO()
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 code = run(words)
-            said.append(Said(code, out.getvalue(), err.getvalue()))
+            outputs.append(CommandOutput(code, out.getvalue(), err.getvalue()))
 
         with self._surroundings():
             thread = threading.Thread(target=command)
             thread.start()
             thread.join()
-        return said[0]
+        return outputs[0]
 
     @contextmanager
     def _surroundings(self) -> Iterator[None]:

@@ -55,11 +55,11 @@ class PulledPlayer(Player):
         )  # the forge's own ref
         self.forge.open_pull(self.number, head, branch=BRANCH)
         await self.program.stage.rest(LOOK_S)
-        told, heading, plan = read_comment(self._comment())
-        said = bool(plan.text)  # no comment says that nothing changes
+        commit, heading, plan = read_comment(self._comment())
+        planned = bool(plan.text)  # no comment says that nothing changes
         rejecting = self._rejecting(self.git.commit("refs/heads/main"), f"refs/heads/{BRANCH}")
         named = REJECTED + ", ".join(rejecting)
-        wrong = said and (told != head[:7] or heading not in {REFUSED, CURRENT, named})
+        wrong = planned and (commit != head[:7] or heading not in {REFUSED, CURRENT, named})
         verdict = self.forge.last(head, CHECK)[0]
         if plan.refused != self._refused(
             self.git.commit("refs/heads/main"), f"refs/heads/{BRANCH}"
@@ -70,8 +70,8 @@ class PulledPlayer(Player):
         return plan
 
     def _comment(self) -> str:
-        said: list[dict[str, Any]] = self.forge.comments.get(self.number, [])
-        return said[-1]["body"] if said else ""
+        comments: list[dict[str, Any]] = self.forge.comments.get(self.number, [])
+        return comments[-1]["body"] if comments else ""
 
     # Events -------------------------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ class RefusedPlayer(Player):
 
     async def _allow(self) -> None:
         """The cluster takes what it refused; no commit says so."""
-        self.story.append("allow")
+        self.events.append("allow")
         self.program.stage.wire.refuse = lambda _: None
         self.git.forbids = False
         await self.program.stage.rest(AGAIN_S)

@@ -93,8 +93,8 @@ def record_lies(units: Mapping[str, Expected], files: Mapping[str, str]) -> Iter
         folder = f"units/{unit.name}"
         status = yaml.load(files[f"{folder}/status.yaml"], yaml.CSafeLoader)
         if status["state"] != unit.state:
-            told_state = f"{status['state']} ({status['message']})"
-            yield f"record: {unit.name} is {told_state}, not {unit.state}"
+            stated = f"{status['state']} ({status['message']})"
+            yield f"record: {unit.name} is {stated}, not {unit.state}"
         if bool(status.get("waits")) != unit.waits:
             yield f"record: {unit.name} waits for {status.get('waits')!r}: {unit.waits}"
         if index[unit.name]["state"] != unit.state:
@@ -163,10 +163,10 @@ def condition_lies(
         obj = objects[unit.name]
         status = obj["status"]
         ready = next(c for c in status["conditions"] if c["type"] == "Ready")
-        told = (status["phase"], ready["status"], status["observedGeneration"])
+        stated = (status["phase"], ready["status"], status["observedGeneration"])
         right = (unit.state, _READY.get(unit.state, "False"), obj["metadata"]["generation"])
-        if told != right:
-            yield f"conditions: {unit.name} is {told} ({ready['message']}), not {right}"
+        if stated != right:
+            yield f"conditions: {unit.name} is {stated} ({ready['message']}), not {right}"
         uid = obj["metadata"]["uid"]
         about = [event for event in events if event["involvedObject"].get("uid") == uid]
         newest = max(about, key=_written, default=None)
@@ -181,15 +181,15 @@ def status_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
     if code != 0:
         yield f"status: exit {code}: {err}"
         return
-    told = json.loads(out)
-    states = {one["unit"]: one["state"] for one in told["units"]}
+    document = json.loads(out)
+    states = {one["unit"]: one["state"] for one in document["units"]}
     for unit in units.values():
-        if any(bool(u["waits"]) != unit.waits for u in told["units"] if u["unit"] == unit.name):
+        if any(bool(u["waits"]) != unit.waits for u in document["units"] if u["unit"] == unit.name):
             yield f"status: {unit.name} waits: {not unit.waits}, and should be {unit.waits}"
         if states.get(unit.name) != unit.state:
             yield f"status: {unit.name} is {states.get(unit.name)}, not {unit.state}"
         for name, state, live in unit.rollouts():
-            found = [i for i in told["items"] if i["object"]["name"] == name]
+            found = [i for i in document["items"] if i["object"]["name"] == name]
             if len(found) != 1 or found[0]["unit"] != unit.name:
                 yield f"status: {name} appears {len(found)} times, of {[i['unit'] for i in found]}"
             else:
@@ -223,12 +223,12 @@ def why_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
             if not out.startswith("{"):
                 yield f"why {name}: exit {code}: {err}"
                 continue
-            told = json.loads(out)
+            document = json.loads(out)
             right = "Waiting" if unit.waits and state in {"Done", "Held"} else state
-            if told["state"] != right:
-                yield f"why: {name} is {told['state']}, not {right}"
-            if told.get("unit") != unit.name:
-                yield f"why: {name} belongs to {told.get('unit')}, not to {unit.name}"
+            if document["state"] != right:
+                yield f"why: {name} is {document['state']}, not {right}"
+            if document.get("unit") != unit.name:
+                yield f"why: {name} belongs to {document.get('unit')}, not to {unit.name}"
 
 
 def wait_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
@@ -300,9 +300,9 @@ def text_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
                 ("get rollouts", rolled.get(name) or rolled.get(f"{short(live)}/{name}")),
                 ("status", shown.get(f"{short(live)}/{name}")),
             ):
-                told = row and (row["STATE"], row["NEW"], row["READY"])
-                if told != right:
-                    yield f"{where}, in text: {name} is {told}, not {right}"
+                stated = row and (row["STATE"], row["NEW"], row["READY"])
+                if stated != right:
+                    yield f"{where}, in text: {name} is {stated}, not {right}"
 
 
 def _table(text: str) -> Iterator[dict[str, str]]:

@@ -43,7 +43,7 @@ def test_what_is_said_is_so(block: range, tmp_path: Path) -> None:
         folder.mkdir()
         player = Player(folder, seed)
         lies = player.play(STEPS)
-        assert not lies, f"history {seed}: {player.story}: {lies}"
+        assert not lies, f"history {seed}: {player.events}: {lies}"
         shutil.rmtree(folder)
 
 
@@ -60,7 +60,7 @@ def test_what_is_said_of_others_is_so(block: range, player: type[Player], tmp_pa
     for seed in (seed for seed in block if seed % ONE_MORE == 0):
         playing = player(tmp_path, seed // ONE_MORE)
         lies = playing.play(STEPS)
-        assert not lies, f"history {seed // ONE_MORE}: {playing.story}: {lies}"
+        assert not lies, f"history {seed // ONE_MORE}: {playing.events}: {lies}"
 
 
 @pytest.mark.parametrize("name", ["truth", "statements", "plans", "comments"])

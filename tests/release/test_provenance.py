@@ -92,15 +92,15 @@ def test_a_pin_of_another_form_is_refused() -> None:
 
 
 def test_the_statement_names_files_commit_and_builder() -> None:
-    told = json.loads(statement(SOURCE, {"a.whl": "sha256:" + "0" * 64}, {"image": False}))
-    assert told["_type"] == "https://in-toto.io/Statement/v1"
-    assert told["subject"] == [{"name": "a.whl", "digest": {"sha256": "0" * 64}}]
-    definition = told["predicate"]["buildDefinition"]
+    document = json.loads(statement(SOURCE, {"a.whl": "sha256:" + "0" * 64}, {"image": False}))
+    assert document["_type"] == "https://in-toto.io/Statement/v1"
+    assert document["subject"] == [{"name": "a.whl", "digest": {"sha256": "0" * 64}}]
+    definition = document["predicate"]["buildDefinition"]
     assert definition["resolvedDependencies"] == [
         {"name": "source", "digest": {"gitCommit": SOURCE.commit}}
     ]
     assert definition["externalParameters"] == {"image": False}
-    assert told["predicate"]["runDetails"]["builder"]["id"].startswith("urn:")
+    assert document["predicate"]["runDetails"]["builder"]["id"].startswith("urn:")
 
 
 def test_sha256sum_checks_the_sums(tmp_path: Path) -> None:

@@ -89,16 +89,16 @@ def histories(changes: Mapping[int, Change]) -> dict[str, list[Change]]:
 def done_once(ops: Iterable[Op], changes: Mapping[int, Change]) -> Iterator[str]:
     """STORE-5, STORE-6, STORE-15: each change was asked for, not refused, and done once."""
     asked = {op.token for op in ops if op.verb in WRITES}
-    told: dict[str, int] = {}
+    versions: dict[str, int] = {}
     for change in changes.values():
         if change.type == "DELETED":
             continue
         if change.token not in asked:
             yield f"STORE-5 no client wrote {change.token}"
-        if told.setdefault(change.token, change.version) != change.version:
+        if versions.setdefault(change.token, change.version) != change.version:
             yield f"STORE-6 {change.token} was done twice"
     for op in ops:
-        if op.verb in WRITES and op.status >= 400 and op.token in told:
+        if op.verb in WRITES and op.status >= 400 and op.token in versions:
             yield f"STORE-15 {op.token} was refused and done"
 
 
@@ -145,7 +145,7 @@ def events(watch: Watch, changes: Mapping[int, Change]) -> Iterator[str]:
     """WATCH-1 to WATCH-7, WATCH-10: every matching change after the start, once, in order, as it
     looks from the selection; a bookmark promises that nothing older comes."""
     last = watch.start
-    told = []
+    reported = []
     for event in watch.events:
         if event.type == "BOOKMARK":
             if event.version < last:
@@ -155,11 +155,11 @@ def events(watch: Watch, changes: Mapping[int, Change]) -> Iterator[str]:
         if event.version <= last:
             yield f"WATCH-1 {event.version} of {event.key} came after {last}"
         last = max(last, event.version)
-        told.append(event)
+        reported.append(event)
     wanted = [one for one in _seen(watch, changes) if one.version <= last]
-    if told != wanted:
-        missing = [one for one in wanted if one not in told]
-        surplus = [one for one in told if one not in wanted]
+    if reported != wanted:
+        missing = [one for one in wanted if one not in reported]
+        surplus = [one for one in reported if one not in wanted]
         yield f"WATCH-3 missing {missing[:3]}, surplus {surplus[:3]}"
 
 

@@ -165,10 +165,10 @@ class Load:
 
     async def watcher(self, door: Door, start: int, tier: str) -> None:
         """Watch until it is cancelled or the watch ends."""
-        told: list[Change] = []
-        self.watched.append((Watch(start, told, tier), told))
+        changes: list[Change] = []
+        self.watched.append((Watch(start, changes, tier), changes))
         async for change in door.watch(start, tier):
-            told.append(change)
+            changes.append(change)
             self.news.set()
 
     @property
@@ -188,13 +188,13 @@ def _body(verb: str, key: str, token: str, tier: str, base: int) -> dict[str, An
 
 async def settled(load: Load, version: int) -> None:
     """Until every watch on everything got `version`."""
-    whole = [told for watch, told in load.watched if not watch.tier]
-    while any(not told or told[-1].version < version for told in whole):
+    whole = [changes for watch, changes in load.watched if not watch.tier]
+    while any(not changes or changes[-1].version < version for changes in whole):
         load.news.clear()
         await load.news.wait()
 
 
 def committed(load: Load) -> dict[int, Change]:
     """All changes, by the first watch on everything; the others are compared with it."""
-    first = next(told for watch, told in load.watched if not watch.tier)
+    first = next(changes for watch, changes in load.watched if not watch.tier)
     return {one.version: one for one in first if one.type != "BOOKMARK"}

@@ -53,10 +53,10 @@ class Conversation:
         start = json.loads(made.data)["metadata"]["resourceVersion"]
         self.kept |= {"ns": self.namespace, "start": start, "version": start, "uid": NOBODY}
         try:
-            said = [
+            replies = [
                 self._step(turn, step) for turn, step in zip(ascii_lowercase, steps, strict=False)
             ]
-            return said + self._seen()
+            return replies + self._seen()
         finally:
             for _, stream in self.watches:
                 stream.close()

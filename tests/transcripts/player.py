@@ -140,10 +140,10 @@ def _value(body: Any, path: str) -> Any:
 def reply_of(answer: Answer, body: Any, names: Names) -> Mapping[str, Any]:
     """What is compared of a reply."""
     headers = {key.lower(): value for key, value in answer.headers.items()}
-    said: dict[str, Any] = {
+    document: dict[str, Any] = {
         "status": answer.status,
         "type": headers.get("content-type", "").split(";charset")[0],
     }
     if "warning" in headers:
-        said["warning"] = names.text(headers["warning"])
-    return {**said, "body": names.plain(body)}
+        document["warning"] = names.text(headers["warning"])
+    return {**document, "body": names.plain(body)}

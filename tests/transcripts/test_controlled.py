@@ -51,6 +51,6 @@ def test_recording(chapter: Chapter, real: Apiserver) -> None:
 
 
 def _compare(chapter: Chapter, client: Client) -> None:
-    said = play(chapter, client, f"t-{chapter.name}")
-    for step, ours, recorded in zip(chapter.steps, said, read(chapter.name), strict=True):
+    replies = play(chapter, client, f"t-{chapter.name}")
+    for step, ours, recorded in zip(chapter.steps, replies, read(chapter.name), strict=True):
         assert step.known or {"step": ours.step, **ours.reply} == recorded

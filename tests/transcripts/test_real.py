@@ -23,7 +23,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apiserver]:
 
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
 def test_recording(chapter: Chapter, bare: Apiserver) -> None:
-    said = play(chapter, client_of(bare), f"t-{chapter.name}")
-    pairs = zip(chapter.steps, said, read(chapter.name), strict=True)
+    replies = play(chapter, client_of(bare), f"t-{chapter.name}")
+    pairs = zip(chapter.steps, replies, read(chapter.name), strict=True)
     for step, ours, recorded in pairs:
         assert step.known or {"step": ours.step, **ours.reply} == recorded

@@ -122,9 +122,9 @@ def test_budget_28_29_an_update(tmp_path: Path) -> None:
     asked(lab, tmp_path / "on", fails, BOTH)
 
 
-@pytest.mark.parametrize(("lost", "said"), [(3, ""), (4, "Timeout: couldn't update")])
+@pytest.mark.parametrize(("lost", "text"), [(3, ""), (4, "Timeout: couldn't update")])
 def test_pub_54_conflicts_are_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int, text: str
 ) -> None:
     lab = lab_of(3, maxUnavailable=1)
     pod = lab.pods()[0]
@@ -140,8 +140,8 @@ def test_pub_54_conflicts_are_tried_again(
 
         monkeypatch.setattr(hooks.transport, "send", slow)
         answer = verdict(await hooks.ask("/validate", deletion(pod)))
-        assert answer.startswith(said)
-        assert bool(answer) == bool(said)
+        assert answer.startswith(text)
+        assert bool(answer) == bool(text)
 
     asked(lab, tmp_path, script)
 

@@ -78,7 +78,7 @@ def request(method: str, url: str, body: Any = None, content_type: str = JSON) -
 
 @dataclass
 class Api:
-    """One World and its clock; `tell` advances nothing, `wait` does."""
+    """One World and its clock; `send` advances nothing, `wait` does."""
 
     world: World = field(default_factory=lambda: World(load_catalog()))
     now: datetime = NOON
@@ -86,7 +86,7 @@ class Api:
     def reply(self, method: str, url: str, body: Any = None, content_type: str = JSON) -> ApiReply:
         return self.world.handle(request(method, url, body, content_type), self.now, user="admin")
 
-    def tell(self, method: str, url: str, body: Any = None, content_type: str = JSON) -> Any:
+    def send(self, method: str, url: str, body: Any = None, content_type: str = JSON) -> Any:
         return self.reply(method, url, body, content_type).body
 
     def answer(
@@ -103,26 +103,26 @@ class Api:
         return self.answer(method, url, body, content_type)[0]
 
     def get(self, url: str) -> Any:
-        return self.tell("GET", url)
+        return self.send("GET", url)
 
     def post(self, url: str, body: Any) -> Any:
-        return self.tell("POST", url, body)
+        return self.send("POST", url, body)
 
     def merge(self, url: str, body: Any) -> Any:
-        return self.tell("PATCH", url, body, MERGE_PATCH)
+        return self.send("PATCH", url, body, MERGE_PATCH)
 
     def json_patch(self, url: str, body: Any) -> Any:
-        return self.tell("PATCH", url, body, JSON_PATCH)
+        return self.send("PATCH", url, body, JSON_PATCH)
 
     def strategic(self, url: str, body: Any) -> Any:
-        return self.tell("PATCH", url, body, STRATEGIC_PATCH)
+        return self.send("PATCH", url, body, STRATEGIC_PATCH)
 
     def apply(self, url: str, body: Any, manager: str = "gk", *, force: bool = False) -> Any:
         query = f"?fieldManager={manager}" + ("&force=true" if force else "")
-        return self.tell("PATCH", url + query, body, APPLY_PATCH)
+        return self.send("PATCH", url + query, body, APPLY_PATCH)
 
     def delete(self, url: str, body: Any = None) -> Any:
-        return self.tell("DELETE", url, body)
+        return self.send("DELETE", url, body)
 
     def watch(self, url: str, since: int = 0) -> tuple[list[WatchEvent], int]:
         return self.world.watch(

@@ -52,8 +52,8 @@ def test_claims_get_a_mode_and_plain_amounts() -> None:
 def test_a_node_can_allocate_its_capacity() -> None:
     node = admitted(thing("Node", status={"capacity": {"cpu": "4"}}))
     assert node["status"]["allocatable"] == {"cpu": "4"}
-    told = thing("Node", status={"capacity": {"cpu": "4"}, "allocatable": {"cpu": "3"}})
-    assert admitted(told) is told
+    config = thing("Node", status={"capacity": {"cpu": "4"}, "allocatable": {"cpu": "3"}})
+    assert admitted(config) is config
     junk = thing("Node", status={"capacity": "much"})
     assert admitted(junk) is junk, "the schema has the word on what is no map"
 

@@ -162,7 +162,7 @@ def test_a_deprecated_version_warns_of_itself() -> None:
     ]  # fmt: skip
     api.post(CRDS, definition(versions=versions))
     url = "/apis/example.com/{}/namespaces/default/things"
-    said = {name: api.reply("GET", url.format(name)).warnings for name in ("v1", "v1beta1")}
+    warnings = {name: api.reply("GET", url.format(name)).warnings for name in ("v1", "v1beta1")}
     better = "example.com/v1beta1 Thing is deprecated; use example.com/v1 Thing"
-    assert said == {"v1": (), "v1beta1": (better,)}
+    assert warnings == {"v1": (), "v1beta1": (better,)}
     assert api.reply("GET", url.format("v1alpha1")).warnings == ("gone soon",)

@@ -32,7 +32,7 @@ JUNK: st.SearchStrategy[Any] = st.sampled_from(
 Position = tuple[str | int, ...]
 
 
-def spots(value: Any, at: Position = ()) -> Iterator[Position]:
+def positions(value: Any, at: Position = ()) -> Iterator[Position]:
     if at:
         yield at
     pairs = (
@@ -43,7 +43,7 @@ def spots(value: Any, at: Position = ()) -> Iterator[Position]:
         else ()
     )
     for step, item in pairs:
-        yield from spots(item, (*at, step))
+        yield from positions(item, (*at, step))
 
 
 def below(kind: str, top: Position) -> list[Position]:
@@ -51,13 +51,13 @@ def below(kind: str, top: Position) -> list[Position]:
     node: Any = obj
     for step in top:
         node = node[step]
-    return [(*top, *spot) for spot in spots(node)]
+    return [(*top, *position) for position in positions(node)]
 
 
 @pytest.mark.slow
 @given(st.sampled_from(below("CloneSet", ("spec",))), JUNK)
-def test_clonesets(spot: Position, junk: Any) -> None:
-    broken = put(CLONESET, spot, junk)
+def test_clonesets(position: Position, junk: Any) -> None:
+    broken = put(CLONESET, position, junk)
     error = refusal(broken)
     assert error is None or error.status in (400, 422)
     if error is None:
@@ -66,14 +66,14 @@ def test_clonesets(spot: Position, junk: Any) -> None:
 
 
 @given(st.sampled_from(below("Pod", ("spec",))), JUNK)
-def test_pods(spot: Position, junk: Any) -> None:
-    error = refusal(put(POD, spot, junk))
+def test_pods(position: Position, junk: Any) -> None:
+    error = refusal(put(POD, position, junk))
     assert error is None or error.status in (400, 403, 422)
 
 
 @given(st.sampled_from(below("Deployment", ("spec", "template"))), JUNK)
-def test_deployments(spot: Position, junk: Any) -> None:
-    error = refusal(put(DEPLOYMENT, spot, junk))
+def test_deployments(position: Position, junk: Any) -> None:
+    error = refusal(put(DEPLOYMENT, position, junk))
     assert error is None or error.status in (400, 422)
 
 

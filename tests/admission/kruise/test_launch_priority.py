@@ -19,12 +19,12 @@ PRIORITY, BARRIER = "KRUISE_CONTAINER_PRIORITY", "KRUISE_CONTAINER_BARRIER"
 ORDERED = {"apps.kruise.io/container-launch-priority": "Ordered"}
 
 
-def pod(*wishes: str | None, notes: Obj | None = None, **spec: Any) -> dict[str, Any]:
+def pod(*priorities: str | None, notes: Obj | None = None, **spec: Any) -> dict[str, Any]:
     """Pod `fake` with containers a, b, c…; each with the priority it requests."""
     containers = [
         {"name": name, "image": f"{name}:1"}
-        | ({} if wish is None else {"env": [{"name": PRIORITY, "value": wish}]})
-        for name, wish in zip("abcdefgh", wishes, strict=False)
+        | ({} if priority is None else {"env": [{"name": PRIORITY, "value": priority}]})
+        for name, priority in zip("abcdefgh", priorities, strict=False)
     ]
     meta = {"name": "fake", **({"annotations": notes} if notes else {})}
     spec = {"containers": containers, **spec}

@@ -35,7 +35,7 @@ def without_target(**spec: Any) -> Obj:
 
 
 @pytest.mark.parametrize(
-    ("obj", "said"),
+    ("obj", "text"),
     [
         pytest.param(without_target(maxUnavailable=1), "no selector or targetRef", id="PUB-1"),
         pytest.param(
@@ -79,10 +79,10 @@ def without_target(**spec: Any) -> Obj:
         pytest.param(alpha({TOTAL_REPLICAS: "10"}, maxUnavailable=1), "", id="good by note"),
     ],
 )
-def test_fields(obj: Obj, said: str) -> None:
+def test_fields(obj: Obj, text: str) -> None:
     found = refusal(obj)
-    assert said in found
-    assert bool(said) == bool(found)
+    assert text in found
+    assert bool(text) == bool(found)
 
 
 def test_pub_6_annotation_and_field_must_agree() -> None:

@@ -48,7 +48,7 @@ PERCENT = "equal 100%"
 
 
 @pytest.mark.parametrize(
-    ("obj", "said"),
+    ("obj", "text"),
     [
         pytest.param(targeted(name=""), "empty TargetReference", id="WS-1"),
         pytest.param(targeted(kind="Job", apiVersion="batch/v1"), "not permitted", id="WS-1 job"),
@@ -116,10 +116,10 @@ PERCENT = "equal 100%"
         pytest.param(filtered({"matchLabels": {"a b": ""}}), "a b", id="WS-11"),
     ],
 )  # fmt: skip
-def test_fields(obj: Obj, said: str) -> None:
+def test_fields(obj: Obj, text: str) -> None:
     found = refusal(obj)
-    assert said in found
-    assert bool(said) == bool(found), found
+    assert text in found
+    assert bool(text) == bool(found), found
 
 
 def test_ws_1_a_target_is_needed() -> None:

@@ -117,8 +117,8 @@ def test_a_scale_keeps_its_kind_in_another_version() -> None:
     form = form_for(hook, scaled, CLONESETS)
     assert form == RequestForm(ALPHA, scale)
     assert form is not None
-    told = review(scaled, form, {}, {})
-    assert (told["resource"]["version"], told["requestResource"]["version"]) == (
+    request = review(scaled, form, {}, {})
+    assert (request["resource"]["version"], request["requestResource"]["version"]) == (
         "v1alpha1",
         "v1beta1",
     )

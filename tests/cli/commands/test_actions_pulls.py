@@ -116,10 +116,10 @@ def test_the_pull_request_is_opened_with_the_sinks_token_and_its_address_told(
         assert ended.code == 0, ended.err
         assert [p["title"] for p in model.pulls.values()] == ["checkout: promote to partition 20%"]
         origin.commit({"other.md": "text"}, "main moves")
-        said = run_git(origin.bare, "log", "-1", "--format=%B", pull["branch"])
+        message = run_git(origin.bare, "log", "-1", "--format=%B", pull["branch"])
         run_git(origin.work, "checkout", "-q", "--detach", "main")
         theirs = "gitkruise/promote-checkout-of-another-cluster"
-        head = origin.commit({"prod/checkout.yaml": "# step\n"}, said, branch=theirs)
+        head = origin.commit({"prod/checkout.yaml": "# step\n"}, message, branch=theirs)
         run_git(origin.work, "checkout", "-q", "main")
         run_git(origin.work, "fetch", "-q")
         model.open_pull(8, head, branch=theirs)
@@ -154,9 +154,9 @@ def test_the_pull_request_of_a_hold_warns_of_a_squash(
         held, promoted = (pull["body"] for pull in model.pulls.values())
         assert "If you squash it, keep the lines that begin with Gitkruise-" in held
         assert "squash" not in promoted
-        said = "Gitkruise-Action: {}\nGitkruise-Unit: default/unit\nGitkruise-Object: CloneSet"
+        trailers = "Gitkruise-Action: {}\nGitkruise-Unit: default/unit\nGitkruise-Object: CloneSet"
         for action, body in (("hold", held), ("promote", promoted)):
-            assert body.rpartition("\n\n")[2].startswith(said.format(action))
+            assert body.rpartition("\n\n")[2].startswith(trailers.format(action))
 
 
 @pytest.mark.slow

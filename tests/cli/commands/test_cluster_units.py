@@ -118,7 +118,7 @@ def test_the_status_of_a_unit_is_its_record_where_no_repository_has_one(
         "phase": "Rejected", "lastAttemptedRevision": f"main@sha1:{'3' * 40}",
         "conditions": [condition],
     }  # fmt: skip
-    told = ApiRequest(
+    unit_status = ApiRequest(
         verb="patch", resource=ResourceRef("gitkruise.io", "v1alpha1", "units"), namespace="shop",
         name="prod", body={"status": status}, content_type="application/merge-patch+json",
         subresource="status",
@@ -126,7 +126,7 @@ def test_the_status_of_a_unit_is_its_record_where_no_repository_has_one(
     marks = {"commit": "2" * 40, "path": "c.yaml:1", "unit-ref": "shop/prod"}
     at = ("--kubeconfig", str(cluster))
     with applied(cluster, cloneset("v1", name="prodweb"), **marks):
-        send(cluster, _request("create", "Unit", "prod", spec), told)
+        send(cluster, _request("create", "Unit", "prod", spec), unit_status)
         shown = gk("status", *at, "--fail-on", "rejected", cwd=tmp_path)
         units = gk("get", "units", "-n", "shop", "-o", "json", *at, cwd=tmp_path).obj["items"]
         why = gk("why", "prodweb", "-n", "shop", *at, cwd=tmp_path)

@@ -40,39 +40,39 @@ ROWS: dict[str, tuple[str, str]] = {
 }
 
 
-def heard(file: Path, *texts: str | None) -> list[Finding | None]:
+def findings_after(file: Path, *texts: str | None) -> list[Finding | None]:
     """What is said while the file has one text after the other; None removes it."""
-    news, told = ConfigFileWatch(load_config(file)), list[Finding | None]()
+    news, findings = ConfigFileWatch(load_config(file)), list[Finding | None]()
     for number, text in enumerate(texts, 1):
         if text is None:
             file.unlink()
         else:
             file.write_text(text)
             os.utime(file, (number, number))
-        told += news.look()
-    return told
+        findings += news.look()
+    return findings
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_a_change_of_the_file_is_named_once(tmp_path: Path, row: str) -> None:
-    text, said = ROWS[row]
+    text, message = ROWS[row]
     file = tmp_path / "gitkruise.yaml"
     file.write_text(FIRST)
-    found = heard(file, text, text)
-    if not said:
+    found = findings_after(file, text, text)
+    if not message:
         assert found == []
         return
     (finding,) = found
     assert finding is not None
     assert (finding.code, finding.severity) == ("GK7016", Severity.WARNING)
-    assert said in finding.message
+    assert message in finding.message
     assert "as the file said when this process started" in dict(finding.notes)["unchanged"]
 
 
 def test_a_file_that_is_gone_and_comes_back_is_news_twice(tmp_path: Path) -> None:
     file = tmp_path / "gitkruise.yaml"
     file.write_text(FIRST)
-    gone, back = heard(file, None, FIRST)
+    gone, back = findings_after(file, None, FIRST)
     assert gone is not None
     assert "GK7001" in gone.message
     assert back is None

@@ -44,9 +44,9 @@ FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
 
 @pytest.mark.parametrize("row", FLAGS)
 def test_flags_that_do_not_fit_are_refused(gk: Caller, row: str) -> None:
-    words, said = FLAGS[row]
+    words, message = FLAGS[row]
     ended = gk(*words)
-    assert (ended.code, said in ended.err) == (2, True), ended.err
+    assert (ended.code, message in ended.err) == (2, True), ended.err
 
 
 def test_a_certificate_that_is_missing_is_named(gk: Caller, cluster: Path, tmp_path: Path) -> None:

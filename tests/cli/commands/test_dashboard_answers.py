@@ -175,9 +175,9 @@ def test_a_pull_request_is_fetched_from_the_remote_of_a_clone(
         asked = [f"{q}/{place}" for place in ("pr/7", "branch/topic") for q in ("commit", "plan")]
         return [await answers.find_out(about, Machine()) for about in asked]
 
-    told, plan, branch, same = ask(cluster, str(checkout.folder), body)
-    assert (told["name"], told["subject"]) == ("pull request 7", "newer image")
-    assert (told["id"], told["base"], told["into"]) == (head, base, "main")
+    change, plan, branch, same = ask(cluster, str(checkout.folder), body)
+    assert (change["name"], change["subject"]) == ("pull request 7", "newer image")
+    assert (change["id"], change["base"], change["into"]) == (head, base, "main")
     assert [entry["name"] for entry in plan["entries"]] == ["~ CloneSet shop/checkout"]
     assert plan["command"] == f"gitkruise plan {base[:7]}...{head[:7]}"
     assert (branch["name"], same["entries"]) == ("branch topic", plan["entries"])

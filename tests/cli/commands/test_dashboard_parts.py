@@ -166,9 +166,9 @@ def test_deletions_of_a_unit_with_hidden_objects_may_wait(
     checkout.commit("first", {**files, "cart.yaml": cloneset("v1")})
     gone = checkout.commit("less", dict.fromkeys(files))
     _, plan, _ = ask(cluster, checkout.folder, lambda a, v: asked_all(a, v, gone))
-    said = [span["text"] for span in plan["blast"]]
-    assert said[0].startswith("MAY WAIT FOR APPROVAL")
-    assert said[1].startswith("2 objects DELETED")
+    texts = [span["text"] for span in plan["blast"]]
+    assert texts[0].startswith("MAY WAIT FOR APPROVAL")
+    assert texts[1].startswith("2 objects DELETED")
     assert plan["hidden"].startswith("12 objects")
     assert "bank" not in json.dumps(plan)
 
@@ -259,6 +259,6 @@ def test_the_reason_for_no_answer_is_not_told_to_everyone(
         return str(refused.value)
 
     assert about == "commit" or "ledger.yaml" in asked(ROOT)
-    said = asked(JANE)
-    assert "GK7091" in said
-    assert [word for word in FOREIGN if word in said] == []
+    answer = asked(JANE)
+    assert "GK7091" in answer
+    assert [word for word in FOREIGN if word in answer] == []

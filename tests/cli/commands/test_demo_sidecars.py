@@ -40,9 +40,9 @@ def facts(*raw: Obj) -> list[PodFacts]:
 
 
 def test_one_pod_is_followed_and_each_state_told_once() -> None:
-    said: list[str] = []
+    lines: list[str] = []
     clock = ManualClock()
-    pair = Pair(WorldTransport(Cluster(World(load_catalog()), clock.now)), clock, said.append)
+    pair = Pair(WorldTransport(Cluster(World(load_catalog()), clock.now)), clock, lines.append)
     rest = pod("r.io/p:v1", EMPTY, 1)
     other = pod("r.io/p:v1", EMPTY, 1, name="b")
     for seen in (
@@ -54,7 +54,7 @@ def test_one_pod_is_followed_and_each_state_told_once() -> None:
         facts(),
     ):
         pair.look(seen)
-    assert [line.strip() for line in said] == [
+    assert [line.strip() for line in lines] == [
         "a  proxy-1 v1 serves · proxy-2 waits",
         "a  proxy-1 v1 still serves · proxy-2 v2 starts",
         "a  proxy-1 v1 still serves · proxy-2 v2 serves",
@@ -65,13 +65,13 @@ def test_one_pod_is_followed_and_each_state_told_once() -> None:
 def test_it_asks_the_cluster_until_it_is_told_to_stop() -> None:
     clock = ManualClock()
     transport = WorldTransport(Cluster(World(load_catalog()), clock.now))
-    said: list[str] = []
+    lines: list[str] = []
 
     async def main() -> None:
         async with asyncio.TaskGroup() as group:
-            task = group.create_task(Pair(transport, clock, said.append).follow(1.0))
+            task = group.create_task(Pair(transport, clock, lines.append).follow(1.0))
             await clock.sleep(1)
             task.cancel()
 
     clock.run(main())
-    assert said == [], "no pod has the label"
+    assert lines == [], "no pod has the label"

@@ -152,8 +152,8 @@ def test_objects_of_custom_kinds_are_compared(
     words = ("drift", "widget/one", "-o", "json", "--repo", str(checkout.folder))
     found = gk(*words, "-n", "default", "--kubeconfig", str(cluster)).obj["items"]
     send(cluster, ApiRequest(verb="delete", resource=CRDS, name="widgets.example.com"))
-    told = [(item["field"], item["git"], item["live"]) for item in found]
-    assert told == [("spec.size", "3", "4")]
+    differences = [(item["field"], item["git"], item["live"]) for item in found]
+    assert differences == [("spec.size", "3", "4")]
 
 
 @pytest.mark.slow

@@ -51,12 +51,12 @@ FIELDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("words", "head", "told"), FIELDS, ids=[row[0] for row in FIELDS])
-def test_a_field_and_those_below_it(gk: Caller, words: str, head: str, told: str) -> None:
+@pytest.mark.parametrize(("words", "head", "text"), FIELDS, ids=[row[0] for row in FIELDS])
+def test_a_field_and_those_below_it(gk: Caller, words: str, head: str, text: str) -> None:
     if words == "unit":
-        told = "spec"
+        text = "spec"
     ended = gk("explain", words)
-    assert (ended.code, head in ended.out, told in ended.out) == (0, True, True), ended.out
+    assert (ended.code, head in ended.out, text in ended.out) == (0, True, True), ended.out
 
 
 UNKNOWN = [
@@ -67,10 +67,10 @@ UNKNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("words", "told"), UNKNOWN, ids=[row[0] for row in UNKNOWN])
-def test_what_nobody_knows_is_answered_with_what_is_near(gk: Caller, words: str, told: str) -> None:
+@pytest.mark.parametrize(("words", "text"), UNKNOWN, ids=[row[0] for row in UNKNOWN])
+def test_what_nobody_knows_is_answered_with_what_is_near(gk: Caller, words: str, text: str) -> None:
     ended = gk("explain", words)
-    assert (ended.code, "GK7060" in ended.err, told in ended.err) == (2, True, True)
+    assert (ended.code, "GK7060" in ended.err, text in ended.err) == (2, True, True)
 
 
 @pytest.fixture
@@ -109,18 +109,18 @@ def test_a_unit_that_no_controller_has_recorded_is_named(gk: Caller, sound: Chec
     other = UNIT.replace("name: shop,", "name: data,", 1)
     sound.commit("another unit", {"gitkruise.yaml": CONFIG + other})
     items = gk("doctor", "config", "-o", "json", cwd=sound.folder, **WHO).obj["items"]
-    (told,) = (item for item in items if item["name"] == "unit")
-    assert (told["verdict"], told["message"].partition(":")[0]) == ("warning", "shop/data")
-    assert "no controller has recorded it" in told["message"]
+    (check,) = (item for item in items if item["name"] == "unit")
+    assert (check["verdict"], check["message"].partition(":")[0]) == ("warning", "shop/data")
+    assert "no controller has recorded it" in check["message"]
 
 
 def test_a_unit_that_nothing_records_is_named(gk: Caller, sound: Checkout) -> None:
     other = sinkless(UNIT).replace("name: shop,", "name: data,", 1)
     sound.commit("another unit", {"gitkruise.yaml": CONFIG + other})
     items = gk("doctor", "config", "-o", "json", cwd=sound.folder, **WHO).obj["items"]
-    (told,) = (item for item in items if item["name"] == "unit")
-    assert (told["verdict"], told["message"].partition(":")[0]) == ("warning", "shop/data")
-    assert "it has no Sink with git" in told["message"]
+    (check,) = (item for item in items if item["name"] == "unit")
+    assert (check["verdict"], check["message"].partition(":")[0]) == ("warning", "shop/data")
+    assert "it has no Sink with git" in check["message"]
 
 
 @pytest.mark.slow
@@ -128,15 +128,15 @@ def test_who_applies_and_since_when(gk: Caller, cluster: Path) -> None:
     holders = {"": "3 shards", "-shard-0": "box_1", "-shard-1": ""}
     with leases(cluster, holders, "2026-01-02T03:04:05.000000Z"):
         ended = gk("doctor", "cluster", "--kubeconfig", str(cluster), "-o", "json")
-    told = {i["name"]: (i["verdict"], i["message"]) for i in ended.obj["items"]}
-    assert told["controller"][1].startswith("sandbox since ")
-    assert told["controller"][1].endswith(", for as long as it runs")
-    assert told["sync"][1].startswith("3 shards, its lease renewed ")
-    assert told["shard 0"][0] == "good"
-    assert told["shard 0"][1].startswith("box_1, its lease renewed ")
+    checks = {i["name"]: (i["verdict"], i["message"]) for i in ended.obj["items"]}
+    assert checks["controller"][1].startswith("sandbox since ")
+    assert checks["controller"][1].endswith(", for as long as it runs")
+    assert checks["sync"][1].startswith("3 shards, its lease renewed ")
+    assert checks["shard 0"][0] == "good"
+    assert checks["shard 0"][1].startswith("box_1, its lease renewed ")
     lost = "its units are not reconciled"
-    assert told["shard 1"] == ("bad", f"no replica holds it since 2026-01-02T03:04:05Z: {lost}")
-    assert told["shard 2"] == ("bad", f"no replica holds it: {lost}")
+    assert checks["shard 1"] == ("bad", f"no replica holds it since 2026-01-02T03:04:05Z: {lost}")
+    assert checks["shard 2"] == ("bad", f"no replica holds it: {lost}")
 
 
 LEFT = [
@@ -153,10 +153,10 @@ def test_leases_of_an_earlier_number_of_shards_are_named(
     holders = {"": holder, "-shard-0": "box_1", "-shard-1": "", "-shard-2": "", "-member-2": ""}
     with leases(cluster, holders, "2026-01-02T03:04:05.000000Z"):
         ended = gk("doctor", "cluster", "--kubeconfig", str(cluster), "-o", "json")
-    (told,) = (i for i in ended.obj["items"] if i["name"] == "leases")
+    (check,) = (i for i in ended.obj["items"] if i["name"] == "leases")
     listed = ", ".join(names)
-    assert told["message"] == f"{len(names)} remain of an earlier number of shards: {listed}"
-    assert told["next"] == f"kubectl delete lease -n {LEASE_NAMESPACE} {' '.join(names)}"
+    assert check["message"] == f"{len(names)} remain of an earlier number of shards: {listed}"
+    assert check["next"] == f"kubectl delete lease -n {LEASE_NAMESPACE} {' '.join(names)}"
 
 
 def unit_object(name: str, ready: tuple[str, str, str] | None, phase: str = "") -> ApiRequest:
@@ -168,8 +168,8 @@ def unit_object(name: str, ready: tuple[str, str, str] | None, phase: str = "") 
     }  # fmt: skip
     if ready is not None:
         since = {"type": "Ready", "lastTransitionTime": "2026-01-02T03:04:05Z"}
-        told = dict(zip(("status", "reason", "message"), ready, strict=True))
-        body["status"] = {"phase": phase, "conditions": [{**since, **told}]}
+        condition = dict(zip(("status", "reason", "message"), ready, strict=True))
+        body["status"] = {"phase": phase, "conditions": [{**since, **condition}]}
     return ApiRequest(
         verb="patch", resource=ResourceRef("gitkruise.io", "v1alpha1", "units"),
         namespace="default", name=name, body=body, content_type=APPLY_PATCH,
@@ -192,10 +192,10 @@ UNITS: list[tuple[tuple[str, str, str] | None, str, str, str]] = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ready", "phase", "verdict", "told"), UNITS)
+@pytest.mark.parametrize(("ready", "phase", "verdict", "text"), UNITS)
 def test_objects_are_checked_by_their_conditions(
     gk: Caller, own_cluster: Path, ready: tuple[str, str, str] | None, phase: str, verdict: str,
-    told: str,
+    text: str,
 ) -> None:  # fmt: skip
     made = unit_object("x", None)
     send(own_cluster, made, *([unit_object("x", ready, phase)] if ready else []))
@@ -207,7 +207,7 @@ def test_objects_are_checked_by_their_conditions(
     assert items["objects"]["message"].startswith(f"{well} of 1 sources, units, sinks")
     assert ended.code == (verdict == "bad")
     if verdict:
-        assert (items["unit"]["verdict"], told in items["unit"]["message"]) == (verdict, True)
+        assert (items["unit"]["verdict"], text in items["unit"]["message"]) == (verdict, True)
     else:
         assert "unit" not in items
     none = gk("doctor", "cluster", "--kubeconfig", str(own_cluster), "-o", "json").obj["items"]
@@ -277,11 +277,11 @@ WRONG = [
 @pytest.mark.slow
 @pytest.mark.parametrize("row", WRONG, ids=[row[0].__name__ for row in WRONG])
 def test_what_is_wrong_is_1_and_named(gk: Caller, sound: Checkout, row: tuple[object, ...]) -> None:
-    happen, area, told = row
+    happen, area, text = row
     assert callable(happen)
     happen(sound)
     ended = gk("doctor", str(area), cwd=sound.folder)
-    assert (ended.code, str(told) in ended.out) == (1, True), ended.out
+    assert (ended.code, str(text) in ended.out) == (1, True), ended.out
 
 
 AWAY = "file:///nowhere/shop.git"
@@ -304,24 +304,24 @@ SOURCES = {
 def test_each_source_is_asked(
     gk: Caller, sound: Checkout, tmp_path: Path, row: tuple[str, str, str, str]
 ) -> None:
-    spec, verdict, said, next_ = row
+    spec, verdict, message, next_ = row
     text = CONFIG.replace("spec: {url: .", f"spec: {{{spec}").replace(
         "url: .", f"url: {sound.folder}"
     )
     file = tmp_path / "units.yaml"
     file.write_text(text)
     ended = gk("doctor", "config", "--config", str(file), "-o", "json", cwd=sound.folder)
-    (told,) = (item for item in ended.obj["items"] if item["name"] == "source")
-    assert (told["verdict"], said in told["message"]) == (verdict, True), told
-    assert (next_ in told["next"], ended.code) == (True, int(verdict == "bad"))
+    (check,) = (item for item in ended.obj["items"] if item["name"] == "source")
+    assert (check["verdict"], message in check["message"]) == (verdict, True), check
+    assert (next_ in check["next"], ended.code) == (True, int(verdict == "bad"))
 
 
 @pytest.mark.slow
 def test_no_repository_and_no_cluster(gk: Caller, tmp_path: Path) -> None:
     ended = gk("doctor", "--kubeconfig", str(kubeconfig(tmp_path)))
     assert (ended.code, ended.err) == (1, "")
-    for told in ("GK3103", "GK4101", "connection refused", "3 checks: 3 failed"):
-        assert told in ended.out
+    for text in ("GK3103", "GK4101", "connection refused", "3 checks: 3 failed"):
+        assert text in ended.out
 
 
 @pytest.mark.slow

@@ -173,9 +173,9 @@ def test_a_file_that_is_no_record_is_named_and_the_others_are_shown(
     recorded.record("sandbox", unit_record(), **BROKEN, **events)
     ended = gk("history", "-o", "json", cwd=recorded.folder)
     assert (ended.code, [i["name"] for i in ended.obj["items"]]) == (0, ["checkout"] * 2)
-    told = [f["message"].partition(" on ")[0] for f in ended.obj["findings"]]
-    assert told == [*BROKEN, *events]
-    assert all(f"warning[GK3206]: {path}" in ended.err for path in told)
+    messages = [f["message"].partition(" on ")[0] for f in ended.obj["findings"]]
+    assert messages == [*BROKEN, *events]
+    assert all(f"warning[GK3206]: {path}" in ended.err for path in messages)
 
 
 def test_a_removed_file_that_is_no_record_is_named(gk: Caller, recorded: Checkout) -> None:
@@ -222,5 +222,5 @@ def test_what_no_commit_explains_is_shown(gk: Caller, checkout: Checkout) -> Non
     checkout.commit("one", {"c.yaml": cloneset()})
     checkout.record("sandbox", replace(unit_record(), interventions=(one,)))
     assert f"DriftCorrected {key}: {text}" in gk("history", cwd=checkout.folder).out
-    (told,) = gk("history", "-o", "json", cwd=checkout.folder).obj["interventions"]
-    assert (told["reason"], told["message"]) == ("DriftCorrected", text)
+    (intervention,) = gk("history", "-o", "json", cwd=checkout.folder).obj["interventions"]
+    assert (intervention["reason"], intervention["message"]) == ("DriftCorrected", text)

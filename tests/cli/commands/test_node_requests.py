@@ -223,10 +223,10 @@ def test_why_shows_what_agents_do_for_the_pods(gk: Caller, shop: Path, pod: str)
     assert gk("recreate", pod, "--min-started", "100000", *on(shop)).code == 0
     image_ = ("--image", "registry.invalid/checkout:v2", "--retries", "0", "--parallelism", "9")
     assert pull(gk, shop, *image_, "--wait").code == 1
-    told = why(gk, shop).out
-    assert re.search(rf"containerrecreaterequest/{pod}-\S+  InProgress: ", told)
-    assert "imagepulljob/checkout-" in told
-    assert "could not be pulled" in told
+    output = why(gk, shop).out
+    assert re.search(rf"containerrecreaterequest/{pod}-\S+  InProgress: ", output)
+    assert "imagepulljob/checkout-" in output
+    assert "could not be pulled" in output
     request, job = why(gk, shop, "-o", "json").obj["agents"]
     assert (request["kind"], request["state"]) == ("ContainerRecreateRequest", "InProgress")
     assert (job["kind"], job["state"]) == ("ImagePullJob", "Failed")

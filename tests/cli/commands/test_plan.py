@@ -248,7 +248,7 @@ LIMITS: list[tuple[str, int, int, str]] = [
 def test_deletions_that_wait_for_a_person_are_told_first(
     gk: Caller, checkout: Checkout, row: tuple[str, int, int, str]
 ) -> None:
-    prune, many, gone, told = row
+    prune, many, gone, text = row
     head = "apiVersion: gitkruise.io/v1alpha1\n"
     config = (
         f"{head}kind: GitSource\nmetadata: {{name: src}}\nspec: {{url: .}}\n---\n"
@@ -262,8 +262,8 @@ def test_deletions_that_wait_for_a_person_are_told_first(
     checkout.commit("before", {"gitkruise.yaml": config, "app/README.md": "words", **files})
     checkout.commit("after", dict.fromkeys(list(files)[:gone]))
     blast = gk("plan", "-o", "json", cwd=checkout.folder).obj["blast"]
-    assert blast[0].startswith(told)
-    assert any("DELETED" in line for line in blast) == ("STAY" not in told)
+    assert blast[0].startswith(text)
+    assert any("DELETED" in line for line in blast) == ("STAY" not in text)
 
 
 UNIT = """\

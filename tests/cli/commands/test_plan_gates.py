@@ -45,9 +45,9 @@ ROWS: Final = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("spec", "told"), ROWS.values(), ids=ROWS)
+@pytest.mark.parametrize(("spec", "lines"), ROWS.values(), ids=ROWS)
 def test_a_plan_names_what_the_commit_waits_for(
-    gk: Caller, tmp_path: Path, spec: str, told: list[str]
+    gk: Caller, tmp_path: Path, spec: str, lines: list[str]
 ) -> None:
     for folder in ("web", "other"):
         (tmp_path / folder).mkdir()
@@ -63,9 +63,9 @@ def test_a_plan_names_what_the_commit_waits_for(
     run_git(tmp_path, "commit", "-qam", "second")
     ended = gk("plan", "--offline", cwd=tmp_path)
     assert ended.code == 0, ended.err
-    for line in told:
+    for line in lines:
         assert line in " ".join(ended.out.split())
-    assert ("unit shop/" in ended.out) is bool(told)
+    assert ("unit shop/" in ended.out) is bool(lines)
     assert "shop/other" not in ended.out
 
 
@@ -103,5 +103,5 @@ def test_a_plan_names_the_unit_that_another_one_waits_for(
             (tmp_path / name / "a.yaml").write_text(CLONESET % (name, name, name, one))
         run_git(tmp_path, "add", "-A")
         run_git(tmp_path, "commit", "-qm", "change")
-    told = " ".join(gk("plan", "--offline", cwd=tmp_path).out.split())
-    assert f"unit shop/web takes commits when unit shop/other is ready{why} · " in told
+    output = " ".join(gk("plan", "--offline", cwd=tmp_path).out.split())
+    assert f"unit shop/web takes commits when unit shop/other is ready{why} · " in output

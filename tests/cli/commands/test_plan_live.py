@@ -108,8 +108,8 @@ def test_a_deletion_of_an_earlier_commit_that_waits_is_part_of_every_plan(
     checkout.commit("after", {"README.md": "words\n"})
     found = {c["name"]: c for c in changes(gk, checkout, own_cluster)}
     assert found.keys() == {"calm", "left"}
-    told = found["left"]
-    assert (told["change"], told["pending"], told["stays"]) == ("prune", True, False)
+    entry = found["left"]
+    assert (entry["change"], entry["pending"], entry["stays"]) == ("prune", True, False)
     text = gk("plan", "--kubeconfig", str(own_cluster), cwd=checkout.folder).out
     assert "ConfigMap live/left    deleted by an earlier commit, and still live" in text
     old = {c["name"] for c in changes(gk, checkout, own_cluster, "--to", "HEAD~")}
@@ -204,8 +204,8 @@ def test_a_rejected_commit_has_no_rollout_and_one_error_for_all_of_its_objects(
     checkout.commit("five", {f"{name}.yaml": text for name, text in zip(names, lost, strict=True)})
     ended = gk("plan", "-o", "json", "--kubeconfig", str(cluster), *more, cwd=checkout.folder)
     (error,) = ended.obj["findings"]
-    told = 'CloneSet lost/c0 and 4 more objects: namespaces "lost" not found'
-    assert (ended.code, error["code"], error["message"]) == (3, "GK4202", told)
+    message = 'CloneSet lost/c0 and 4 more objects: namespaces "lost" not found'
+    assert (ended.code, error["code"], error["message"]) == (3, "GK4202", message)
     assert {change["rejected"] for change in ended.obj["changes"]} == {"GK4202"}
     assert ended.obj["rollouts"] == []
 
@@ -305,10 +305,10 @@ def test_a_dry_run_wants_a_cluster(gk: Caller, checkout: Checkout) -> None:
         (["--server"], 5, "error[GK4106]: no cluster is configured"),
         (["--server", "--offline", "--sandbox"], 2, "error[GK7010]"),
     ]
-    for words, code, said in rows:
+    for words, code, text in rows:
         ended = gk("plan", *words, cwd=checkout.folder)
         assert (ended.code, ended.out) == (code, "")
-        assert said in ended.err
+        assert text in ended.err
 
 
 @pytest.mark.slow
@@ -384,10 +384,10 @@ def test_a_plug_in_for_credentials_runs_twice(
     checkout.commit("one", {"c.yaml": config("plugged", "on")})
     known = yaml.safe_load(cluster.read_text())
     (user,) = known["users"]
-    runs, said = tmp_path / "runs", tmp_path / "said.json"
+    runs, answer = tmp_path / "runs", tmp_path / "said.json"
     kind = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
-    said.write_text(json.dumps({**kind, "status": {"token": user["user"]["token"]}}))
-    words = f"echo once >> {runs}; cat {said}"
+    answer.write_text(json.dumps({**kind, "status": {"token": user["user"]["token"]}}))
+    words = f"echo once >> {runs}; cat {answer}"
     plugin = {"command": "sh", "args": ["-c", words], "interactiveMode": "Never"}
     user["user"] = {"exec": {"apiVersion": kind["apiVersion"], **plugin}}
     file = tmp_path / "config"

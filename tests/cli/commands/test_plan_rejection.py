@@ -64,5 +64,5 @@ def test_what_leaves_a_unit_waits_for_units_that_reject_the_commit(
     checkout.commit("both", {"gitkruise.yaml": TWO_UNITS, **files, "two/d.yaml": cloneset()})
     checkout.commit("bad", {"one/c.yaml": "kind: [\n", "two/d.yaml": None})
     ended = gk("plan", "--offline", "-o", "json", cwd=checkout.folder)
-    told = "deletions of unit shop/two WAIT until a commit suits shop/one as well"
-    assert (ended.code, ended.obj["blast"][0]) == (3, told)
+    line = "deletions of unit shop/two WAIT until a commit suits shop/one as well"
+    assert (ended.code, ended.obj["blast"][0]) == (3, line)

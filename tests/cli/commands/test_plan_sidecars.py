@@ -89,7 +89,9 @@ def test_json_names_who_cannot_and_what_new_pods_get(gk: Caller, checkout: Check
         "SidecarSet", 3, "CannotUpdateInPlace",
     )  # fmt: skip
     assert rollout["steps"] == []
-    told = rollout["sidecars"]
-    assert [entry["why"] for entry in told["cannotFollow"]] == ["containers.mesh.args changed"] * 3
-    assert told["newPods"]["containers"] == [{"name": "mesh", "image": "mesh:v2"}]
-    assert told["newPods"]["revision"].startswith("mesh-")
+    sidecars = rollout["sidecars"]
+    assert [entry["why"] for entry in sidecars["cannotFollow"]] == [
+        "containers.mesh.args changed"
+    ] * 3
+    assert sidecars["newPods"]["containers"] == [{"name": "mesh", "image": "mesh:v2"}]
+    assert sidecars["newPods"]["revision"].startswith("mesh-")

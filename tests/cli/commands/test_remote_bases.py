@@ -97,8 +97,8 @@ def test_a_base_that_is_not_listed_is_refused_with_the_line_to_add(shop: Shop) -
     assert ended.code == 3
     assert "error[GK3402]: a remote base is not fetched from" in ended.err
     assert "--> app/kustomization.yaml:1:13" in ended.err
-    said = " ".join(ended.err.split())
-    assert f"add {{url: {shop.url}}} to render.kustomize.remoteBases" in said
+    output = " ".join(ended.err.split())
+    assert f"add {{url: {shop.url}}} to render.kustomize.remoteBases" in output
 
 
 def test_an_action_edits_the_overlay_of_a_remote_base(shop: Shop) -> None:

@@ -43,16 +43,16 @@ def test_the_replica_that_has_a_unit_is_named(
     where = ["--repo", str(checkout.folder), "--cluster", "sandbox"]
     with leases(cluster, holders(but=None), ENDED):
         status = gk("status", *where, **env)
-        told = gk("status", *where, "-o", "json", **env).obj
+        answer = gk("status", *where, "-o", "json", **env).obj
         (line,) = gk("get", "units", "-A", *where, "-o", "jsonl", **env).out.splitlines()
         wide = gk("get", "units", "-A", *where, "-o", "wide", **env).out
     assert f"shard {OWN} of {COUNT}: box_{OWN}\n" in status.out
-    (unit,) = told["units"]
+    (unit,) = answer["units"]
     wanted = {"shard": f"{OWN} of {COUNT}", "replica": f"box_{OWN}", "state": "Done"}
     assert wanted.items() <= unit.items()
     assert wanted.items() <= json.loads(line).items()
     assert f"box_{OWN}" in wide
-    assert [one["problem"] for one in told["shards"]] == [""] * COUNT
+    assert [one["problem"] for one in answer["shards"]] == [""] * COUNT
 
 
 def test_a_unit_that_no_replica_has_is_unknown(
@@ -61,11 +61,11 @@ def test_a_unit_that_no_replica_has_is_unknown(
     where = ["--repo", str(checkout.folder), "--cluster", "sandbox"]
     with leases(cluster, holders(but=OWN), ENDED):
         status = gk("status", *where, "--fail-on", "unknown", **env)
-        told = gk("status", *where, "-o", "json", **env).obj
+        answer = gk("status", *where, "-o", "json", **env).obj
         (line,) = gk("get", "units", "-A", *where, "-o", "jsonl", **env).out.splitlines()
     assert status.code == 1
     assert f"{LOST}\n  1 unit: {UNIT}\n" in status.out
-    for unit in (told["units"][0], json.loads(line)):
+    for unit in (answer["units"][0], json.loads(line)):
         assert {"state": "Unknown", "message": LOST, "replica": ""}.items() <= unit.items()
 
 
@@ -73,9 +73,9 @@ def test_units_without_shards_have_none(
     gk: Caller, checkout: Checkout, cluster: Path, env: dict[str, str]
 ) -> None:
     where = ["--repo", str(checkout.folder), "--cluster", "sandbox"]
-    told = gk("status", *where, "-o", "json", **env).obj
+    answer = gk("status", *where, "-o", "json", **env).obj
     (line,) = gk("get", "units", "-A", *where, "-o", "jsonl", **env).out.splitlines()
-    assert "shards" not in told
+    assert "shards" not in answer
     assert {"shard": "", "replica": "", "state": "Done"}.items() <= json.loads(line).items()
 
 
@@ -85,7 +85,7 @@ def test_units_of_a_controller_that_ended_without_giving_its_lease_back_are_unkn
     where = ["--repo", str(checkout.folder), "--cluster", "sandbox"]
     with leases(cluster, {"": "box"}, ENDED, held_at=ENDED):
         status = gk("status", *where, "--fail-on", "unknown", **env)
-        told = gk("status", *where, "-o", "json", **env).obj
+        answer = gk("status", *where, "-o", "json", **env).obj
         (line,) = gk("get", "units", "-A", *where, "-o", "jsonl", **env).out.splitlines()
     lost = (
         "box has not renewed lease gitkruise-sync since 2026-01-02T03:04:05Z: no unit is reconciled"
@@ -94,5 +94,5 @@ def test_units_of_a_controller_that_ended_without_giving_its_lease_back_are_unkn
     assert f"{lost}\n  1 unit: {UNIT}\n" in status.out
     # After a table of thousands of objects the header is out of sight.
     assert status.out.endswith("\nNext: gitkruise doctor cluster --cluster sandbox\n")
-    for unit in (told["units"][0], json.loads(line)):
+    for unit in (answer["units"][0], json.loads(line)):
         assert {"state": "Unknown", "message": lost}.items() <= unit.items()

@@ -63,8 +63,8 @@ def test_ws_71_trace_shows_the_subset_of_a_pod() -> None:
     assert sum("subset    a of WorkloadSpread zones" in text for text in lines) == 3
     assert sum("subset    b of WorkloadSpread zones" in text for text in lines) == 2
     first = next(one for one, text in zip(traced, lines, strict=True) if " a of " in text)
-    told = trace_obj(first, Records())
-    assert (told["workloadSpread"], told["subset"]) == ("zones", "a")
+    document = trace_obj(first, Records())
+    assert (document["workloadSpread"], document["subset"]) == ("zones", "a")
     _, alone = surveyed(cloneset())
     bare = trace_pod(alone.pods[0], alone, None, ())
     assert "subset" not in trace_obj(bare, Records())

@@ -147,10 +147,10 @@ def test_why_names_the_budget_that_holds_its_pods(gk: Caller, cluster: Path) -> 
             assert waited(gk, cluster).code == 0
             apply(cluster, ledger("v2", in_place=False))
             # Until the controller has seen it.
-            said = (gk(*asked, **env).out for _ in range(200))
-            assert any("5 pods wait for PodUnavailableBudget ledger" in text for text in said)
-            (told,) = gk(*asked, "-o", "json", **env).obj["unavailableBudgets"]
-            assert len(told["holds"]) == told["desiredAvailable"] == 5
+            outputs = (gk(*asked, **env).out for _ in range(200))
+            assert any("5 pods wait for PodUnavailableBudget ledger" in text for text in outputs)
+            (entry,) = gk(*asked, "-o", "json", **env).obj["unavailableBudgets"]
+            assert len(entry["holds"]) == entry["desiredAvailable"] == 5
         finally:
             gone = ApiRequest(verb="delete", resource=budgets, namespace="shop", name="ledger")
             send(cluster, gone)

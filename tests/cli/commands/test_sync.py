@@ -102,7 +102,7 @@ def test_what_left_git_is_deleted_before_it_ends(synced: Synced) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "told"),
+    ("text", "code", "error"),
     [
         (cloneset("v3", name="refused").replace("partition:", "partiton:"), 3, "GK1203"),
         (cloneset("v3", name="refused").replace("shop", "nowhere", 1), 3, "GK4202"),
@@ -110,15 +110,15 @@ def test_what_left_git_is_deleted_before_it_ends(synced: Synced) -> None:
     ids=["by-its-schema", "by-the-cluster"],
 )
 def test_what_cannot_be_applied_has_its_code(
-    synced: Synced, text: str, code: int, told: str
+    synced: Synced, text: str, code: int, error: str
 ) -> None:
     synced.push(text)
     ended = synced("--timeout", "1m")
-    assert (ended.code, ended.err.count(f"error[{told}]")) == (code, 1), ended.err
+    assert (ended.code, ended.err.count(f"error[{error}]")) == (code, 1), ended.err
     document = synced("--timeout", "1m", "-o", "json")
     (item,) = document.obj["items"]
     assert (document.code, item["state"], item["applied"]) == (code, "Rejected", False)
-    assert item["findings"][0]["code"] == told
+    assert item["findings"][0]["code"] == error
 
 
 def test_a_rewrite_is_followed_when_a_person_names_where_it_leads(synced: Synced) -> None:
@@ -133,8 +133,8 @@ def test_a_rewrite_is_followed_when_a_person_names_where_it_leads(synced: Synced
     refused = synced()
     assert (refused.code, "GK3204" in refused.err) == (4, True)
     flags = f"--kubeconfig {synced.cluster} --cluster {synced.name} --config gitkruise.yaml"
-    told = " ".join(synced("--config", "gitkruise.yaml", "--lease", "mine").err.split())
-    assert f"gitkruise sync --accept-rewrite {second} {flags} --lease mine " in told
+    output = " ".join(synced("--config", "gitkruise.yaml", "--lease", "mine").err.split())
+    assert f"gitkruise sync --accept-rewrite {second} {flags} --lease mine " in output
     assert synced("--accept-rewrite", second[:7]).code == 2
     assert synced("--accept-rewrite", second).code == 0
     assert synced.image("rewritten").endswith(":v2")

@@ -93,8 +93,8 @@ def test_a_unit_is_suspended_and_resumed(hall: Hall) -> None:
     )
     again = hall("suspend", "unit/web")
     details = f"by system:admin until {suspended['until']} (fire)"
-    said = f"unit/web -n hall is suspended already {details}: nothing to do"
-    assert (again.code, " ".join(again.out.split())) == (0, said)
+    line = f"unit/web -n hall is suspended already {details}: nothing to do"
+    assert (again.code, " ".join(again.out.split())) == (0, line)
     assert hall.suspend_of("web") == suspended
     assert hall("suspend", "unit/web", "--reason", "flood", "-o", "json").obj == {
         "apiVersion": "gitkruise.io/v1alpha1", "kind": "SuspendResult", "unit": "hall/web",
@@ -125,11 +125,11 @@ REFUSED = [
 
 @pytest.mark.parametrize("row", REFUSED, ids=[row[0] for row in REFUSED])
 def test_wrong_usage_changes_nothing(hall: Hall, row: tuple[str, str, str]) -> None:
-    words, code, said = row
+    words, code, text = row
     hall.unit("web")
     done = hall(*words.split())
     assert (done.code, code in done.err, done.out) == (2, True, ""), done.err
-    assert said in " ".join(done.err.split())
+    assert text in " ".join(done.err.split())
     assert hall.suspend_of("web") is None
 
 
@@ -170,18 +170,18 @@ OWNERS: list[tuple[Any, Any, str]] = [
 
 @pytest.mark.parametrize("row", OWNERS, ids=[str(row[:2]) for row in OWNERS])
 def test_what_git_says_about_a_unit_counts(hall: Hall, row: tuple[Any, Any, str]) -> None:
-    stated, owner, said = row
+    stated, owner, message = row
     notes = {"gitkruise.io/unit-ref": "hall/fleet", "gitkruise.io/path": "fleet/web.yaml"}
     spec = {} if stated is None else {"suspend": stated}
     hall.unit("web", manager="gitkruise", notes=notes, **spec)
     if owner is not None:
         hall.unit("fleet", **owner)
     done = hall("suspend", "unit/web")
-    refused = "GK7065" in said
+    refused = "GK7065" in message
     assert (done.code, hall.suspend_of("web") == stated) == ((2, True) if refused else (0, False))
     text = " ".join(done.err.split())
-    assert said in text
-    assert ("set spec.suspend: true" in text) is bool(said)
+    assert message in text
+    assert ("set spec.suspend: true" in text) is bool(message)
 
 
 def test_a_field_that_flux_applies_is_warned_about(hall: Hall) -> None:

@@ -141,13 +141,13 @@ INSTEAD: Final = {  # of the unit and the manifest
 def test_variables_have_the_values_of_their_unit(
     gk: Caller, tmp_path: Path, row: tuple[str, str, str, str]
 ) -> None:
-    old, new, told, total = row
+    old, new, line, total = row
     (tmp_path / ".git").mkdir()
     (tmp_path / "apps" / "web").mkdir(parents=True)
     (tmp_path / "gitkruise.yaml").write_text(UNIT.replace(old, new))
     (tmp_path / "apps" / "web" / "a.yaml").write_text(VARIABLES.replace(old, new))
     ended = gk("validate", "apps", cwd=tmp_path)
-    assert (told in ended.out, total in ended.err) == (True, True), ended
+    assert (line in ended.out, total in ended.err) == (True, True), ended
 
 
 def test_the_caret_is_at_the_reference_that_is_not_escaped(gk: Caller, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def sinkless(config: str) -> str:
     return config.replace(", sinkRef: {name: here}", "")
 
 
-class Story:
+class RecordedCommits:
     """Three commits: a release, a canary, and one that touches no manifest of the unit."""
 
     def __init__(self, checkout: Checkout) -> None:
@@ -72,14 +72,14 @@ class Story:
 
 
 @pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
+def commits(tmp_path_factory: pytest.TempPathFactory) -> RecordedCommits:
     """One for all: each test writes its own record."""
-    return Story(Checkout(tmp_path_factory.mktemp("shop")))
+    return RecordedCommits(Checkout(tmp_path_factory.mktemp("shop")))
 
 
-def wait(gk: Caller, story: Story, commit: str, *words: str) -> Ended:
+def wait(gk: Caller, commits: RecordedCommits, commit: str, *words: str) -> Ended:
     line = ["wait", "--commit", commit, "--timeout", "1ms", *words]
-    return gk(*line, cwd=story.checkout.folder)
+    return gk(*line, cwd=commits.checkout.folder)
 
 
 # goal, progress of the unit, its state, result
@@ -99,30 +99,32 @@ ENDS = [
     [pytest.param(row, marks=[pytest.mark.slow] if n % 3 else []) for n, row in enumerate(ENDS)],
     ids=[f"{c}-{g}-at-{a}-{s}" for c, g, a, s, _ in ENDS],
 )
-def test_how_a_wait_ends(gk: Caller, story: Story, row: tuple[str, str, str, State, int]) -> None:
+def test_how_a_wait_ends(
+    gk: Caller, commits: RecordedCommits, row: tuple[str, str, str, State, int]
+) -> None:
     commit, goal, applied, state, code = row
-    story.record(getattr(story, applied), state)
-    ended = wait(gk, story, getattr(story, commit), "--for", goal)
+    commits.record(getattr(commits, applied), state)
+    ended = wait(gk, commits, getattr(commits, commit), "--for", goal)
     assert ended.code == code, ended.err
     assert ("GK7019" in ended.err) == (code == 6)
 
 
 def test_the_next_step_of_a_wait_that_ended_needs_no_cluster_either(
-    gk: Caller, story: Story
+    gk: Caller, commits: RecordedCommits
 ) -> None:
-    story.record(story.canary, State.ROLLING)
-    ended = wait(gk, story, story.canary)
+    commits.record(commits.canary, State.ROLLING)
+    ended = wait(gk, commits, commits.canary)
     line = next(part for part in ended.err.splitlines() if "next: " in part)
     words = line.partition("next: gitkruise ")[2].partition(",")[0].split()
-    shown = gk(*words, cwd=story.checkout.folder)
+    shown = gk(*words, cwd=commits.checkout.folder)
     assert (shown.code, "Rolling" in shown.out) == (0, True), shown.err
 
 
-def test_a_rejected_commit_never_comes(gk: Caller, story: Story) -> None:
-    story.record(story.first, State.REJECTED, attempted=story.canary)
-    ended = wait(gk, story, story.canary)
+def test_a_rejected_commit_never_comes(gk: Caller, commits: RecordedCommits) -> None:
+    commits.record(commits.first, State.REJECTED, attempted=commits.canary)
+    ended = wait(gk, commits, commits.canary)
     assert (ended.code, "rejected: GK1203" in ended.out) == (1, True)
-    assert wait(gk, story, story.first, "--for", "applied").code == 0
+    assert wait(gk, commits, commits.first, "--for", "applied").code == 0
 
 
 @pytest.mark.parametrize(
@@ -130,11 +132,11 @@ def test_a_rejected_commit_never_comes(gk: Caller, story: Story) -> None:
     [(State.REJECTED, "", 1), (State.WAITING, "waits for approval", 6)],
 )
 def test_a_branch_that_went_back_is_not_there_before_it_was_sent(
-    gk: Caller, story: Story, state: State, waits: str, code: int
+    gk: Caller, commits: RecordedCommits, state: State, waits: str, code: int
 ) -> None:
     """What is live contains the commit, and changes it."""
-    story.record(story.canary, state, attempted=story.first, waits=waits)
-    assert wait(gk, story, story.first).code == code
+    commits.record(commits.canary, state, attempted=commits.first, waits=waits)
+    assert wait(gk, commits, commits.first).code == code
 
 
 @pytest.mark.parametrize(
@@ -144,49 +146,49 @@ def test_a_commit_that_leaves_a_unit_rejected_is_rejected(
     gk: Caller, tmp_path: Path, wrong: str
 ) -> None:
     """A later commit that changes nothing of the unit repeats its errors: it is not unread."""
-    story = Story(Checkout(tmp_path))
-    bad = story.checkout.commit("bad", {"apps/c.yaml": wrong})
-    later = story.checkout.commit("later", {"README.md": "words\n"})
-    mended = story.checkout.commit("mended", {"apps/c.yaml": cloneset("v3")})
-    story.record(story.first, State.REJECTED, attempted=bad)
-    assert wait(gk, story, later).code == 1
-    assert wait(gk, story, mended).code == 6
+    commits = RecordedCommits(Checkout(tmp_path))
+    bad = commits.checkout.commit("bad", {"apps/c.yaml": wrong})
+    later = commits.checkout.commit("later", {"README.md": "words\n"})
+    mended = commits.checkout.commit("mended", {"apps/c.yaml": cloneset("v3")})
+    commits.record(commits.first, State.REJECTED, attempted=bad)
+    assert wait(gk, commits, later).code == 1
+    assert wait(gk, commits, mended).code == 6
 
 
 def test_a_unit_that_left_the_configuration_has_the_state_of_its_record(
     gk: Caller, tmp_path: Path
 ) -> None:
     """Later commits change nothing of it: they are read as far as it is concerned."""
-    story = Story(Checkout(tmp_path))
+    commits = RecordedCommits(Checkout(tmp_path))
     files: dict[str, str | None] = {
         "gitkruise.yaml": CONFIG.partition("---\n")[0],
         "apps/c.yaml": None,
     }
-    gone = story.checkout.commit("no unit", files)
-    later = story.checkout.commit("words", {"README.md": "more words\n"})
-    story.record(story.canary, State.STUCK, attempted=gone)
+    gone = commits.checkout.commit("no unit", files)
+    later = commits.checkout.commit("words", {"README.md": "more words\n"})
+    commits.record(commits.canary, State.STUCK, attempted=gone)
     for commit in (gone, later):
-        ended = wait(gk, story, commit)
+        ended = wait(gk, commits, commit)
         assert (ended.code, "not read yet" in ended.err) == (1, False)
 
 
 def test_a_unit_that_no_controller_follows_yet_is_awaited(gk: Caller, tmp_path: Path) -> None:
     """A running controller does not read a changed gitkruise.yaml again."""
-    story = Story(Checkout(tmp_path))
+    commits = RecordedCommits(Checkout(tmp_path))
     more = CONFIG + UNIT.replace("shop,", "data,", 1)
     files: dict[str, str | None] = {"gitkruise.yaml": more, "apps/c.yaml": cloneset("v3")}
-    added = story.checkout.commit("another unit", files)
-    story.record(added, State.DONE)
+    added = commits.checkout.commit("another unit", files)
+    commits.record(added, State.DONE)
     for words in ([], ["data"], ["shop/data"]):
-        ended = wait(gk, story, added, *words)
+        ended = wait(gk, commits, added, *words)
         assert (ended.code, "no controller has recorded it yet" in ended.err) == (6, True)
         assert "next: restart gitkruise run if it started before" in ended.err
-    assert wait(gk, story, added, "shop/shop").code == 0
-    assert wait(gk, story, story.other).code == 0, "a commit that does not configure it"
-    assert wait(gk, story, added, "nope").code == 2
-    removed = story.checkout.commit("one unit again", {"gitkruise.yaml": CONFIG})
-    story.record(removed, State.DONE)
-    assert wait(gk, story, added).code == 0, "a later commit configures it no more"
+    assert wait(gk, commits, added, "shop/shop").code == 0
+    assert wait(gk, commits, commits.other).code == 0, "a commit that does not configure it"
+    assert wait(gk, commits, added, "nope").code == 2
+    removed = commits.checkout.commit("one unit again", {"gitkruise.yaml": CONFIG})
+    commits.record(removed, State.DONE)
+    assert wait(gk, commits, added).code == 0, "a later commit configures it no more"
 
 
 def test_an_error_of_this_machine_hides_no_change(gk: Caller, tmp_path: Path) -> None:
@@ -196,14 +198,14 @@ def test_an_error_of_this_machine_hides_no_change(gk: Caller, tmp_path: Path) ->
         "path: apps", f"{chart} version: 1.0.0, valuesFiles: [values.yaml]}}}}"
     )
     checkout = Checkout(tmp_path)
-    story = Story(checkout)
+    commits = RecordedCommits(checkout)
     one = checkout.commit("chart", {"gitkruise.yaml": config, "values.yaml": "a: 1\n"})
     values = checkout.commit("values", {"values.yaml": "a: 2\n"})
     empty = checkout.commit("empty", {})
-    story.record(one, State.DONE)
-    assert wait(gk, story, values).code == 6
-    story.record(values, State.DONE)
-    assert wait(gk, story, empty).code == 0
+    commits.record(one, State.DONE)
+    assert wait(gk, commits, values).code == 6
+    commits.record(values, State.DONE)
+    assert wait(gk, commits, empty).code == 0
 
 
 # commit, goal, what is applied, what was read, its state, whether it was sent, whether it waits,
@@ -233,22 +235,28 @@ NOT_ALL = [
     [pytest.param(row, marks=[pytest.mark.slow] if n % 3 else []) for n, row in enumerate(NOT_ALL)],
     ids=["-".join(map(str, row)) for row in NOT_ALL],
 )
-def test_commits_that_are_not_all_there(gk: Caller, story: Story, row: tuple[Any, ...]) -> None:
+def test_commits_that_are_not_all_there(
+    gk: Caller, commits: RecordedCommits, row: tuple[Any, ...]
+) -> None:
     commit, goal, applied, read, state, sent, waits, code = row
-    at = getattr(story, read)
-    story.record(getattr(story, applied), state, at, sent=at if sent else "", waits=waits)
-    ended = wait(gk, story, getattr(story, commit), "--for", goal)
+    at = getattr(commits, read)
+    commits.record(getattr(commits, applied), state, at, sent=at if sent else "", waits=waits)
+    ended = wait(gk, commits, getattr(commits, commit), "--for", goal)
     assert ended.code == code, ended.err + ended.out
 
 
-def test_json_tells_every_unit(gk: Caller, story: Story) -> None:
-    story.record(story.canary, State.HELD)
-    ended = wait(gk, story, story.first[:8], "shop", "-o", "json")
+def test_json_tells_every_unit(gk: Caller, commits: RecordedCommits) -> None:
+    commits.record(commits.canary, State.HELD)
+    ended = wait(gk, commits, commits.first[:8], "shop", "-o", "json")
     assert (ended.code, ended.err) == (0, "")
     assert ended.obj["kind"] == "WaitResult"
-    assert (ended.obj["commit"], ended.obj["for"], ended.obj["met"]) == (story.first, "held", True)
+    assert (ended.obj["commit"], ended.obj["for"], ended.obj["met"]) == (
+        commits.first,
+        "held",
+        True,
+    )
     (unit,) = ended.obj["units"]
-    assert (unit["unit"], unit["state"], unit["applied"]) == ("shop/shop", "Held", story.canary)
+    assert (unit["unit"], unit["state"], unit["applied"]) == ("shop/shop", "Held", commits.canary)
     assert "overtaken by" in unit["message"]
 
 
@@ -260,11 +268,13 @@ WRONG = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("words", "code", "told"), WRONG, ids=[" ".join(w[0]) for w in WRONG])
-def test_wrong_questions(gk: Caller, story: Story, words: list[str], code: int, told: str) -> None:
-    story.record(story.canary, State.HELD)
-    ended = gk("wait", *words, cwd=story.checkout.folder)
-    assert (ended.code, told in ended.err) == (code, True), ended.err
+@pytest.mark.parametrize(("words", "code", "text"), WRONG, ids=[" ".join(w[0]) for w in WRONG])
+def test_wrong_questions(
+    gk: Caller, commits: RecordedCommits, words: list[str], code: int, text: str
+) -> None:
+    commits.record(commits.canary, State.HELD)
+    ended = gk("wait", *words, cwd=commits.checkout.folder)
+    assert (ended.code, text in ended.err) == (code, True), ended.err
 
 
 @pytest.mark.slow
@@ -286,14 +296,14 @@ def test_a_unit_that_nothing_records_cannot_be_awaited(gk: Caller, checkout: Che
 
 
 def test_a_unit_that_nothing_records_is_named_beside_others(gk: Caller, tmp_path: Path) -> None:
-    story = Story(Checkout(tmp_path))
+    commits = RecordedCommits(Checkout(tmp_path))
     more = CONFIG + sinkless(UNIT).replace("shop,", "data,", 1)
-    added = story.checkout.commit("another unit", {"gitkruise.yaml": more})
-    story.record(added, State.DONE)
-    ended = wait(gk, story, added)
+    added = commits.checkout.commit("another unit", {"gitkruise.yaml": more})
+    commits.record(added, State.DONE)
+    ended = wait(gk, commits, added)
     assert ended.code == 0
     assert "unit shop/data is not awaited: it has no Sink with git" in ended.err
-    assert wait(gk, story, added, "data").code == 2
+    assert wait(gk, commits, added, "data").code == 2
 
 
 def test_a_name_that_no_unit_has_is_refused(gk: Caller, checkout: Checkout) -> None:
@@ -306,10 +316,10 @@ def test_a_name_that_no_unit_has_is_refused(gk: Caller, checkout: Checkout) -> N
 
 
 @pytest.mark.slow
-def test_a_clone_fetches_the_record(gk: Caller, story: Story) -> None:
-    story.record(story.canary, State.HELD)
+def test_a_clone_fetches_the_record(gk: Caller, commits: RecordedCommits) -> None:
+    commits.record(commits.canary, State.HELD)
     copy = gk.folder / "copy"
-    run_git(gk.folder, "clone", "-q", str(story.checkout.folder), str(copy))
+    run_git(gk.folder, "clone", "-q", str(commits.checkout.folder), str(copy))
     run_git(copy, "update-ref", "-d", "refs/remotes/origin/gitkruise/status/sandbox")
     ended = gk("wait", "--timeout", "30s", cwd=copy)
     assert ended.code == 0
@@ -319,22 +329,22 @@ def test_a_clone_fetches_the_record(gk: Caller, story: Story) -> None:
 @pytest.mark.slow
 def test_a_newer_commit_that_this_clone_lacks_is_fetched(gk: Caller, tmp_path: Path) -> None:
     """Somebody pushed after us, and the controller read both at once."""
-    story = Story(Checkout(tmp_path))
-    origin, copy = story.checkout.folder, gk.folder / "copy"
+    commits = RecordedCommits(Checkout(tmp_path))
+    origin, copy = commits.checkout.folder, gk.folder / "copy"
     run_git(gk.folder, "clone", "-q", str(origin), str(copy))
-    newer = story.checkout.commit("newer", {"apps/c.yaml": cloneset("v5")})
-    story.record(newer, State.DONE)
-    ended = gk("wait", "--commit", story.other, "--timeout", "1ms", cwd=copy)
+    newer = commits.checkout.commit("newer", {"apps/c.yaml": cloneset("v5")})
+    commits.record(newer, State.DONE)
+    ended = gk("wait", "--commit", commits.other, "--timeout", "1ms", cwd=copy)
     assert (ended.code, f"overtaken by {newer[:7]}" in ended.out) == (0, True), ended.err
-    assert run_git(copy, "rev-parse", "origin/main") == story.other
+    assert run_git(copy, "rev-parse", "origin/main") == commits.other
 
 
 @pytest.mark.slow
 def test_a_shallow_clone_says_that_it_cannot_tell(gk: Caller, tmp_path: Path) -> None:
-    story = Story(Checkout(tmp_path))
+    commits = RecordedCommits(Checkout(tmp_path))
     copy = gk.folder / "copy"
-    run_git(gk.folder, "clone", "-q", "--depth=1", f"file://{story.checkout.folder}", str(copy))
-    story.record(story.canary, State.DONE)
+    run_git(gk.folder, "clone", "-q", "--depth=1", f"file://{commits.checkout.folder}", str(copy))
+    commits.record(commits.canary, State.DONE)
     ended = gk("wait", "--timeout", "1ms", cwd=copy)
     assert (ended.code, "git fetch --unshallow" in ended.err) == (4, True), ended.err
 

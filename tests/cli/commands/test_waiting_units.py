@@ -45,9 +45,9 @@ def test_the_record_of_a_cluster_by_another_name_is_pointed_to(
         status = gk("status", cwd=checkout.folder, **env)
         why = gk("why", "checkout", "-n", "shop", cwd=checkout.folder, **env)
         found = gk("status", "--cluster", "dev", cwd=checkout.folder, **env)
-    told = "the repository has its record of cluster dev: --cluster dev, if that is this one"
-    assert f"  next: {told}" in status.out
-    assert f"next     {told}" in why.out
+    hint = "the repository has its record of cluster dev: --cluster dev, if that is this one"
+    assert f"  next: {hint}" in status.out
+    assert f"next     {hint}" in why.out
     assert '… Waiting  unit shop/shop at 3333333 "next"' in found.out
 
 
@@ -61,8 +61,8 @@ def test_an_object_that_only_a_rejected_commit_has_is_explained(
     env = {"KUBECONFIG": str(cluster)}
     ended = gk("why", "nope", "-n", "shop", cwd=checkout.folder, **env)
     assert (ended.code, "GK4010" in ended.err) == (5, True)
-    told = "commit 3333333 of unit shop/shop was rejected: GK1203 apps/checkout.yaml:24:3: unknown"
-    assert f"= not live: {told}" in ended.err
+    cause = "commit 3333333 of unit shop/shop was rejected: GK1203 apps/checkout.yaml:24:3: unknown"
+    assert f"= not live: {cause}" in ended.err
     assert "= next: rename it to partition" in ended.err
     checkout.record("sandbox", unit_record())
     ended = gk("why", "nope", "-n", "shop", cwd=checkout.folder, **env)
@@ -176,12 +176,12 @@ def test_a_unit_goes_on_while_an_object_that_is_no_workload_does(checkout: Check
         key=CHECKOUT._replace(kind="Widget"), state=State.ROLLING, commit="", message="starts"
     )
     behind = replace(rest, sent=replace(news.attempted, id="1" * 40))
-    for told, state in (
+    for recorded, state in (
         (rest, "Done"),
         (behind, "Rolling"),
         (replace(rest, objects={CHECKOUT: mine, other.key: other}), "Rolling"),
     ):
-        (unit,) = units([live], [told], "")
+        (unit,) = units([live], [recorded], "")
         assert unit["state"] == state
 
 

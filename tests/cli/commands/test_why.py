@@ -140,8 +140,8 @@ def test_what_holds_each_pod_and_what_would_move_it(name: str) -> None:
 def test_what_holds_the_pod_that_was_asked_about() -> None:
     r = rollout(failing=(("checkout-z", "image app:v9 cannot be pulled"),))
     answer = explain(managed(r), held(("checkout-a", Hold.PARTITION, "6 of 10")), None, None)
-    told = ["\n".join(pod_lines(answer, f"checkout-{n}", PLAIN)) for n in "azb"]
-    assert told == [
+    texts = ["\n".join(pod_lines(answer, f"checkout-{n}", PLAIN)) for n in "azb"]
+    assert texts == [
         "pod/checkout-a of cloneset/checkout: PartitionReached: 6 of 10",
         "pod/checkout-z of cloneset/checkout: it cannot start: image app:v9 cannot be pulled",
         "pod/checkout-b of cloneset/checkout: nothing holds it",
@@ -164,8 +164,8 @@ def test_an_object_that_opted_out_is_not_what_git_requests() -> None:
 def test_an_object_that_is_being_deleted_waits_for_finalizers() -> None:
     gone = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
     answer = explain(managed(rollout(State.ROLLING), obj=gone), held(("a", Hold.TERMINATING, "")))
-    said = "the removal of the finalizers that it and its pods have; then it is gone"
-    assert answer.next == (said,)
+    text = "the removal of the finalizers that it and its pods have; then it is gone"
+    assert answer.next == (text,)
 
 
 def test_a_step_without_a_change_of_its_own_shows_its_subject() -> None:
@@ -208,8 +208,12 @@ def test_budgets_of_the_pods_are_shown_with_what_they_hold() -> None:
     lines = why_lines(answer, Records(), PLAIN, START, wide=False)
     text = " ".join(" ".join(lines).split())
     assert f"PodUnavailableBudget keep {one.text}; holds 1 pod" in text
-    (told,) = why_obj(answer, Records())["unavailableBudgets"]
-    assert (told["name"], told["unavailableAllowed"], told["holds"]) == ("keep", 1, [pods[0].name])
+    (budget,) = why_obj(answer, Records())["unavailableBudgets"]
+    assert (budget["name"], budget["unavailableAllowed"], budget["holds"]) == (
+        "keep",
+        1,
+        [pods[0].name],
+    )
 
 
 @pytest.mark.slow
@@ -224,8 +228,8 @@ def test_the_budget_of_a_live_rollout(gk: Caller, cluster: Path) -> None:
         try:
             gk("get", "cs", "kept", "-n", "shop", "-w", "--exit-when-done", KUBECONFIG=str(cluster))
             ended = ask(gk, cluster, "why", "kept", "-n", "shop", "-o", "json")
-            (told,) = ended.obj["unavailableBudgets"]
-            assert (told["name"], told["desiredAvailable"]) == ("kept", 4)
+            (budget,) = ended.obj["unavailableBudgets"]
+            assert (budget["name"], budget["desiredAvailable"]) == ("kept", 4)
             text = ask(gk, cluster, "why", "kept", "-n", "shop").out
             assert "PodUnavailableBudget kept lets no pod go" in text
         finally:

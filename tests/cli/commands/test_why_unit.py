@@ -30,12 +30,12 @@ UNITS: dict[str, tuple[UnitRecord, list[str]]] = {
 
 @pytest.mark.parametrize("name", UNITS)
 def test_why_of_a_unit(name: str) -> None:
-    record, told = UNITS[name]
+    record, reasons = UNITS[name]
     news = recorded_unit(record)
-    assert reasons_of(news) == told
+    assert reasons_of(news) == reasons
     lines = list(unit_why_lines(news, PLAIN))
     assert lines[0].startswith("unit/shop -n shop is ")
-    assert unit_why_obj(news)["reasons"] == told
+    assert unit_why_obj(news)["reasons"] == reasons
 
 
 @pytest.mark.slow

@@ -40,14 +40,14 @@ def test_the_report_is_private_and_where_the_message_says(
 ) -> None:
     before = {path.name for path in Path(tempfile.gettempdir()).glob("gitkruise-report-*")}
     assert run_crashing(monkeypatch) == root.UNEXPECTED
-    said = capsys.readouterr().err
-    assert "GK9000" in said
-    assert "unexpected KeyError" in said
+    output = capsys.readouterr().err
+    assert "GK9000" in output
+    assert "unexpected KeyError" in output
     (report,) = (state / "crashes").iterdir()
-    assert str(report) in re.sub(r"\s+", "", said)
+    assert str(report) in re.sub(r"\s+", "", output)
     assert stat.S_IMODE(report.stat().st_mode) == 0o600
     assert "gitkruise crashing" in report.read_text()
-    assert CANARY not in said + report.read_text()
+    assert CANARY not in output + report.read_text()
     after = {path.name for path in Path(tempfile.gettempdir()).glob("gitkruise-report-*")}
     assert after == before
 
@@ -63,10 +63,10 @@ def test_a_shortage_of_the_machine_is_no_defect(
 ) -> None:
     monkeypatch.setitem(root.COMMANDS, "opening", (__name__, "opening", "Open."))
     assert root.run(["opening"]) == root.UNEXPECTED
-    said = capsys.readouterr().err
-    assert said.startswith("error[GK9012]: gitkruise opening: too many open files: the limit of ")
-    assert "ulimit -n" in said
-    assert CANARY not in said
+    output = capsys.readouterr().err
+    assert output.startswith("error[GK9012]: gitkruise opening: too many open files: the limit of ")
+    assert "ulimit -n" in output
+    assert CANARY not in output
     assert not state.exists()
 
 
@@ -95,7 +95,7 @@ def test_a_request_that_the_cluster_rejects_has_a_next_step(
 ) -> None:
     monkeypatch.setitem(root.COMMANDS, "refused", (__name__, "refused", "Fail."))
     root.run(["refused"])
-    said = capsys.readouterr().err
-    assert "GK4001" in said
-    assert "etcd is full" in said
-    assert "next: gitkruise doctor cluster" in said
+    output = capsys.readouterr().err
+    assert "GK4001" in output
+    assert "etcd is full" in output
+    assert "next: gitkruise doctor cluster" in output

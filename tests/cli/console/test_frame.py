@@ -20,8 +20,8 @@ def test_help_has_a_sentence_examples_options_and_exit_codes_in_this_order(
 ) -> None:
     ended = gk(*command.split(), "--help", COLUMNS="80")
     assert ended.code == 0
-    spots = [ended.out.index(word) for word in ("Usage:", "Example", "Options:", "Exit codes:")]
-    assert spots == sorted(spots)
+    positions = [ended.out.index(word) for word in ("Usage:", "Example", "Options:", "Exit codes:")]
+    assert positions == sorted(positions)
     sentence = ended.out.split("\n\n")[1].strip()
     assert sentence.endswith(".")
     assert all(cell_width(line) <= 80 for line in ended.out.splitlines())

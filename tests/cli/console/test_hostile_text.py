@@ -103,9 +103,9 @@ def printed(lines: Sequence[str], style: Style) -> str:
 @example(text="x" + EVIL[-2] + "x")
 def test_a_terminal_gets_our_lines_and_colours_alone(text: str, style: Style) -> None:
     plain = printed(findings_text([finding("x")], style).split("\n"), style)
-    said = printed(findings_text([finding(text)], replace(style, width=4000)).split("\n"), style)
-    assert said.count("\n") == plain.count("\n")
-    assert UNPRINTABLE.search(bare(said)) is None
+    output = printed(findings_text([finding(text)], replace(style, width=4000)).split("\n"), style)
+    assert output.count("\n") == plain.count("\n")
+    assert UNPRINTABLE.search(bare(output)) is None
     rows = fit_table(columns("A", "B"), [[style.paint(text, "red"), "end"], ["y", "end"]])
     assert len({encoded(line).rstrip()[-3:] for line in rows[1:]}) == 1
     assert len({cell_width(line) for line in rows[1:]}) == 1
@@ -123,13 +123,14 @@ def test_the_status_branch_has_one_line_and_one_cell_for_each_text(text: str) ->
     for (path, data), plain in zip(
         tree.items(), (record_files(good) | shared_files([good])).values(), strict=True
     ):
-        said, tabs = data.decode(), path.endswith(".tsv")
-        assert said.count("\n") == plain.decode().count("\n")
+        written, tabs = data.decode(), path.endswith(".tsv")
+        assert written.count("\n") == plain.decode().count("\n")
         assert (
-            UNPRINTABLE.search(said.replace("\n", "").replace("\t", "" if tabs else "\t")) is None
+            UNPRINTABLE.search(written.replace("\n", "").replace("\t", "" if tabs else "\t"))
+            is None
         )
         if tabs:
-            assert {line.count("\t") for line in said.splitlines()} <= {3, 4, 6}
+            assert {line.count("\t") for line in written.splitlines()} <= {3, 4, 6}
         elif path.endswith("status.yaml"):
             assert read_yaml(data)["message"] == text
     message = [commit_subject([bad]), commit_body([bad]), *map(str, commit_trailers([bad]))]
@@ -154,7 +155,7 @@ def sent_of(text: str) -> list[str]:
     bad = replace(record(text), state=State.STUCK)
     (status,) = statuses({"a": bad}, "{unit}", text, aggregate_above=5, alone=True)
     ended = Outcome(text, "Stuck", text)
-    story = PullRequestReport(
+    report = PullRequestReport(
         number=1, state="merged", head="a" * 40, branch=text, outcomes=(ended,)
     )
     notice = Notice(record=bad, severity="error", resolves=False, at=START)
@@ -169,7 +170,7 @@ def sent_of(text: str) -> list[str]:
         status.description,
         deployment(status, "main").description,
         rollout_text(bad.rollouts[0], text),
-        section(story, text),
+        section(report, text),
         message["text"],
         message["attachments"][0]["blocks"][0]["text"]["text"],
         *document["commit"].values(),
@@ -181,9 +182,9 @@ def sent_of(text: str) -> list[str]:
 @given(text=HOSTILE)
 def test_forges_and_chats_get_one_line_for_each_text(text: str) -> None:
     """Commit statuses, deployments, comments and messages, and the annotation of a rollout."""
-    for plain, said in zip(sent_of("x"), sent_of(text), strict=True):
-        assert said.count("\n") == plain.count("\n")
-        ours = re.sub("(?<=[@#!])\u200b", "", said.replace("\n", ""))  # keeps mentions apart
+    for plain, hostile in zip(sent_of("x"), sent_of(text), strict=True):
+        assert hostile.count("\n") == plain.count("\n")
+        ours = re.sub("(?<=[@#!])\u200b", "", hostile.replace("\n", ""))  # keeps mentions apart
         assert UNPRINTABLE.search(ours) is None
 
 
@@ -192,22 +193,24 @@ def test_a_traceback_forges_no_record(text: str) -> None:
     with pytest.raises(ValueError, match="invalid literal") as caught:
         int(text)
     caught.value.add_note(text)
-    told = (caught.type, caught.value, caught.tb)
-    line = logging.LogRecord("n", logging.ERROR, "f", 1, "failed", (), told)
-    said = LineFormatter().format(line)
-    assert UNPRINTABLE.search(said.replace("\n", "")) is None
-    assert all(one.startswith("  ") for one in said.split("\n")[1:])
+    exc_info = (caught.type, caught.value, caught.tb)
+    line = logging.LogRecord("n", logging.ERROR, "f", 1, "failed", (), exc_info)
+    output = LineFormatter().format(line)
+    assert UNPRINTABLE.search(output.replace("\n", "")) is None
+    assert all(one.startswith("  ") for one in output.split("\n")[1:])
 
 
 def test_a_traceback_in_the_log_quotes_no_text_of_an_exception() -> None:
     value = "s3cret"
     with pytest.raises(ExceptionGroup) as caught:
         raise ExceptionGroup(value, [KeyError(value), ValueError(value)])
-    told = (caught.type, caught.value, caught.tb)
-    said = LineFormatter().format(logging.LogRecord("n", logging.ERROR, "f", 1, "no", (), told))
-    assert said.count("Traceback") == 3
-    assert {"builtins.KeyError", "builtins.ValueError"} <= {x.strip() for x in said.split("\n")}
-    assert value not in said
+    exc_info = (caught.type, caught.value, caught.tb)
+    output = LineFormatter().format(
+        logging.LogRecord("n", logging.ERROR, "f", 1, "no", (), exc_info)
+    )
+    assert output.count("Traceback") == 3
+    assert {"builtins.KeyError", "builtins.ValueError"} <= {x.strip() for x in output.split("\n")}
+    assert value not in output
 
 
 COMMANDS = (

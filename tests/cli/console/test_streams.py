@@ -61,7 +61,7 @@ def test_a_pipe_gets_no_escape_byte(
     assert ESCAPE not in ended.out + ended.err
 
 
-WISHES = [
+COLOUR_OPTIONS = [
     (["--color=always"], {}, True),
     (["--color=never"], {"FORCE_COLOR": "1"}, False),
     (["--no-color"], {"FORCE_COLOR": "1"}, False),
@@ -72,7 +72,7 @@ WISHES = [
 ]
 
 
-@pytest.mark.parametrize(("flags", "env", "coloured"), WISHES)
+@pytest.mark.parametrize(("flags", "env", "coloured"), COLOUR_OPTIONS)
 @pytest.mark.parametrize("before", [True, False], ids=["before the command", "after it"])
 def test_wishes_about_colour(
     gk: Caller, shop: Checkout, flags: list[str], env: dict[str, str], coloured: bool, before: bool

@@ -66,9 +66,9 @@ def test_the_error_names_the_command_only_where_it_helps(gk: Caller) -> None:
     assert "next: gitkruise validate --fix 'an app; id.yaml'     (renames" in gk("validate").out
     (gk.folder / "an app; id.yaml").unlink()
     (gk.folder / "app.yaml").write_text(GOOD.replace("replicas: 10", "replica: many"))
-    told = gk("validate").out
-    assert "--fix" not in told
-    assert 'rename it to "replicas"' in told
+    output = gk("validate").out
+    assert "--fix" not in output
+    assert 'rename it to "replicas"' in output
 
 
 def test_a_link_is_followed_and_modes_stay(gk: Caller) -> None:

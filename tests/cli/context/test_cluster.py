@@ -21,7 +21,7 @@ from tests.worlds import START
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "output"),
     [
         (
             Forbidden("not yours"),
@@ -32,12 +32,12 @@ from tests.worlds import START
     ids=["forbidden", "not served"],
 )
 def test_a_reader_hears_what_the_account_may_not_list(
-    error: ApiError, told: str, capsys: pytest.CaptureFixture[str]
+    error: ApiError, output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     transport = refusing(ADVANCED_STATEFULSET, error)
     survey = Survey(transport, load_catalog(), (CLONESET, ADVANCED_STATEFULSET))
     asyncio.run(look(survey))
-    assert capsys.readouterr() == ("", told)
+    assert capsys.readouterr() == ("", output)
 
 
 def test_a_command_goes_on_without_all_of_what_it_can_do_without() -> None:

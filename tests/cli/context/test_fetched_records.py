@@ -63,21 +63,21 @@ def test_what_cannot_be_fetched_is_shown_with_its_age(
 WATCH = ("get", "units", "quiet", "-n", "quiet", "--watch", "--exit-when-done")
 
 
-def tell(checkout: Checkout, state: State) -> None:
+def record_state(checkout: Checkout, state: State) -> None:
     checkout.record("sandbox", replace(unit_record(state=state), unit="quiet/quiet"))
 
 
 @pytest.mark.slow
 def test_a_watch_of_units_shows_new_records(checkout: Checkout, copy: Path, cluster: Path) -> None:
-    tell(checkout, State.ROLLING)
+    record_state(checkout, State.ROLLING)
     words = [*WATCH, "--repo", str(copy), "--kubeconfig", str(cluster)]
     with Terminal(words, environment(), columns=120) as terminal:
         assert "Rolling" in terminal.read_until("Rolling")
         away = checkout.folder.rename(checkout.folder.with_name("gone"))
-        told = terminal.read_until(r"sandbox was written .* ago")
-        assert "warning: the status branch is not up to date: GK31" in told
+        output = terminal.read_until(r"sandbox was written .* ago")
+        assert "warning: the status branch is not up to date: GK31" in output
         away.rename(checkout.folder)
-        tell(checkout, State.DONE)
+        record_state(checkout, State.DONE)
         assert terminal.end() == 0
     last = terminal.raw.rpartition("\x1b[?1049l")[2]
     assert "Done" in last
@@ -91,7 +91,7 @@ def test_a_watch_of_units_shows_new_records(checkout: Checkout, copy: Path, clus
 def test_a_watch_of_units_ends_with_their_states(
     gk: Caller, checkout: Checkout, copy: Path, cluster: Path, state: State, ended: int
 ) -> None:
-    tell(checkout, state)
+    record_state(checkout, state)
     assert gk(*WATCH, cwd=copy, KUBECONFIG=str(cluster)).code == ended
 
 
@@ -99,7 +99,7 @@ def test_a_watch_of_units_ends_with_their_states(
 def test_a_watch_of_units_that_are_not_done_names_them(
     gk: Caller, checkout: Checkout, copy: Path, cluster: Path
 ) -> None:
-    tell(checkout, State.ROLLING)
+    record_state(checkout, State.ROLLING)
     given_up = gk(*WATCH, "--timeout", "1s", cwd=copy, KUBECONFIG=str(cluster))
     assert given_up.code == 6
     assert "seen: quiet is Rolling" in given_up.err

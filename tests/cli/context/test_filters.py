@@ -79,11 +79,11 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("words", "told"), WRONG, ids=[row[0] for row in WRONG])
-def test_wishes_nobody_can_grant(gk: Caller, words: str, told: str) -> None:
+@pytest.mark.parametrize(("words", "text"), WRONG, ids=[row[0] for row in WRONG])
+def test_wishes_nobody_can_grant(gk: Caller, words: str, text: str) -> None:
     ended = gk("get", *words.split(), KUBECONFIG="/nonexistent")
     assert (ended.code, ended.out) == (2, "")
-    assert told in ended.err
+    assert text in ended.err
 
 
 def test_yaml_says_what_json_says(gk: Caller, shop: Path) -> None:

@@ -74,8 +74,8 @@ def test_the_record_of_one_commit(checkout: Checkout) -> None:
     }  # fmt: skip
     step = next(row for key, row in rows.items() if key.startswith("step/"))
     assert (step["noun"], step["unit"], step["result"]) == ("cloneset", "shop/shop", "4/4 in 12s")
-    told = [row["reason"] for key, row in rows.items() if key.startswith("intervention/")]
-    assert told == ["DriftCorrected"]
+    reasons = [row["reason"] for key, row in rows.items() if key.startswith("intervention/")]
+    assert reasons == ["DriftCorrected"]
     before = found.commit(FIRST, NOW, [])
     assert [r["reason"] for k, r in before.items() if k.startswith("intervention/")] == [
         "TakenOver"
@@ -102,8 +102,11 @@ def test_recorded_drift_and_interventions(checkout: Checkout) -> None:
     assert (drift["unit"], drift["field"], drift["git"], drift["live"]) == (
         "shop/shop", "spec.replicas", "10", "12",
     )  # fmt: skip
-    told = next(row for key, row in rows.items() if key.startswith("intervention/"))
-    assert (told["object"], told["message"]) == ("CloneSet shop/checkout", "from kubectl")
+    intervention = next(row for key, row in rows.items() if key.startswith("intervention/"))
+    assert (intervention["object"], intervention["message"]) == (
+        "CloneSet shop/checkout",
+        "from kubectl",
+    )
 
 
 def test_a_branch_that_did_not_move_is_not_read_again(checkout: Checkout) -> None:
@@ -124,8 +127,8 @@ def test_a_file_that_is_no_record_takes_nothing_else_along(checkout: Checkout) -
     records, warnings = cluster_records(str(checkout.folder), {})
     assert records["sandbox"].units[0].state is State.DONE
     assert [key for key, _ in records["sandbox"].steps] == [CHECKOUT] * 2
-    (told,) = records["sandbox"].unread
-    assert (warnings, told.message.partition(" on ")[0]) == ([], broken)
+    (finding,) = records["sandbox"].unread
+    assert (warnings, finding.message.partition(" on ")[0]) == ([], broken)
 
 
 def test_a_branch_that_cannot_be_read_holds_up_no_other(checkout: Checkout) -> None:

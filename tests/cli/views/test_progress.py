@@ -50,7 +50,7 @@ def test_a_problem_that_the_record_has_is_not_repeated() -> None:
     assert lines.problem(("Unit", "shop/web"), CRASH, NOW) == []
 
 
-def told(
+def events_as_rows(
     events: Iterable[tuple[LogLine, Severity | None]],
 ) -> list[tuple[str, Severity | None, dict[str, object]]]:
     """Event, severity and facts of each."""
@@ -61,7 +61,7 @@ def test_a_unit_and_its_rollout_are_events_with_the_facts_of_their_lines() -> No
     events = ProgressEvents()
     held = rollout(state=State.HELD, updated=4, updated_ready=3)
     news = replace(unit_record(state=State.HELD), causal=commit(2, "canary"), rollouts=(held,))
-    unit, moved = told(events.of(news))
+    unit, moved = events_as_rows(events.of(news))
     assert unit == ("unit", None, {
         "unit": "shop/shop", "state": State.HELD, "commit": "2" * 40, "subject": "canary",
     })  # fmt: skip
@@ -72,7 +72,7 @@ def test_a_unit_and_its_rollout_are_events_with_the_facts_of_their_lines() -> No
     })  # fmt: skip
     assert list(events.of(news)) == []
     waits = replace(news, waits="approval")
-    assert [facts["waits_for"] for _, _, facts in told(events.of(waits))] == ["approval"]
+    assert [facts["waits_for"] for _, _, facts in events_as_rows(events.of(waits))] == ["approval"]
 
 
 def test_a_commit_that_leaves_a_workload_alone_is_no_news_of_it() -> None:
@@ -88,17 +88,17 @@ def test_a_commit_that_leaves_a_workload_alone_is_no_news_of_it() -> None:
 
 def test_a_finding_is_an_event_of_its_own() -> None:
     events = ProgressEvents()
-    _, broken = told(events.of(record(State.STUCK, CRASH)))
+    _, broken = events_as_rows(events.of(record(State.STUCK, CRASH)))
     assert broken == ("finding", Severity.ERROR, {
         "unit": "shop/web", "code": CRASHED, "text": "unexpected ValueError",
     })  # fmt: skip
-    assert told(events.problem(("Unit", "shop/web"), CRASH)) == []
+    assert events_as_rows(events.problem(("Unit", "shop/web"), CRASH)) == []
     source = {"kind": "GitSource", "namespace": "shop", "name": "src"}
     refused = {**source, "code": "GK7052", "text": "http is not allowed", "next": "https"}
-    assert told(events.problem(("GitSource", "shop/src"), REFUSED)) == [
+    assert events_as_rows(events.problem(("GitSource", "shop/src"), REFUSED)) == [
         ("object", None, {**source, "ready": False}),
         ("finding", Severity.ERROR, refused),
     ]
-    assert told(events.problem(("GitSource", "shop/src"), None)) == [
+    assert events_as_rows(events.problem(("GitSource", "shop/src"), None)) == [
         ("object", None, {**source, "ready": None})
     ]

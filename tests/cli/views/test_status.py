@@ -215,14 +215,14 @@ def test_a_record_that_does_not_name_the_live_commit_is_out_of_date(checkout: Ch
     (unit,) = standing(checkout, rejected=False).units
     news = replace(unit.objects[CHECKOUT], commit=OLDER.id[:7])  # as in objects.tsv
     assert unit.attempted is not None
-    for live, told in ((OLDER.id, False), (unit.attempted.id, False), ("9" * 40, True)):
+    for live, outdated in ((OLDER.id, False), (unit.attempted.id, False), ("9" * 40, True)):
         m = replace(managed(CHECKOUT, State.DONE), commit=live)
         recorded = replace(unit, objects={CHECKOUT: news}, problems=())
         shown = build_view([m], [recorded], LATER, cluster="sandbox", source="x", namespace="")
         text = "\n".join(status_lines(shown, style(200), wide=False))
         out_of_date = "its record is out of date: cloneset/checkout has 9999999, which it does not"
-        assert (out_of_date in text) is told
-        assert bool(status_obj(shown)["units"][0]["problems"]) is told
+        assert (out_of_date in text) is outdated
+        assert bool(status_obj(shown)["units"][0]["problems"]) is outdated
 
 
 def test_units_without_a_record_are_named_with_what_does_not_show(checkout: Checkout) -> None:
@@ -239,9 +239,9 @@ def test_units_without_a_record_are_named_with_what_does_not_show(checkout: Chec
     assert "unrecorded" not in status_obj(known)
     assert clusters_recording(alone.unrecorded, str(checkout.folder)) == ("sandbox",)
     assert clusters_recording(["shop/other"], str(checkout.folder)) == ()
-    told = [*status_lines(replace(alone, elsewhere=("dev",)), style(120), wide=False)]
+    rows = [*status_lines(replace(alone, elsewhere=("dev",)), style(120), wide=False)]
     step = "the repository has its record of cluster dev: --cluster dev, if that is this one"
-    assert told[3] == f"  next: {step}"
+    assert rows[3] == f"  next: {step}"
     blind = build_view(
         LIVE, [], LATER, cluster="sandbox", source="", namespace="", units_unread="no units for you"
     )
@@ -311,8 +311,8 @@ def test_a_suspended_unit_is_shown_though_all_is_as_git_asks() -> None:
     assert f"  {news.message}" in [*status_lines(shown, style(120), wide=False)]
     assert status_obj(shown)["units"][0]["suspended"]
     assert resources.units([done], [news], "")[0]["message"] == news.message
-    told = explain(done, None, news).reasons
-    assert f"unit shop/shop is {news.message}; nothing new is applied" in told
+    reasons = explain(done, None, news).reasons
+    assert f"unit shop/shop is {news.message}; nothing new is applied" in reasons
 
 
 def test_a_rejected_commit_counts_for_fail_on(checkout: Checkout) -> None:
@@ -356,12 +356,12 @@ EMPTY = [
 ]
 
 
-@pytest.mark.parametrize(("namespace", "live", "states", "said"), EMPTY)
+@pytest.mark.parametrize(("namespace", "live", "states", "line"), EMPTY)
 def test_an_empty_list_says_of_what(
-    namespace: str, live: list[Managed], states: frozenset[State], said: str
+    namespace: str, live: list[Managed], states: frozenset[State], line: str
 ) -> None:
     view = build_view(live, [], LATER, cluster="sandbox", source="", namespace=namespace)
-    assert list(status_lines(view.only(states), style(80), wide=False))[-1] == said
+    assert list(status_lines(view.only(states), style(80), wide=False))[-1] == line
 
 
 BEYOND = ((3, "GK3"), (4, "and 1 more finding"), (6, "and 3 more findings"))

@@ -342,8 +342,8 @@ def test_a_secret_value_goes_into_secrets_alone(origin: Origin, repository: Repo
 
 
 def test_an_error_quotes_no_secret_value(origin: Origin, repository: Repository) -> None:
-    said = {"web/templates/app.yaml": '{{ fail (printf "no %s" .Values.level) }}'}
-    commit = origin.commit({**CHART, **said})
+    template = {"web/templates/app.yaml": '{{ fail (printf "no %s" .Values.level) }}'}
+    commit = origin.commit({**CHART, **template})
     finding = refusal(repository, commit, real(), inputs=FROM_SECRET)
     assert (finding.code, str(finding.places[0])) == ("GK3408", "web/templates/app.yaml:1:4")
     assert CANARY not in repr(finding)

@@ -67,7 +67,7 @@ def test_a_build_error_names_its_folder(origin: Origin, repository: Repository) 
 
 
 # What a program writes to standard error, and what is said of it.
-SAID = [
+ERRORS = [
     ("kustomize", "Error: no matches for Id x\n", "no matches for Id x"),
     ("kubectl", "# Warning: 'commonLabels' is deprecated.\nerror: no\n", "no"),
     (
@@ -84,13 +84,13 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("name", "said", "words"), SAID)
+@pytest.mark.parametrize(("name", "output", "words"), ERRORS)
 def test_a_build_error_has_the_words_of_the_program_alone(
-    origin: Origin, repository: Repository, tmp_path: Path, name: str, said: str, words: str
+    origin: Origin, repository: Repository, tmp_path: Path, name: str, output: str, words: str
 ) -> None:
     folder = tmp_path / "programs"
     folder.mkdir()
-    (folder / "said").write_text(said)
+    (folder / "said").write_text(output)
     (folder / name).write_text(f"#!/bin/sh\n/bin/cat {folder}/said >&2\nexit 1\n")
     (folder / name).chmod(0o755)
     commit = origin.commit(BASE)

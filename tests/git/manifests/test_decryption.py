@@ -94,9 +94,9 @@ def test_what_cannot_be_opened_says_why_and_nothing_more(
     manifests = opened(repository, commit, search, PrivateKeys(age=key))
     assert [f.code for f in manifests.findings] == [code]
     assert says in manifests.findings[0].message
-    told = repr(manifests.findings)
-    assert CANARY not in told
-    assert "SECRET-KEY" not in told
+    findings = repr(manifests.findings)
+    assert CANARY not in findings
+    assert "SECRET-KEY" not in findings
 
 
 def test_the_keys_never_show() -> None:

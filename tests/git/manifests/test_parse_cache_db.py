@@ -33,7 +33,7 @@ def cache_at(path: Path) -> Iterator[ParseCache]:
         yield ParseCache(store=store)
 
 
-def told(manifests: Manifests) -> list[object]:
+def contents(manifests: Manifests) -> list[object]:
     return [
         (d.obj, d.file, d.index, d.line, str(d.place(("metadata", "name"))), d.base)
         for d in manifests.documents
@@ -45,10 +45,10 @@ def test_a_restart_parses_nothing_and_knows_every_place(
 ) -> None:
     commit, path = origin.commit(FILES), tmp_path / "state" / "parsed.sqlite"
     with cache_at(path) as cache:
-        before = told(read_desired(repository, commit, cache=cache).checked())
+        before = contents(read_desired(repository, commit, cache=cache).checked())
         assert cache.parsed == 3
     with cache_at(path) as cache:
-        after = told(read_desired(repository, commit, cache=cache).checked())
+        after = contents(read_desired(repository, commit, cache=cache).checked())
         assert cache.parsed == 0
         changed = origin.commit({"one.yaml": MAP})
         read_desired(repository, changed, cache=cache)
@@ -132,10 +132,10 @@ def test_a_damaged_store_costs_time_alone(
 ) -> None:
     commit, path = origin.commit({"a.yaml": MAP}), tmp_path / "parsed.sqlite"
     with cache_at(path) as cache:
-        good = told(read_desired(repository, commit, cache=cache))
+        good = contents(read_desired(repository, commit, cache=cache))
     damage(path)
     with cache_at(path) as cache:
-        assert told(read_desired(repository, commit, cache=cache)) == good
+        assert contents(read_desired(repository, commit, cache=cache)) == good
         assert cache.parsed == 1
 
 

@@ -170,8 +170,8 @@ def test_values_of_a_secret_are_not_shown() -> None:
     open_one, hidden = (finding.places[-1].snippet for finding in parsed.findings)
     assert open_one == ((3, "  a: plain"), (4, "  a: plain"))
     assert hidden == ((11, "  token: ***"),)
-    told = [parsed.documents[1].place(("stringData", name)) for name in ("note", "token")]
-    assert "canary" not in str([place.snippet for place in told] + list(parsed.findings))
+    places = [parsed.documents[1].place(("stringData", name)) for name in ("note", "token")]
+    assert "canary" not in str([place.snippet for place in places] + list(parsed.findings))
 
 
 def test_the_end_of_a_file_of_unknown_kind_hides_nothing() -> None:

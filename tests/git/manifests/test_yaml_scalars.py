@@ -55,8 +55,8 @@ def test_reads_as_kubectl_does_or_refuses(row: dict[str, Any]) -> None:
     if "json" in row:
         (document,) = parsed.documents
         expected = json.loads(row["json"], parse_int=as_api_machinery)
-        told = json.dumps(document.obj, sort_keys=True)
-        assert told == json.dumps(expected, sort_keys=True)  # not 1 == true == 1.0
+        encoded = json.dumps(document.obj, sort_keys=True)
+        assert encoded == json.dumps(expected, sort_keys=True)  # not 1 == true == 1.0
 
 
 def test_every_difference_is_one() -> None:

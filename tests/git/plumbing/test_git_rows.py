@@ -80,10 +80,10 @@ def test_a_hostile_tree_is_refused_by_name(
     del row
     findings = read_desired(repository, origin.plant(entries(origin))).findings
     assert [finding.code for finding in findings] == [code]
-    told = findings[0].message + findings[0].places[0].file
-    assert told.isprintable()
-    assert len(told) < 700
-    assert "root:" not in told
+    text = findings[0].message + findings[0].places[0].file
+    assert text.isprintable()
+    assert len(text) < 700
+    assert "root:" not in text
 
 
 READ: list[tuple[str, int, Entries]] = [

@@ -73,8 +73,8 @@ def refusal(base: str, folder: Path, timeout_s: float = 20) -> Finding:
     ):  # fmt: skip
         remote.tip("main")
     (finding,) = caught.value.findings
-    told = repr(finding)
-    assert "canary-pass" not in told
+    shown = repr(finding)
+    assert "canary-pass" not in shown
     assert all(text.isprintable() for _, text in finding.notes)
     return finding
 

@@ -43,8 +43,8 @@ def test_files_read_ahead_are_given_once_and_then_read_again(
     entries = [entry for entry in reader.tree(_root(origin)) if entry.is_file]
     reader.read_ahead([entry.id for entry in entries])
     for _ in range(2):
-        told = [reader.contents(entry.id, "blob") for entry in entries]
-        assert told == [f"n: {n}\n".encode() for n in range(FILES)]
+        contents = [reader.contents(entry.id, "blob") for entry in entries]
+        assert contents == [f"n: {n}\n".encode() for n in range(FILES)]
 
 
 @pytest.mark.parametrize("name", [ABSENT, "tree"])

@@ -89,11 +89,11 @@ def test_a_repository_that_was_made_again_lacks_the_earlier_commit(
 
 def test_a_pass_names_the_files_of_each_commit(repository: Repository, tmp_path: Path) -> None:
     made = _history(Origin(tmp_path / "origin.git", tmp_path / "work"))
-    told = dict(repository.files_touched("", made[-1], limit=100))
-    assert told[made[0]] == ["a/deep/x", "a/x", "b/x", "gone/x"]
-    assert told[made[1]] == ["a/deep/x", "näme/x", "with space/x"]
-    assert told[made[4]] == []  # a merge that only joins
-    assert told[made[-1]] == ["a/x", "new\nline/x"]
+    files = dict(repository.files_touched("", made[-1], limit=100))
+    assert files[made[0]] == ["a/deep/x", "a/x", "b/x", "gone/x"]
+    assert files[made[1]] == ["a/deep/x", "näme/x", "with space/x"]
+    assert files[made[4]] == []  # a merge that only joins
+    assert files[made[-1]] == ["a/x", "new\nline/x"]
     assert len(repository.files_touched("", made[-1], limit=3)) == 3
 
 

@@ -19,17 +19,19 @@ from tests.git.repos import Origin, run_git
 LONG_S = 30.0  # only ends a test that would hang
 
 
-async def tells(repository: Repository, act: list[object], *, poll_s: float = LONG_S) -> int:
+async def count_changes(
+    repository: Repository, act: list[object], *, poll_s: float = LONG_S
+) -> int:
     """Run each act in turn and wait for its change; return the number of reports."""
-    told = 0
+    count = 0
     async with asyncio.timeout(LONG_S), aclosing(ref_changes(repository, poll_s=poll_s)) as changes:
         await anext(changes)
         for step in act:
             assert callable(step)
             await asyncio.to_thread(step)
             await anext(changes)
-            told += 1
-    return told
+            count += 1
+    return count
 
 
 def steps(origin: Origin) -> list[object]:
@@ -43,7 +45,7 @@ def steps(origin: Origin) -> list[object]:
 
 
 def test_every_change_of_refs_is_told(origin: Origin, repository: Repository) -> None:
-    assert asyncio.run(tells(repository, steps(origin))) == 5
+    assert asyncio.run(count_changes(repository, steps(origin))) == 5
 
 
 def test_where_watching_fails_refs_are_polled(
@@ -60,7 +62,7 @@ def test_where_watching_fails_refs_are_polled(
 
     monkeypatch.setattr(ref_watcher, "Observer", NoWatches)
     with caplog.at_level(logging.WARNING):
-        assert asyncio.run(tells(repository, steps(origin), poll_s=0.01)) == 5
+        assert asyncio.run(count_changes(repository, steps(origin), poll_s=0.01)) == 5
     assert "event=refs-not-watched" in caplog.text
 
 

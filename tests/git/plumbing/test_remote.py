@@ -100,11 +100,11 @@ def test_a_refusing_server_is_no_race(origin: Origin, remote: Repository) -> Non
     with pytest.raises(SourceFailed) as caught:
         remote.push_ref("refs/heads/s", first, old=None)
     (finding,) = caught.value.findings
-    said = (
+    message = (
         "GH006: Protected branch update failed. Use a pull request. "
         "[remote rejected] (pre-receive hook declined)"
     )
-    assert (finding.code, dict(finding.notes)["git said"]) == ("GK3106", said)
+    assert (finding.code, dict(finding.notes)["git said"]) == ("GK3106", message)
 
 
 @pytest.mark.parametrize("ref", ["refs/heads/s/sandbox", "refs/heads/a"])
@@ -149,13 +149,13 @@ def test_a_bearer_token_is_sent(origin: Origin, tmp_path: Path) -> None:
 
 
 def test_an_unreachable_server_counts_its_tries(tmp_path: Path) -> None:
-    told: list[Finding] = []
+    findings: list[Finding] = []
     with open_remote("http://127.0.0.1:9", tmp_path) as remote:
         for _ in range(3):
             with pytest.raises(SourceFailed) as caught:
                 remote.tip("main")
-            told += caught.value.findings
-    finding = told[-1]
+            findings += caught.value.findings
+    finding = findings[-1]
     notes = dict(finding.notes)
     assert finding.code == "GK3101"
     assert finding.message == "cannot reach the git remote http://127.0.0.1:9/origin.git"

@@ -94,10 +94,10 @@ def test_a_near_name_is_offered(origin: Origin, repository: Repository) -> None:
 
 def test_a_commit_is_shown_escaped(origin: Origin, repository: Repository) -> None:
     commit = origin.commit({"a": "1"}, "first \x1b[31mred\u202e\n\nbody @everyone " + "x" * 9_000)
-    told = repository.commit(commit)
-    assert (told.author, told.subject) == ("Dana K", "first \\u001b[31mred\\u202e")
-    assert told.time == datetime.fromtimestamp(1_790_000_000, UTC)
-    assert told.parents == ()
+    details = repository.commit(commit)
+    assert (details.author, details.subject) == ("Dana K", "first \\u001b[31mred\\u202e")
+    assert details.time == datetime.fromtimestamp(1_790_000_000, UTC)
+    assert details.parents == ()
 
 
 @pytest.mark.parametrize("when", ["0 +0000", "4102444800 +0000", "999999999999 -9999"])
@@ -119,8 +119,8 @@ def test_history_and_differences(origin: Origin, repository: Repository) -> None
     assert repository.changed_paths(first, third, "app") == ["app/a.yaml", "app/c.yaml"]
     assert repository.changed_paths(first, second, "app") == []
     assert repository.tree_id(first, "app") == repository.tree_id(second, "app")
-    told = [c.subject for c in repository.commits_between(first, third)]
-    assert told == ["third", "second"]
+    subjects = [c.subject for c in repository.commits_between(first, third)]
+    assert subjects == ["third", "second"]
     touching = repository.commits_between("", third, paths=["app"])
     assert [c.subject for c in touching] == ["third", "first"]
 

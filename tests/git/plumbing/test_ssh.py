@@ -70,12 +70,12 @@ def sshd(folder: Path, origin: Origin) -> Iterator[Host]:
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stderr
-            told = []
+            lines = []
             for line in server.stderr:
-                told.append(line)
+                lines.append(line)
                 if "Server listening" in line:
                     break
-            assert server.poll() is None, "".join(told)
+            assert server.poll() is None, "".join(lines)
             url = f"ssh://{getpass.getuser()}@127.0.0.1:{port}{origin.bare}"
             yield Host(url, port, folder, host, (folder / "identity").read_text())
         finally:

@@ -23,8 +23,8 @@ def history(branch: StatusBranch, limit: int = 100) -> list[BranchEntry]:
     entries: list[BranchEntry] = []
     repository, commit = branch._repository, branch._line.tip()
     while commit is not None and len(entries) < limit:
-        told = repository.commit(commit)
+        details = repository.commit(commit)
         trailers = parse_trailers(repository.message(commit))
-        entries.append(BranchEntry(time=told.time, subject=told.subject, trailers=trailers))
-        commit = told.parents[0] if told.parents else None
+        entries.append(BranchEntry(time=details.time, subject=details.subject, trailers=trailers))
+        commit = details.parents[0] if details.parents else None
     return entries

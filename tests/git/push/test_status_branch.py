@@ -83,10 +83,10 @@ def test_history_reads_subjects_and_trailers_back(origin: Origin, repository: Re
     assert history(branch) == []
     for number in range(3):
         branch.publish(update(f"{number}", subject=f"news {number}\nand more"), NOW)
-    told = history(branch, limit=2)
-    assert [entry.subject for entry in told] == ["news 2 and more", "news 1 and more"]
-    assert told[0].time == NOW
-    assert dict(told[0].trailers) == {
+    entries = history(branch, limit=2)
+    assert [entry.subject for entry in entries] == ["news 2 and more", "news 1 and more"]
+    assert entries[0].time == NOW
+    assert dict(entries[0].trailers) == {
         "Gitkruise-Phase": "Held", "Gitkruise-Unit": "shop/web Evil: yes",
     }  # fmt: skip
 

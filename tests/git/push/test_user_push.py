@@ -84,12 +84,12 @@ def test_a_branch_that_the_remote_lacks_is_to_be_pushed_or_another_named(origin:
     assert following == {"here": "git push origin here", "nowhere": "name a branch that is there"}
 
 
-@pytest.mark.parametrize("said", ["Authentication failed", "Host key verification failed."])
+@pytest.mark.parametrize("message", ["Authentication failed", "Host key verification failed."])
 def test_the_error_of_a_users_remote_names_no_secret_of_a_cluster(
-    origin: Origin, tmp_path: Path, said: str
+    origin: Origin, tmp_path: Path, message: str
 ) -> None:
     script = tmp_path / "ssh"
-    script.write_text(f"#!/bin/sh\necho 'fatal: {said}' >&2\nexit 128\n")
+    script.write_text(f"#!/bin/sh\necho 'fatal: {message}' >&2\nexit 128\n")
     script.chmod(0o755)
     run_git(origin.work, "remote", "set-url", "origin", "ssh://git@127.0.0.1:9/x.git")
     publisher = Publisher(origin.work, {**ENV, "GIT_SSH_COMMAND": str(script)})
@@ -97,7 +97,7 @@ def test_the_error_of_a_users_remote_names_no_secret_of_a_cluster(
         publisher.branch("main")
     (finding,) = failed.value.findings
     assert finding.notes == (
-        ("git said", said),
+        ("git said", message),
         ("unchanged", "nothing was pushed"),
         ("next", "git ls-remote origin; repeat the command when that succeeds"),
     )

@@ -43,12 +43,12 @@ def found_target(
 
 
 def played(
-    origin: Origin, verb: ActionVerb, wish: ActionArgs, kind: GroupKind = CLONESET
+    origin: Origin, verb: ActionVerb, arguments: ActionArgs, kind: GroupKind = CLONESET
 ) -> RolloutForecast:
     """The prediction of an act, which has passed its own check. No cluster, no commit on main."""
     with Repository.open(str(origin.bare)) as repository:
         state, target = found_target(repository, kind)
-        edit = compute(verb, repository, target, wish)
+        edit = compute(verb, repository, target, arguments)
         commit = origin.commit({edit.file: edit.data}, branch="proposed")
         run_git(origin.work, "reset", "-q", "--hard", "HEAD~1")
         after = read_branch(repository, "proposed", commit, state.config, *RULES)

@@ -38,10 +38,10 @@ def commit(stage: Stage, *objects: Any) -> None:
     stage.origin.commit({"app.yaml": documents(*objects)})
 
 
-def played(stage: Stage, verb: ActionVerb, wish: ActionArgs) -> RolloutForecast:
+def played(stage: Stage, verb: ActionVerb, arguments: ActionArgs) -> RolloutForecast:
     """The prediction of an act, without a cluster, after it has passed its own check."""
     state, target = found_target(stage)
-    edit = compute(verb, stage.repository, target, wish)
+    edit = compute(verb, stage.repository, target, arguments)
     proposed = stage.origin.commit({edit.file: edit.data}, branch="proposed")
     run_git(stage.origin.work, "reset", "-q", "--hard", "HEAD~1")
     after = read_branch(stage.repository, "proposed", proposed, state.config, *RULES)
@@ -69,10 +69,10 @@ PLAYED = {
 @pytest.mark.parametrize("name", PLAYED)
 def test_pods_move_as_asked_in_the_simulation(name: str, staged: MakeStage) -> None:
     stage = staged()
-    verb, wish, wanted = PLAYED[name]
+    verb, arguments, wanted = PLAYED[name]
     commit(stage, mesh(), web())
     commit(stage, mesh("mesh:v2", partition=3), web())
-    p = played(stage, verb, wish)
+    p = played(stage, verb, arguments)
     assert (p.updated_before, p.updated_after, p.hold) == wanted
     assert found_target(stage)[1].pods == 4
 

@@ -124,10 +124,10 @@ def test_a_newer_tag_is_committed_and_rolled_out_once(staged: MakeStage, host: H
             await stage.rest(180)
             assert written(stage) == ["first", "web: web 1.1.0"]
             assert (stage.state, stage.images()) == ("Done", [image(host, "1.1.0")] * 4)
-            told = [e["message"] for e in stage.world.objects(EVENT, "shop")
-                    if e["reason"] == "ImagesCommitted"]  # fmt: skip
-            assert len(told) == 1
-            assert told[0].startswith("unit shop/web: web: web 1.1.0: ")
+            messages = [e["message"] for e in stage.world.objects(EVENT, "shop")
+                        if e["reason"] == "ImagesCommitted"]  # fmt: skip
+            assert len(messages) == 1
+            assert messages[0].startswith("unit shop/web: web: web 1.1.0: ")
             offer(host, "1.1.0", "1.3.0")
             await stage.rest(600)
             assert written(stage)[2:] == ["web: web 1.3.0"]
@@ -174,14 +174,14 @@ def test_a_registry_that_is_away_is_a_warning_and_stops_nothing(
             host.replies.clear()
             await stage.push(web(image(host, "1.0.0")), message="first")
             await stage.rest(200)
-            (said,) = remarks(stage)
-            assert said.startswith(f"images: the tags of {image(host)} have not been readable")
-            assert said.endswith("since 2026-11-21T10:00:00Z")
+            (remark,) = remarks(stage)
+            assert remark.startswith(f"images: the tags of {image(host)} have not been readable")
+            assert remark.endswith("since 2026-11-21T10:00:00Z")
             assert stage.state == "Done"
             await stage.push(web(image(host, "1.0.1")), message="by hand")
             await stage.rest(60)
             assert stage.images() == [image(host, "1.0.1")] * 4
-            assert remarks(stage) == [said]
+            assert remarks(stage) == [remark]
             offer(host, "1.1.0")
             await stage.rest(120)
             assert written(stage)[-1] == "web: web 1.1.0"
@@ -263,9 +263,9 @@ def test_a_tag_that_was_taken_back_is_not_written_again(staged: MakeStage, host:
             await stage.push(web(image(host, "1.0.0")), message="back")
             await stage.rest(300)
             assert written(stage) == ["first", "web: web 1.1.0", "back"]
-            (said,) = remarks(stage)
-            assert "1.1.0 of" in said
-            assert "was taken back, and is not written again" in said
+            (remark,) = remarks(stage)
+            assert "1.1.0 of" in remark
+            assert "was taken back, and is not written again" in remark
             offer(host, "1.1.0", "1.1.1")
             await stage.rest(180)
             assert written(stage)[3:] == ["web: web 1.1.1"]
@@ -401,8 +401,8 @@ def test_a_pull_request_without_a_newer_image_is_closed_and_opened_for_the_next(
             await stage.rest(120)
             assert shown(model) == [(BRANCH, "closed")]
             assert model.pulls[1]["title"] == "web: no newer images"
-            told = f"git has {has}; the policy chooses {has}"
-            assert told in model.pulls[1]["body"]
+            text = f"git has {has}; the policy chooses {has}"
+            assert text in model.pulls[1]["body"]
             assert remarks(stage) == []
             offer(host, "1.0.0", "1.1.0", *(["1.2.0"] if has == "1.1.0" else []))
             await stage.rest(120)

@@ -72,8 +72,8 @@ def test_a_failed_rollout_gets_one_pull_request_over_restarts(staged: MakeStage)
             assert "first" in body
             assert "@dana" not in body
             assert "\\<img" in body
-            said = "Gitkruise-Action: rollback\nGitkruise-Unit: shop/web\n"
-            assert body.rpartition("\n\n")[2].startswith(said)
+            trailers = "Gitkruise-Action: rollback\nGitkruise-Unit: shop/web\n"
+            assert body.rpartition("\n\n")[2].startswith(trailers)
         stage.start_over()
         async with promoting(stage, client(model, stage.clock), FailureHandler):
             await stage.rest(2 * 60)
@@ -194,8 +194,8 @@ def test_a_silent_forge_is_reported_for_what_it_was_asked(staged: MakeStage) -> 
             model.fails = away
             await stage.rest(2 * 60)
             branch = f"gitkruise/revert/test/shop/web/web-{bad[:7]}"
-            said = f"the pull request of {branch} cannot be read: "
-            assert said in stage.record.findings[0].message
+            message = f"the pull request of {branch} cannot be read: "
+            assert message in stage.record.findings[0].message
 
     stage.play(script)
 

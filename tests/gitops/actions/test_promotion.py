@@ -63,9 +63,9 @@ def test_each_step_is_committed_after_its_soak_until_all_pods_are_updated(
     async def script() -> None:
         async with promoting(stage):
             await canary(stage)
-            told = standing(stage)
-            assert (told.step, told.steps, told.next, told.why) == (1, 3, "50%", "")
-            assert told.due is not None
+            progress = standing(stage)
+            assert (progress.step, progress.steps, progress.next, progress.why) == (1, 3, "50%", "")
+            assert progress.due is not None
             await stage.rest(55)
             assert (done(stage), written(stage)) == (("Held", 1), [FIRST, "canary"])
             await stage.rest(60)
@@ -74,14 +74,14 @@ def test_each_step_is_committed_after_its_soak_until_all_pods_are_updated(
             assert (standing(stage).next, written(stage)[2:]) == ("0", [STEP_2])
             await stage.rest(2 * 60)
             assert (done(stage), written(stage)[2:]) == (("Done", 4), [STEP_2, STEP_3])
-            told = standing(stage)
-            assert (told.step, told.next, told.due, told.why) == (3, "", None, "")
+            progress = standing(stage)
+            assert (progress.step, progress.next, progress.due, progress.why) == (3, "", None, "")
             await stage.rest(10 * 60)
             assert len(written(stage)) == 4
 
     stage.play(script)
-    said = run_git(stage.origin.bare, "log", "-1", "--format=%an|%(trailers:only,unfold)", "main")
-    assert said.split("\n") == [
+    output = run_git(stage.origin.bare, "log", "-1", "--format=%an|%(trailers:only,unfold)", "main")
+    assert output.split("\n") == [
         "gitkruise|Gitkruise-Action: promote",
         "Gitkruise-Unit: shop/web",
         "Gitkruise-Object: CloneSet shop/web",
@@ -358,9 +358,9 @@ def test_while_it_soaks_nothing_is_told_again(staged: MakeStage) -> None:
     async def script() -> None:
         async with promoting(stage):
             await canary(stage)
-            told = stage.diary()
+            lines = stage.diary()
             await stage.rest(50)
-            assert stage.diary() == told
+            assert stage.diary() == lines
 
     stage.play(script)
-    assert "next: 50%" in stage.told("units/shop/web/status.yaml")
+    assert "next: 50%" in stage.status_file("units/shop/web/status.yaml")

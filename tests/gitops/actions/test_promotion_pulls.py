@@ -255,8 +255,8 @@ def test_the_step_of_the_workload_that_was_promoted_before_is_withdrawn(staged: 
     async def script() -> None:
         async with promoting(stage, client(model, stage.clock)):
             await stage.push(web(), message="first")
-            said = "db: promote\n\nGitkruise-Action: promote\nGitkruise-Object: CloneSet shop/db"
-            model.open_pull(1, stage.origin.commit({"b.yaml": ""}, said, branch=branch))
+            message = "db: promote\n\nGitkruise-Action: promote\nGitkruise-Object: CloneSet shop/db"
+            model.open_pull(1, stage.origin.commit({"b.yaml": ""}, message, branch=branch))
             model.pulls[1] |= {"branch": branch, "title": "db: promote"}
             await stage.rest(60)
             assert [state for _, state in shown(model)] == ["closed"]
@@ -317,8 +317,8 @@ def test_the_step_of_another_cluster_is_neither_taken_for_ours_nor_closed(
             theirs = ours.replace("/test/", "/prod/")
             run_git(work, "fetch", "--quiet", "origin")
             run_git(work, "checkout", "--quiet", "--detach", "main")
-            said = run_git(work, "log", "-1", "--format=%B", f"origin/{ours}")
-            head = stage.origin.commit({"prod/app.yaml": "# step\n"}, said, branch=theirs)
+            message = run_git(work, "log", "-1", "--format=%B", f"origin/{ours}")
+            head = stage.origin.commit({"prod/app.yaml": "# step\n"}, message, branch=theirs)
             run_git(work, "checkout", "--quiet", "main")
             model.open_pull(2, head, branch=theirs)
             await stage.push(web("app:v3", partition="75%"), message="better")

@@ -82,10 +82,12 @@ def test_bad_values_push_the_rollback_and_count_the_pods(
     stage.play(script)
     trailers = run_git(stage.origin.bare, "log", "-1", "--format=%(trailers:only,unfold)", "main")
     assert {"Gitkruise-Analysis: errors Failed", "Gitkruise-Pods: 2"} <= set(trailers.split("\n"))
-    told = PROMOTION.read(read_yaml(stage.told("units/shop/web/status.yaml").encode())["promotion"])
-    assert told.analysis is not None
-    assert (told.analysis.phase, told.analysis.pods) == (AnalysisPhase.FAILED, 2)
-    assert [one.value for one in told.analysis.metrics[0].measurements][-2:] == ["0.4", "0.4"]
+    progress = PROMOTION.read(
+        read_yaml(stage.status_file("units/shop/web/status.yaml").encode())["promotion"]
+    )
+    assert progress.analysis is not None
+    assert (progress.analysis.phase, progress.analysis.pods) == (AnalysisPhase.FAILED, 2)
+    assert [one.value for one in progress.analysis.metrics[0].measurements][-2:] == ["0.4", "0.4"]
 
 
 def test_bad_values_hold_the_step_where_no_rollback_is_asked_for(
@@ -98,11 +100,11 @@ def test_bad_values_hold_the_step_where_no_rollback_is_asked_for(
         async with both(stage):
             await canary(stage)
             assert (done(stage), len(written(stage))) == (("Held", 1), 2)
-            told = standing(stage)
-            assert told.why.startswith(
+            progress = standing(stage)
+            assert progress.why.startswith(
                 "the analysis has failed: errors: 1 failed, and the limit is 0"
             )
-            assert told.why.endswith(f"with 1 pod on revision {measured(stage).revision}")
+            assert progress.why.endswith(f"with 1 pod on revision {measured(stage).revision}")
             (finding,) = stage.record.findings
             assert (finding.code, finding.severity) == ("GK3506", "warning")
             assert "gitkruise promote cloneset/web -n shop" in dict(finding.notes)["next"]
@@ -322,9 +324,9 @@ def test_secrets_authenticate_and_are_shown_nowhere(staged: MakeStage, endpoint:
     assert {header for _, header in endpoint.requests} == {f"Bearer {token}"}
     value = measured(stage).metrics[0].measurements[0].value
     assert value == '{"ok":false,"echo":"Bearer ***"}'
-    told = run_git(stage.origin.bare, "log", "--all", "-p")
-    assert "Bearer" in told
-    assert token not in told
+    log = run_git(stage.origin.bare, "log", "--all", "-p")
+    assert "Bearer" in log
+    assert token not in log
     lease = stage.get("Lease", "gitkruise-sync-analysis", "coordination.k8s.io")
     assert token not in str(lease)
 

@@ -126,9 +126,9 @@ def prometheus(shop: Shop, tmp_path: Path) -> Iterator[str]:
 
 def _address(log: Any) -> str:
     for line in log:
-        told = json.loads(line)
-        if told.get("msg") == "Listening on":
-            return str(told["address"])
+        entry = json.loads(line)
+        if entry.get("msg") == "Listening on":
+            return str(entry["address"])
     pytest.fail("Prometheus ended before it listened")
 
 
@@ -210,10 +210,10 @@ def test_a_rising_error_rate_rolls_the_promotion_back_and_counts_its_pods(
             assert back.causal.subject == f"web: roll back to {good[:7]}"
             assert stage.images() == ["app:v1"] * 4
             text = await published()
-        told = PROMOTION.read(read_yaml(text.encode())["promotion"]).analysis
-        assert told is not None
-        assert (told.phase, told.pods) == (AnalysisPhase.FAILED, 2)
-        (result,) = told.metrics
+        measured = PROMOTION.read(read_yaml(text.encode())["promotion"]).analysis
+        assert measured is not None
+        assert (measured.phase, measured.pods) == (AnalysisPhase.FAILED, 2)
+        (result,) = measured.metrics
         assert (result.failed, result.successful >= 5) == (3, True)
         assert float(result.measurements[-1].value) >= 0.05
 

@@ -50,9 +50,9 @@ def record(run: AnalysisRun, *, step: int = 1, revision: str = "web-abc") -> Uni
 @pytest.mark.parametrize("name", RUNS)
 def test_the_file_of_a_record_has_all_of_it_except_its_mark(name: str) -> None:
     run = RUNS[name]
-    told = PROMOTION.obj(promotion(run))
-    assert PROMOTION.read(told) == replace(promotion(run), analysis=replace(run, mark=""))
-    assert "mark" not in told["analysis"]
+    document = PROMOTION.obj(promotion(run))
+    assert PROMOTION.read(document) == replace(promotion(run), analysis=replace(run, mark=""))
+    assert "mark" not in document["analysis"]
 
 
 def test_a_failed_run_in_the_file() -> None:
@@ -107,12 +107,12 @@ OUTCOMES = [
 
 @pytest.mark.parametrize(("name", "text"), OUTCOMES)
 def test_the_comment_of_a_merged_pull_request(name: str, text: str) -> None:
-    story = PullRequestReport(
+    report = PullRequestReport(
         number=1, state="merged", head=COMMIT.id, branch="main", commits=(COMMIT.id,)
     )
-    (outcome,) = follow(story, [record(RUNS[name])])
+    (outcome,) = follow(report, [record(RUNS[name])])
     assert outcome.text == f"held at partition 75% (1/4 updated){text}"
-    (other,) = follow(story, [record(RUNS[name], step=2)])
+    (other,) = follow(report, [record(RUNS[name], step=2)])
     assert other.text == "held at partition 75% (1/4 updated)"
 
 

@@ -68,8 +68,8 @@ def test_rejected(staged: MakeStage, name: str, code: str, place: str, text: str
 
     stage.play(script)
     phases = [line.split()[1] for line in stage.diary()]
-    told = ["done", "rejected", "DriftCorrected", "done"]
-    assert [p for p in phases if p != "rolling"] == told
+    expected = ["done", "rejected", "DriftCorrected", "done"]
+    assert [p for p in phases if p != "rolling"] == expected
 
 
 async def heals(stage: Stage) -> None:

@@ -23,7 +23,7 @@ from gitkruise.planner.sync.annotations import kept
 from gitkruise.wire.primitives.names import Obj
 from tests.git.helm_program import real, stand_in
 from tests.git.repos import make_origin
-from tests.gitops.build.test_post_build import everything_told, secret
+from tests.gitops.build.test_post_build import all_output, secret
 from tests.gitops.stage import MakeStage, Stage, config_map, documents
 from tests.worlds import SPACE
 
@@ -139,7 +139,7 @@ def test_a_secret_value_reaches_secrets_and_nothing_else(staged: MakeStage) -> N
             assert [f.code for f in stage.record.findings] == ["GK3408"]
 
     stage.play(script)
-    assert CANARY not in everything_told(stage)
+    assert CANARY not in all_output(stage)
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from tests.git.helm_program import real
 from tests.git.repos import make_origin, run_git
 from tests.gitops.build.test_charts import commit, stage_with
-from tests.gitops.build.test_post_build import everything_told, secret
+from tests.gitops.build.test_post_build import all_output, secret
 from tests.gitops.charts.hosts import SETTINGS, Host, chart, serving
 from tests.gitops.stage import STATUS, MakeStage, Stage, config_map, documents
 from tests.worlds import SPACE
@@ -87,8 +87,8 @@ def test_a_new_version_is_taken_at_the_same_commit(staged: MakeStage, host: Host
     assert stage.record.chart == ChartRecord(
         repository=host.url, name="web", version="1.1.0", digest=digest
     )
-    told = stage.told(f"units/{stage.record.unit}/status.yaml")
-    assert f"version: 1.1.0\n  digest: sha256:{digest}" in told
+    status = stage.status_file(f"units/{stage.record.unit}/status.yaml")
+    assert f"version: 1.1.0\n  digest: sha256:{digest}" in status
     body = run_git(stage.origin.bare, "log", "-1", "--format=%B", STATUS)
     assert f"chart web 1.1.0 of {host.url}" in body
 
@@ -148,7 +148,7 @@ def test_a_unit_without_a_chart_says_why_and_others_go_on(staged: MakeStage, hos
     stage = fetching(staged, host)
     host.replies.clear()
     plain = msgspec.convert({"sourceRef": {"name": "src"}, "path": "plain"}, UnitSpec)
-    other, told = stage.add_unit("shop/other", plain)
+    other, reporter = stage.add_unit("shop/other", plain)
 
     async def script() -> None:
         async with stage.running(other):
@@ -157,7 +157,7 @@ def test_a_unit_without_a_chart_says_why_and_others_go_on(staged: MakeStage, hos
             other.offer(head)
             await stage.rest()
             assert [f.code for f in stage.record.findings] == ["GK3413"]
-            assert told.record.state is State.DONE
+            assert reporter.record.state is State.DONE
             host.publish(("1.0.0", ONE))
             await stage.rest(120)
             assert (stage.state, stage.record.findings) == ("Done", ())
@@ -188,7 +188,7 @@ def test_credentials_are_those_of_the_units_namespace(staged: MakeStage, host: H
             assert stage.state == "Done", stage.record.findings
 
     stage.play(script)
-    assert CANARY not in everything_told(stage)
+    assert CANARY not in all_output(stage)
 
 
 def test_errors_name_files_of_the_archive(staged: MakeStage, host: Host) -> None:
@@ -267,9 +267,9 @@ def test_an_offline_plan_uses_what_was_fetched_and_says_so(
     assert host.requests == []
     preview = offline_preview(*sides, load_catalog(), Gates())
     report = report_of(preview, *sides)
-    said = "\n".join(span.text for span in report.blast)
+    text = "\n".join(span.text for span in report.blast)
     digest = hashlib.sha256(TWO).hexdigest()[:12]
-    assert f"unit shop/web: chart web 1.0.0 → 1.1.0, sha256:{digest}" in said
+    assert f"unit shop/web: chart web 1.0.0 → 1.1.0, sha256:{digest}" in text
 
 
 def test_without_a_cache_nothing_is_known(host: Host) -> None:

@@ -57,7 +57,7 @@ ROWS: list[tuple[str, str, str]] = [
 ]
 
 
-def said(stage: Stage, code: str) -> str:
+def all_forms_of(stage: Stage, code: str) -> str:
     """The finding in every form, without what differs from run to run."""
     found = next(f for f in stage.record.findings if f.code.startswith(code[:4]))
     assert any(label == "unchanged" for label, _ in found.notes)
@@ -82,7 +82,7 @@ def test_rejections(
             await stage.rest(5)
 
     stage.play(script)
-    text = said(stage, name)
+    text = all_forms_of(stage, name)
     golden(f"gitops/{name}.txt", text)
     assert f"\nerror[{name[:6]}]" in text
     assert "= next:" in text
@@ -106,15 +106,15 @@ def test_a_rewritten_branch(staged: MakeStage, golden: Callable[[str, str], None
     assert lost
     golden(
         "gitops/GK3204-rewritten.txt",
-        said(stage, "GK3204").replace(lost.id, "<second>").replace(lost.short, "<second>"),
+        all_forms_of(stage, "GK3204").replace(lost.id, "<second>").replace(lost.short, "<second>"),
     )
 
 
 def test_a_remote_that_is_away(staged: MakeStage, golden: Callable[[str, str], None]) -> None:
     stage = staged()
     url = "ssh://git@git.example.com/shop/deploy.git"
-    said_by_git = "fatal: ssh: connect to host git.example.com port 22: Connection timed out"
-    result = Result(status=128, output=b"", errors=said_by_git)
+    git_error = "fatal: ssh: connect to host git.example.com port 22: Connection timed out"
+    result = Result(status=128, output=b"", errors=git_error)
 
     async def script() -> None:
         async with stage.running():
@@ -125,7 +125,7 @@ def test_a_remote_that_is_away(staged: MakeStage, golden: Callable[[str, str], N
             await stage.rest(5)
 
     stage.play(script)
-    golden("gitops/GK3101-away.txt", said(stage, "GK3101"))
+    golden("gitops/GK3101-away.txt", all_forms_of(stage, "GK3101"))
 
 
 def test_a_missing_right(staged: MakeStage, golden: Callable[[str, str], None]) -> None:
@@ -142,7 +142,7 @@ def test_a_missing_right(staged: MakeStage, golden: Callable[[str, str], None]) 
             await stage.rest(5)
 
     stage.play(script)
-    golden("gitops/GK4301-forbidden.txt", said(stage, "GK4301"))
+    golden("gitops/GK4301-forbidden.txt", all_forms_of(stage, "GK4301"))
 
 
 BINDING = {
@@ -217,7 +217,7 @@ def test_no_right_helps_where_none_is_missing(
             await stage.rest(5)
 
     stage.play(script)
-    text = said(stage, code)
+    text = all_forms_of(stage, code)
     assert f" {next_}\n" in f"{text}\n"
     assert "needed" not in text
 
@@ -245,7 +245,7 @@ def test_a_webhook_whose_certificate_is_refused(
         async with stage.running():
             await stage.push(web(), message="first")
             await stage.rest(5)
-            text = said(stage, "GK5101")
+            text = all_forms_of(stage, "GK5101")
             stage.wire.refuse = lambda _: None
             await stage.rest(120)
             assert stage.state == "Done"
@@ -263,7 +263,7 @@ def test_a_webhook_of_ours_is_served_by_a_command_of_ours(staged: MakeStage) -> 
         async with stage.running():
             await stage.push(web(), message="first")
             await stage.rest(5)
-            text = said(stage, "GK5101")
+            text = all_forms_of(stage, "GK5101")
             assert "next: start what serves it again: gitkruise webhook," in text
             assert "or: gitkruise webhook --withdraw removes its registration" in text
 
@@ -293,7 +293,7 @@ def test_a_conflict(staged: MakeStage, golden: Callable[[str, str], None]) -> No
             await stage.rest(5)
 
     stage.play(script)
-    golden("gitops/GK2401-conflict.txt", said(stage, "GK2401"))
+    golden("gitops/GK2401-conflict.txt", all_forms_of(stage, "GK2401"))
 
 
 def test_too_many_deletes(staged: MakeStage, golden: Callable[[str, str], None]) -> None:
@@ -308,4 +308,4 @@ def test_too_many_deletes(staged: MakeStage, golden: Callable[[str, str], None])
             await stage.rest(5)
 
     stage.play(script)
-    golden("gitops/GK2303-too-many.txt", said(stage, "GK2303"))
+    golden("gitops/GK2303-too-many.txt", all_forms_of(stage, "GK2303"))

@@ -31,6 +31,6 @@ def test_a_change_that_needs_new_pods_is_named(made: Any) -> None:
         return [f"{p.code} {p.message}" for p in problems]
 
     assert found(made("app:v2")) == []
-    (said,) = found(made("app:v1", hostNetwork=True))
-    assert said.startswith("GK2104 InPlaceOnly forbids this change of ")
-    assert said.endswith(": spec.hostNetwork")
+    (message,) = found(made("app:v1", hostNetwork=True))
+    assert message.startswith("GK2104 InPlaceOnly forbids this change of ")
+    assert message.endswith(": spec.hostNetwork")

@@ -60,8 +60,8 @@ def test_a_new_object_is_sent_as_the_webhooks_would_store_it() -> None:
 )
 def test_a_template_gets_defaults_when_it_is_new_or_changed(live: Any, defaulted: bool) -> None:
     """Otherwise its hash would change, and every pod with it."""
-    told = get(sent(stored(live)), "spec", "template", "spec", "dnsPolicy")
-    assert told == ("ClusterFirst" if defaulted else None)
+    policy = get(sent(stored(live)), "spec", "template", "spec", "dnsPolicy")
+    assert policy == ("ClusterFirst" if defaulted else None)
 
 
 def test_gate_template_no_defaults_leaves_the_template_as_git_has_it() -> None:
@@ -71,7 +71,7 @@ def test_gate_template_no_defaults_leaves_the_template_as_git_has_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "live", "told"),
+    ("written", "live", "expected"),
     [
         pytest.param(None, 7, None, id="scaled-by-others"),
         pytest.param(None, 1, 1, id="as-the-default"),
@@ -79,11 +79,11 @@ def test_gate_template_no_defaults_leaves_the_template_as_git_has_it() -> None:
     ],
 )
 def test_replicas_that_git_does_not_name_belong_to_whoever_scales(
-    written: int | None, live: int, told: int | None
+    written: int | None, live: int, expected: int | None
 ) -> None:
     body = WRITTEN if written is None else put(WRITTEN, ("spec", "replicas"), written)
     obj = sent(stored(default_template(TEMPLATE), replicas=live), body)
-    assert get(obj, "spec", "replicas") == told
+    assert get(obj, "spec", "replicas") == expected
 
 
 def test_a_reply_comes_back_in_the_version_git_speaks() -> None:

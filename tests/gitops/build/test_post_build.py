@@ -34,7 +34,7 @@ def secret(name: str, **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": encoded}
 
 
-def everything_told(stage: Stage) -> str:
+def all_output(stage: Stage) -> str:
     """All that leaves the process but the objects themselves: records, branch, diary."""
     files = "".join(body.decode() for body in stage.branch.files().values())
     return files + repr(stage.offered) + "\n".join(stage.diary())
@@ -178,7 +178,7 @@ def test_a_secret_value_goes_into_secrets_alone_and_is_told_nowhere(staged: Make
             assert stage.record.findings[0].code == "GK1403"
 
     stage.play(script)
-    assert CANARY not in everything_told(stage)
+    assert CANARY not in all_output(stage)
 
 
 def test_encrypted_secrets_reach_the_cluster_and_nothing_else(
@@ -212,9 +212,9 @@ def test_encrypted_secrets_reach_the_cluster_and_nothing_else(
             assert [f.code for f in stage.record.findings] == ["GK1503"]
 
     stage.play(script)
-    told = everything_told(stage)
-    assert CANARY not in told
-    assert "SECRET-KEY" not in told
+    output = all_output(stage)
+    assert CANARY not in output
+    assert "SECRET-KEY" not in output
 
 
 def test_ciphertext_is_refused_once_and_its_metadata_stays(staged: MakeStage) -> None:

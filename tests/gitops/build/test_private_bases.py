@@ -23,7 +23,7 @@ from tests.git.plumbing.test_ssh import sshd
 from tests.git.repos import serve
 from tests.git.tls import context, issue
 from tests.gitops.build.test_charts import commit
-from tests.gitops.build.test_post_build import everything_told
+from tests.gitops.build.test_post_build import all_output
 from tests.gitops.build.test_remote_bases import BASE, Repositories, objects
 from tests.gitops.stage import MakeStage
 from tests.worlds import SPACE
@@ -93,7 +93,7 @@ def test_a_base_behind_a_password_waits_for_the_right_secret(
         stage.play(script)
     (base,) = stage.record.bases
     assert (base.url, base.ref) == (url, "v1")
-    assert PASSWORD not in everything_told(stage)
+    assert PASSWORD not in all_output(stage)
 
 
 def test_a_base_is_read_by_ssh_from_a_known_host(

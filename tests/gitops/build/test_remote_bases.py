@@ -334,8 +334,8 @@ def test_a_tag_that_is_pushed_later_is_found(repositories: Repositories, staged:
     newest = run_git(repositories.bases.bare, "rev-parse", "v2^{commit}")
     named = BaseRecord(url=repositories.url, ref="v2", commit=newest)
     assert stage.record.bases == (named,)
-    told = stage.told(f"units/{stage.record.unit}/status.yaml")
-    assert f"  ref: v2\n  commit: {newest}\n" in told
+    status = stage.status_file(f"units/{stage.record.unit}/status.yaml")
+    assert f"  ref: v2\n  commit: {newest}\n" in status
     with Repository.open(str(stage.origin.bare)) as repository:
         (unit,) = read_units(repository, STATUS)
     assert unit.bases == (named,)

@@ -9,7 +9,7 @@ import pytest
 from gitkruise.app import controller
 from gitkruise.errors import CRASHED
 from tests.gitops.build.test_field_types import ROWS
-from tests.gitops.notify.desk import Desk
+from tests.gitops.notify.harness import ForgeHarness
 from tests.gitops.programs import SOURCE, options, unit
 from tests.gitops.stage import MakeStage, config_map, documents, web
 
@@ -62,20 +62,20 @@ def test_the_pull_request_of_a_stranger_gets_a_comment_that_names_the_slip(
     staged: MakeStage, tmp_path: Path
 ) -> None:
     stage = staged()
-    desk = Desk(stage, tmp_path)
+    harness = ForgeHarness(stage, tmp_path)
 
     async def script() -> None:
-        async with desk.open():
-            await desk.push(web(), message="first")
+        async with harness.open():
+            await harness.push(web(), message="first")
             await stage.rest()
             for number, (_, text, place, _) in enumerate(SLIPS, 1):
-                head = desk.branch(number, text=text, repo=2)
+                head = harness.branch(number, text=text, repo=2)
                 await stage.rest(10)
-                assert "GK1204" in desk.comment(number)
-                assert f"app.yaml:{place}" in desk.comment(number)
-                assert CRASHED not in desk.comment(number)
-                assert desk.told(head, "gitkruise/plan")[0] == "failure"
-            await desk.push(web("app:v2"), message="goes on")
+                assert "GK1204" in harness.comment(number)
+                assert f"app.yaml:{place}" in harness.comment(number)
+                assert CRASHED not in harness.comment(number)
+                assert harness.status(head, "gitkruise/plan")[0] == "failure"
+            await harness.push(web("app:v2"), message="goes on")
             await stage.rest()
             assert stage.images() == ["app:v2"] * 4
 

@@ -25,18 +25,18 @@ def running(folder: Path, htpasswd: str = "") -> Iterator[str]:
     program = registry()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    told: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "version": "0.1", "storage": {"inmemory": {}}, "log": {"level": "error"},
         "http": {"addr": f"127.0.0.1:{port}", "secret": "x"},
     }  # fmt: skip
     if htpasswd:
         (folder / "htpasswd").write_text(htpasswd)
-        told["auth"] = {"htpasswd": {"realm": "charts", "path": str(folder / "htpasswd")}}
+        settings["auth"] = {"htpasswd": {"realm": "charts", "path": str(folder / "htpasswd")}}
     with subprocess.Popen(
         [program], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
         assert process.stdin is not None
-        process.stdin.write(json.dumps(told).encode())
+        process.stdin.write(json.dumps(settings).encode())
         process.stdin.close()
         try:
             _listening(port, process)

@@ -127,12 +127,12 @@ def test_a_version_that_is_published_again_is_fetched_by_a_range(
 
 
 def test_a_missing_chart_or_version_names_what_there_is(host: Host, charts: Charts) -> None:
-    said = charts.refusal(unit_of(host, "1.0.0", name="databse"))
-    assert said.startswith("GK3414\nthere is no chart databse")
-    assert "'close to it', 'database'" in said
-    said = charts.refusal(unit_of(host, "3.x"))
-    assert "has no version 3.x" in said
-    assert "'newest', '2.0.0-rc.1, 1.1.0, 1.0.0'" in said
+    error = charts.refusal(unit_of(host, "1.0.0", name="databse"))
+    assert error.startswith("GK3414\nthere is no chart databse")
+    assert "'close to it', 'database'" in error
+    error = charts.refusal(unit_of(host, "3.x"))
+    assert "has no version 3.x" in error
+    assert "'newest', '2.0.0-rc.1, 1.1.0, 1.0.0'" in error
 
 
 def test_a_repository_that_is_away_leaves_the_last_version_in_use(
@@ -215,17 +215,17 @@ def test_a_chart_that_is_live_is_found_by_its_digest(host: Host, charts: Charts)
 
 def test_a_repository_that_was_never_there_is_an_error(host: Host, charts: Charts) -> None:
     host.replies.clear()
-    said = charts.refusal(unit_of(host, "1.0.0"))
-    assert said.startswith(f"GK3413\nchart web cannot be read from {host.url}: index.yaml")
+    error = charts.refusal(unit_of(host, "1.0.0"))
+    assert error.startswith(f"GK3413\nchart web cannot be read from {host.url}: index.yaml")
     charts.refusal(unit_of(host, "1.1.0"))
     assert len(host.requests) == 1, "all units of a moment share one failure"
 
 
 def test_an_archive_is_the_one_that_the_index_names(host: Host, charts: Charts) -> None:
     host.has("/charts/web-1.0.0.tgz", TWO)
-    said = charts.refusal(unit_of(host, "1.0.0"))
-    assert said.startswith("GK3416")
-    assert hashlib.sha256(ONE).hexdigest() in said
+    error = charts.refusal(unit_of(host, "1.0.0"))
+    assert error.startswith("GK3416")
+    assert hashlib.sha256(ONE).hexdigest() in error
     assert not [*charts.cache.folder.glob("*.tgz")]
 
 
@@ -243,13 +243,13 @@ def test_credentials_are_sent_to_the_repository_alone(host: Host, charts: Charts
     with serving() as other:
         other.has("/web.tgz", ONE)
         host.publish(("1.0.0", ONE), urls=[f"{other.url}/web.tgz"])
-        said = charts.refusal(unit_of(host, "1.0.0", secret="charts"), USER)
-        assert "only https:// is followed" in said
+        error = charts.refusal(unit_of(host, "1.0.0", secret="charts"), USER)
+        assert "only https:// is followed" in error
         host.publish(("1.0.0", ONE))
         host.replies["/charts/web-1.0.0.tgz"] = (302, {"Location": f"{other.url}/web.tgz"}, b"")
         charts.wait(60)
-        said = charts.refusal(unit_of(host, "1.0.0", secret="charts"), USER)
-        assert "only https:// is followed" in said
+        error = charts.refusal(unit_of(host, "1.0.0", secret="charts"), USER)
+        assert "only https:// is followed" in error
         assert other.requests == []
     host.replies["/charts/web-1.0.0.tgz"] = (302, {"Location": "/elsewhere.tgz"}, b"")
     host.has("/elsewhere.tgz", ONE)
@@ -280,8 +280,8 @@ def test_a_chart_that_one_secret_read_is_not_shared(host: Host, charts: Charts) 
 
 def test_an_object_of_the_cluster_is_led_to_no_other_namespace(host: Host, charts: Charts) -> None:
     host.publish(("1.0.0", ONE), urls=["https://web.other.svc/web.tgz"])
-    said = charts.refusal(unit_of(host, "1.0.0", custom=True))
-    assert "it is a Service of namespace other" in said
+    error = charts.refusal(unit_of(host, "1.0.0", custom=True))
+    assert "it is a Service of namespace other" in error
 
 
 # Cache ------------------------------------------------------------------------------------------

@@ -125,11 +125,11 @@ def test_a_token_is_asked_for_with_the_credentials(host: Host, tmp_path: Path) -
     assert (asked, BASIC) in host.requests
     assert {given for path, given in host.requests[2:] if path != asked} == {"Bearer t0ken"}
     host.replies[asked] = (401, {}, b"")
-    said = refusal(tmp_path, unit_of(host.url, "1.x"), USER)
-    assert "gives no token: it rejects the credentials (status 401)" in said
+    error = refusal(tmp_path, unit_of(host.url, "1.x"), USER)
+    assert "gives no token: it rejects the credentials (status 401)" in error
     host.replies[asked] = (403, {}, b"")
-    said = refusal(tmp_path, unit_of(host.url, "1.x"))
-    assert "gives no token: it forbids this (status 403)" in said
+    error = refusal(tmp_path, unit_of(host.url, "1.x"))
+    assert "gives no token: it forbids this (status 403)" in error
     host.challenge = 'Bearer realm="http://elsewhere.example/token"'
     assert "only https:// is followed" in refusal(tmp_path, unit_of(host.url, "1.x"), USER)
 
@@ -164,7 +164,7 @@ def test_a_chart_that_cannot_be_read_is_no_fault_of_another(host: Host, tmp_path
     clock = ManualClock()
     fetcher = ChartFetcher(ChartCache(tmp_path), clock, fetch_now)
 
-    async def said(version: str, name: str) -> str:
+    async def error_of(version: str, name: str) -> str:
         try:
             return str((await fetcher.fetched(unit_of(host.url, version, name), Access())).chart)
         except DiagnosticError as error:
@@ -172,13 +172,13 @@ def test_a_chart_that_cannot_be_read_is_no_fault_of_another(host: Host, tmp_path
 
     async def script() -> None:
         for _ in range(2):
-            assert "chart private cannot be read" in await said("1.x", "private")
-            assert "manifest of version 1.1.0: it has no chart" in await said("1.x", "web")
-            assert await said("<1.1.0", "web") == "chart web 1.0.0+a"
+            assert "chart private cannot be read" in await error_of("1.x", "private")
+            assert "manifest of version 1.1.0: it has no chart" in await error_of("1.x", "web")
+            assert await error_of("<1.1.0", "web") == "chart web 1.0.0+a"
             await clock.sleep(1)
         host.url, away = "http://127.0.0.1:1", host.url
-        assert "connection refused" in await said("1.x", "web")
-        assert "chart other cannot be read" in await said("1.x", "other")
+        assert "connection refused" in await error_of("1.x", "web")
+        assert "chart other cannot be read" in await error_of("1.x", "other")
         host.url = away
 
     clock.run(script())
@@ -216,8 +216,8 @@ def test_a_chart_that_helm_pushed_to_a_registry_is_fetched(served: str, tmp_path
     assert answered(state, unit_of(served, "1.0.0"), USER).chart.version == "1.0.0"
     assert "none were sent" in refusal(tmp_path / "x", unit_of(served, "1.0.0"))
     wrong = replace(USER, data={**USER.data, "password": "canary"})
-    said = refusal(tmp_path / "x", unit_of(served, "1.0.0"), wrong)
-    assert "it rejects the credentials" in said
-    assert "canary" not in said
+    error = refusal(tmp_path / "x", unit_of(served, "1.0.0"), wrong)
+    assert "it rejects the credentials" in error
+    assert "canary" not in error
     assert "there is no chart wbe" in refusal(state, unit_of(served, "1.0.0", "wbe"), USER)
     assert "'newest', '1.1.0+build.5, 1.0.0'" in refusal(state, unit_of(served, "9.x"), USER)

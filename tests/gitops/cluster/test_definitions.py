@@ -94,8 +94,8 @@ def test_the_other_objects_of_a_commit_with_an_unknown_kind_are_not_said_to_be_u
             await stage.rest(5)
             (finding,) = stage.record.findings
             assert finding.code == "GK4201"
-            told = dict(finding.notes)["unchanged"]
-            assert told == "nothing of that kind is written; it is tried again"
+            note = dict(finding.notes)["unchanged"]
+            assert note == "nothing of that kind is written; it is tried again"
             assert stage.world.get(ObjectKey("", "ConfigMap", "fresh", "settings")) is not None
 
     stage.play(script)

@@ -40,13 +40,13 @@ def wire_to(found: dict[str, Any] | None) -> Wire:
     return Wire(Cluster(world, lambda: START))
 
 
-def chosen(wishes: set[str], found: dict[str, Any] | None) -> str:
+def chosen(engines: set[str], found: dict[str, Any] | None) -> str:
     clock = ManualClock(START)
-    return clock.run(choose_engine(wire_to(found), wishes, clock)).name
+    return clock.run(choose_engine(wire_to(found), engines, clock)).name
 
 
 @pytest.mark.parametrize(
-    ("wishes", "found", "engine"),
+    ("engines", "found", "engine"),
     [
         pytest.param({"auto"}, None, "own", id="auto-no-openkruise"),
         pytest.param({"auto"}, ALIVE, "kruise", id="auto-alive"),
@@ -62,12 +62,12 @@ def chosen(wishes: set[str], found: dict[str, Any] | None) -> str:
         pytest.param({"kruise", "auto"}, DEAD, "kruise", id="kruise-decides-for-auto"),
     ],
 )
-def test_one_engine_is_chosen(wishes: set[str], found: dict[str, Any] | None, engine: str) -> None:
-    assert chosen(wishes, found) == engine
+def test_one_engine_is_chosen(engines: set[str], found: dict[str, Any] | None, engine: str) -> None:
+    assert chosen(engines, found) == engine
 
 
 @pytest.mark.parametrize(
-    ("wishes", "found", "code"),
+    ("engines", "found", "code"),
     [
         pytest.param({"own"}, ALIVE, "GK4402", id="own-alive"),
         pytest.param({"own", "auto"}, ALIVE, "GK4402", id="own-and-auto-alive"),
@@ -75,10 +75,10 @@ def test_one_engine_is_chosen(wishes: set[str], found: dict[str, Any] | None, en
     ],
 )
 def test_two_engines_on_one_object_are_refused(
-    wishes: set[str], found: dict[str, Any] | None, code: str
+    engines: set[str], found: dict[str, Any] | None, code: str
 ) -> None:
     with pytest.raises(ClusterFailed) as caught:
-        chosen(wishes, found)
+        chosen(engines, found)
     assert [f.code for f in caught.value.findings] == [code]
     assert any(label == "next" for label, _ in caught.value.findings[0].notes)
 
@@ -130,5 +130,5 @@ def test_a_cluster_without_clone_sets_is_asked_less_and_less_often(
 
     clock.run(script())
     assert sum(r.verb == "list" and r.resource == PODS for r in wire.requests) < 40
-    told = [r for r in caplog.records if "controllers-stopped" in r.message]
-    assert [r.levelname for r in told if r.levelno >= logging.WARNING] == ["WARNING"]
+    records = [r for r in caplog.records if "controllers-stopped" in r.message]
+    assert [r.levelname for r in records if r.levelno >= logging.WARNING] == ["WARNING"]

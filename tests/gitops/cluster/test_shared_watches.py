@@ -38,7 +38,7 @@ def caches(program: Program, running: RunningController) -> RunningFleet:
     return RunningFleet(running.fleet, Gates(), program.stage.clock)
 
 
-def told(program: Program, survey: Survey) -> list[tuple[str, str, int]]:
+def reported_by(program: Program, survey: Survey) -> list[tuple[str, str, int]]:
     """What the survey says of each workload, and how many pods it has."""
     now = program.stage.clock.now()
     return [(str(m.key), str(m.state), len(m.pods)) for m in survey.managed(now) if m.rollout]
@@ -54,14 +54,14 @@ def test_what_the_process_follows_is_watched_once(program: Program) -> None:
     async def script() -> None:
         async with program.up() as running, following(program) as survey:
             await stage.rest()
-            twice, before = watched(program), told(program, survey)
+            twice, before = watched(program), reported_by(program, survey)
             assert before == [
                 ("CloneSet default/shop", "Done", 3), ("CloneSet shop/web", "Done", 2),
             ]  # fmt: skip
             fleet = caches(program, running)
             survey.share(fleet.caches)
             await stage.rest(1)
-            assert told(program, survey) == before
+            assert reported_by(program, survey) == before
             once = watched(program)
             fewer = {plural for plural in twice if once[plural] < twice[plural]}
             assert fewer >= {"clonesets", "pods", "controllerrevisions", "sidecarsets"}
@@ -71,7 +71,7 @@ def test_what_the_process_follows_is_watched_once(program: Program) -> None:
             program.origin.commit({"one/app.yaml": documents(cloneset("web", 4, "app:v1"))}, "more")
             await stage.rest()
             assert survey.changed.is_set()
-            assert told(program, survey)[1] == ("CloneSet shop/web", "Done", 4)
+            assert reported_by(program, survey)[1] == ("CloneSet shop/web", "Done", 4)
             assert survey.problem == ""
 
     program.play(script, inside=False)
@@ -88,17 +88,17 @@ def test_what_the_process_follows_no_more_is_watched_again(program: Program) -> 
                 fleet = caches(program, running)
                 survey.share(fleet.caches)
                 await stage.rest(1)
-                before = told(program, survey)
+                before = reported_by(program, survey)
                 stage.wire.cut = True
                 await stage.rest(5)
                 assert "connection" in survey.problem, "that of the shared watches"
                 stage.wire.cut = False
                 await stage.rest()
             survey.share(())
-            assert told(program, survey) == before
+            assert reported_by(program, survey) == before
             await stage.rest(2)
             survey.share(())
-            assert told(program, survey) == before
+            assert reported_by(program, survey) == before
             assert watched(program)["pods"] == 1
             assert survey.problem == ""
 
@@ -116,6 +116,6 @@ def test_objects_without_the_label_of_a_unit_are_not_shown(program: Program) -> 
             await stage.rest()
             survey.share(caches(program, running).caches)
             await stage.rest(1)
-            assert told(program, survey) == []
+            assert reported_by(program, survey) == []
 
     program.play(script, inside=False)

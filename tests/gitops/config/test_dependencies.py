@@ -95,14 +95,14 @@ def test_what_was_live_is_healed_while_the_next_commit_waits_also_after_a_restar
             assert str(reporter.record.state) == "Waiting"
             await stage.rest(60)
         stage.start_over()
-        again, told = second(stage)
+        again, second_reporter = second(stage)
         async with stage.running(again):
             await stage.follower.check()
             await stage.rest(1)
             stage.meddle(config_map("settings", mode="slow"))
             await stage.rest(5)
             assert stage.get("ConfigMap", "settings")["data"] == {"mode": "fast"}
-            assert str(told.record.state) == "Waiting"
+            assert str(second_reporter.record.state) == "Waiting"
             await stage.push(db__app=documents(web("app:v2")))
             await stage.rest()
             assert stage.get("ConfigMap", "settings")["data"] == {"mode": "faster"}

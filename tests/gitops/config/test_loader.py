@@ -210,10 +210,10 @@ def test_refused(tmp_path: Path, row: tuple[str, ...]) -> None:
     finding = caught.value.findings[0]
     assert finding.code.startswith(code)
     assert place in "".join(str(p) for p in finding.places)
-    told = " ".join(
+    text = " ".join(
         [finding.message, *(p.label for p in finding.places), *dict(finding.notes).values()]
     )
-    assert words in told
+    assert words in text
 
 
 def test_fields_that_are_advised_exist() -> None:
@@ -320,6 +320,6 @@ def test_a_refusal_quotes_no_value_that_may_be_a_secret(tmp_path: Path, render: 
     file.write_text(GOOD.replace("sinkRef:", f"render: {{{render}}}\n  sinkRef:"))
     with pytest.raises(UsageProblem) as caught:
         load_config(file)
-    said = str(caught.value)
-    assert "GK7003" in said
-    assert not re.search("canary|771177", said)
+    text = str(caught.value)
+    assert "GK7003" in text
+    assert not re.search("canary|771177", text)

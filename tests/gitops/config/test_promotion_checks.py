@@ -90,9 +90,9 @@ def test_a_promotion_that_could_never_go_on_is_refused_with_its_line(
     assert load_config(file).units["shop/web"].spec.promotion
     assert old in good
     file.write_text(good.replace(old, new))
-    with pytest.raises(UsageProblem, match=re.escape(words)) as told:
+    with pytest.raises(UsageProblem, match=re.escape(words)) as caught:
         load_config(file)
-    (finding,) = told.value.findings
+    (finding,) = caught.value.findings
     assert (finding.code, finding.places[0].file) == ("GK7033", str(file))
 
 
@@ -104,9 +104,9 @@ def test_a_way_without_pull_requests_is_named(name: str, way_out: str, tmp_path:
     old, new, _ = BAD[name]
     file = tmp_path / "gitkruise.yaml"
     file.write_text(SOURCE.replace("{REF}", "{branch: main}").replace(old, new))
-    with pytest.raises(UsageProblem) as told:
+    with pytest.raises(UsageProblem) as caught:
         load_config(file)
-    assert dict(told.value.findings[0].notes)["next"].endswith(f"or write {way_out}")
+    assert dict(caught.value.findings[0].notes)["next"].endswith(f"or write {way_out}")
 
 
 UNSIGNED = "GitSource src requires signatures, and Sink out does not sign"
@@ -136,9 +136,9 @@ def test_commits_that_the_source_would_not_trust_are_refused(
     if not words:
         assert load_config(file).units
         return
-    with pytest.raises(UsageProblem, match=re.escape(words)) as told:
+    with pytest.raises(UsageProblem, match=re.escape(words)) as caught:
         load_config(file)
-    assert [finding.code for finding in told.value.findings] == ["GK7033"]
+    assert [finding.code for finding in caught.value.findings] == ["GK7033"]
 
 
 @pytest.mark.parametrize(
@@ -164,11 +164,11 @@ def test_the_kind_of_a_promoted_workload(words: str, kind: GroupKind, tmp_path: 
 def test_a_bare_step_is_refused_with_both_spellings(tmp_path: Path) -> None:
     file = tmp_path / "gitkruise.yaml"
     file.write_text(SOURCE.replace("{REF}", "{branch: main}").replace("{partition: 50%}", "30%"))
-    with pytest.raises(UsageProblem) as told:
+    with pytest.raises(UsageProblem) as caught:
         load_config(file)
-    (finding,) = told.value.findings
-    said = " ".join(text for _, text in finding.notes)
-    assert ("{updated: 30%}" in said, "{partition: 30%}" in said) == (True, True)
+    (finding,) = caught.value.findings
+    spellings = " ".join(text for _, text in finding.notes)
+    assert ("{updated: 30%}" in spellings, "{partition: 30%}" in spellings) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -252,9 +252,9 @@ def test_a_metric_that_could_not_decide_is_refused_with_its_line(name: str, tmp_
     assert promotion.measured(2, 4) == promotion.measured(4, 4) == ()
     assert old in good
     file.write_text(good.replace(old, new))
-    with pytest.raises(UsageProblem, match=re.escape(words)) as told:
+    with pytest.raises(UsageProblem, match=re.escape(words)) as caught:
         load_config(file)
-    finding = told.value.findings[0]
+    finding = caught.value.findings[0]
     assert (finding.code, finding.places[0].file) == ("GK7033", str(file))
 
 
@@ -262,9 +262,9 @@ def test_a_condition_that_cannot_be_read_is_refused_with_its_line(tmp_path: Path
     file = tmp_path / "gitkruise.yaml"
     good = METRICS.replace("{REF}", "{branch: main}")
     file.write_text(good.replace("result[0] < 0.05", "result[0] <"))
-    with pytest.raises(UsageProblem, match="successCondition") as told:
+    with pytest.raises(UsageProblem, match="successCondition") as caught:
         load_config(file)
-    assert [finding.code for finding in told.value.findings] == ["GK7031"]
+    assert [finding.code for finding in caught.value.findings] == ["GK7031"]
 
 
 # Address, and the reason why an object of namespace shop may not name it: "" if it may.

@@ -75,8 +75,8 @@ def windows(rows: list[dict[str, Any]], now: str, *, by_hand: bool = False) -> W
 )
 def test_when_windows_open(rows: list[dict[str, Any]], now: str, opens: str) -> None:
     found = windows(rows, now)
-    told = found.opens()
-    assert (format_time(told) if told else "") == opens
+    opening = found.opens()
+    assert (format_time(opening) if opening else "") == opens
     words = {"": "", NEVER: "a window (none opens)"}
     assert found.why() == words.get(opens, f"a window (it opens at {opens})")
 

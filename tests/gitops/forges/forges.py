@@ -216,8 +216,8 @@ class ModelForge:
             raise Refusal(422 if self.kind == "github" else 409, "there is one already")
         number = max(self.pulls, default=0) + 1
         self.open_pull(number, self.head_of(branch), base, branch=branch)
-        said = body.get("description") if lab else body.get("body")
-        self.pulls[number] |= {"title": body["title"], "body": said}
+        description = body.get("description") if lab else body.get("body")
+        self.pulls[number] |= {"title": body["title"], "body": description}
         return self._pull(number)
 
     def _merge(self, _query: Headers, body: Any, number: str) -> Any:
@@ -367,8 +367,8 @@ _ROUTES: Final[dict[bool, list[_Route]]] = {
 
 def reply(status: int, value: Any, headers: Headers | None = None) -> JsonReply:
     """A JSON answer."""
-    told = CIMultiDictProxy(CIMultiDict(headers or {}))
-    return JsonReply(status, told, json.dumps(value).encode())
+    multi = CIMultiDictProxy(CIMultiDict(headers or {}))
+    return JsonReply(status, multi, json.dumps(value).encode())
 
 
 def away(_method: str, _path: str) -> JsonReply | None:
@@ -393,11 +393,11 @@ async def served(model: ModelForge) -> AsyncIterator[str]:
     """The model on a loopback port; its address."""
 
     async def handle(request: web.BaseRequest) -> web.Response:
-        told = await model.exchange(
+        answer = await model.exchange(
             request.method, str(request.url), request.headers, await request.read()
         )
         return web.Response(
-            status=told.status, body=told.body, headers={**told.headers},
+            status=answer.status, body=answer.body, headers={**answer.headers},
             content_type="application/json",
         )  # fmt: skip
 

@@ -186,23 +186,25 @@ def run(
 def test_a_missing_secret_and_a_missing_address_are_warnings_of_units(
     staged: MakeStage, tmp_path: Path
 ) -> None:
-    stage, told = staged(), list[str]()
+    stage, warnings = staged(), list[str]()
 
     def look(running: RunningController) -> None:
         record = running.reporters["shop/web"].record
-        told[:] = [f"{f} next: {dict(f.notes)['next']}" for f in record.findings if not f.is_error]
+        warnings[:] = [
+            f"{f} next: {dict(f.notes)['next']}" for f in record.findings if not f.is_error
+        ]
 
     github = {"type": "github", "repo": "shop/fleet", "secretRef": {"name": "forge"}}
     chat = {"notify": [{"type": "slack", "secretRef": {"name": "chat"}}]}
     run(stage, tmp_path, {"forge": github}, look)
-    assert any(text.startswith("GK4203: Sink shop/out: ") for text in told)
+    assert any(text.startswith("GK4203: Sink shop/out: ") for text in warnings)
     for address in ("http://chat.example/x", "chat.example", ""):
         put_secret(stage, "chat", address=address)
         run(stage, tmp_path, chat, look)
-        assert any("GK7028" in text and "next: give it address" in text for text in told)
+        assert any("GK7028" in text and "next: give it address" in text for text in warnings)
     put_secret(stage, "chat", address="https://127.0.0.1:9/x")
     assert run(stage, tmp_path, chat, look) == ["outbox.sqlite"]
-    assert not told
+    assert not warnings
 
 
 def test_deployments_have_a_channel_of_their_own(staged: MakeStage, tmp_path: Path) -> None:
@@ -248,8 +250,8 @@ class Apps:
     def claim(self, token: str) -> None:
         head, body, signature = token.split(".")
         signed = base64.urlsafe_b64decode(signature + "==")
-        said = f"{head}.{body}".encode()
-        self.key.public_key().verify(signed, said, padding.PKCS1v15(), SHA256())
+        content = f"{head}.{body}".encode()
+        self.key.public_key().verify(signed, content, padding.PKCS1v15(), SHA256())
         claims = json.loads(base64.urlsafe_b64decode(body + "=="))
         now = self.clock.now().timestamp()
         assert claims["iss"] == "77"
@@ -311,8 +313,8 @@ def test_a_record_says_while_pull_requests_are_not_read(staged: MakeStage, tmp_p
         ((loop,),) = running.notifications.pulls.values()
         reporter = running.reporters["shop/web"]
         loop.on_problem("Not Found")
-        said = [f.message for f in reporter.record.findings if f.code == "GK3503"]
-        assert said == ["shop/out: open pull requests are not read or planned: Not Found"]
+        messages = [f.message for f in reporter.record.findings if f.code == "GK3503"]
+        assert messages == ["shop/out: open pull requests are not read or planned: Not Found"]
         loop.on_problem("")
         assert not [f for f in reporter.record.findings if f.code == "GK3503"]
 

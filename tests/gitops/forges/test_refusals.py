@@ -62,12 +62,12 @@ class Answering:
         return self._reply
 
 
-@pytest.mark.parametrize(("status", "body", "said"), ROWS.values(), ids=ROWS)
-def test_a_refusal_is_told_in_words(status: int, body: Any, said: str) -> None:
+@pytest.mark.parametrize(("status", "body", "message"), ROWS.values(), ids=ROWS)
+def test_a_refusal_is_told_in_words(status: int, body: Any, message: str) -> None:
     data = body if isinstance(body, bytes) else msgspec.json.encode(body)
     forge = JsonClient(
         Answering(status, data), "https://hub.example", always("Authorization", "x"), SystemClock()
     )
     with pytest.raises(ApiError) as caught:
         asyncio.run(forge.get("/repos/shop/fleet/pulls"))
-    assert caught.value.message == said
+    assert caught.value.message == message

@@ -70,8 +70,13 @@ def test_a_forge_is_asked_with_the_token_of_now(kind: str, staged: MakeStage) ->
 
     async def main() -> None:
         async with served(model) as url, AsyncExitStack() as stack:
-            told = {"type": kind, "url": url, "repo": "shop/fleet", "secretRef": {"name": "forge"}}
-            spec = msgspec.convert(told, ForgeSink)
+            settings = {
+                "type": kind,
+                "url": url,
+                "repo": "shop/fleet",
+                "secretRef": {"name": "forge"},
+            }
+            spec = msgspec.convert(settings, ForgeSink)
             forge = await open_forge(spec, "shop", stage.wire, Hasty(), stack)
             with pytest.raises(ApiError):
                 await forge.me()

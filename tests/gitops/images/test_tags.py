@@ -106,16 +106,16 @@ def test_the_authority_in_a_pull_secret_is_trusted(host: Host) -> None:
     auths = json.dumps({"auths": {host.url.removeprefix("http://"): {}}})
     kind = "kubernetes.io/dockerconfigjson"
     pull = secret(kind, __dockerconfigjson=auths, ca__crt="no certificate")
-    said = refusal(image(host, secret="regcred"), Secrets(pull))
-    assert "ca.crt of its Secret is not a certificate" in said
+    error = refusal(image(host, secret="regcred"), Secrets(pull))
+    assert "ca.crt of its Secret is not a certificate" in error
 
 
 def test_a_pull_secret_of_another_registry_is_said_to_have_no_login(host: Host) -> None:
     host.user = BASIC
     other = json.dumps({"auths": {"registry.example": {"auth": BASIC.removeprefix("Basic ")}}})
     pull = secret("kubernetes.io/dockerconfigjson", __dockerconfigjson=other)
-    said = refusal(image(host, secret="regcred"), Secrets(pull))
-    assert "none were sent (status 401); its Secret shop/regcred has no login for it" in said
+    error = refusal(image(host, secret="regcred"), Secrets(pull))
+    assert "none were sent (status 401); its Secret shop/regcred has no login for it" in error
     wrong = secret(username="ann", password="outdated")
     assert "it rejects the credentials" in refusal(image(host, secret="regcred"), Secrets(wrong))
 
@@ -133,9 +133,9 @@ REFUSED = [
 def test_a_secret_that_cannot_be_used_is_an_error(
     host: Host, found: Any, code: str, words: str
 ) -> None:
-    told = refusal(image(host, secret="regcred"), found and Secrets(found))
-    assert code in told
-    assert words in told
+    error = refusal(image(host, secret="regcred"), found and Secrets(found))
+    assert code in error
+    assert words in error
     assert not host.requests
 
 

@@ -18,7 +18,7 @@ BOTH = "clonesets v1alpha1, v1beta1; sidecarsets v1alpha1, v1beta1"
 
 
 @pytest.mark.parametrize(
-    ("served", "lease", "verdict", "said"),
+    ("served", "lease", "verdict", "message"),
     [
         ({"v1alpha1"}, DEAD, "bad", f"{OLD}; gitkruise drives v1beta1"),
         ({"v1alpha1"}, ALIVE, "good", OLD),
@@ -27,7 +27,7 @@ BOTH = "clonesets v1alpha1, v1beta1; sidecarsets v1alpha1, v1beta1"
     ids=["gitkruise drives", "OpenKruise drives", "both versions"],
 )
 def test_a_version_that_no_engine_drives_is_bad(
-    served: set[str], lease: dict[str, object], verdict: str, said: str
+    served: set[str], lease: dict[str, object], verdict: str, message: str
 ) -> None:
     wire = wire_to(lease)
     for crd in installable_crds():
@@ -47,14 +47,14 @@ def test_a_version_that_no_engine_drives_is_bad(
         )
 
     kinds = next(c for c in ManualClock(START).run(look()) if c.name == "kinds")
-    assert (kinds.verdict, kinds.message) == (verdict, said)
+    assert (kinds.verdict, kinds.message) == (verdict, message)
     assert bool(kinds.next) == (verdict == "bad")
     if kinds.next:  # otherwise the command leaves OpenKruise's definitions alone
         assert kinds.next.endswith("gitkruise install --crds --take-over")
 
 
 @pytest.mark.parametrize(
-    ("lease", "verdict", "said"),
+    ("lease", "verdict", "message"),
     [
         (None, "good", "gitkruise's own"),
         (ALIVE, "good", "OpenKruise drives the pods"),
@@ -67,7 +67,7 @@ def test_a_version_that_no_engine_drives_is_bad(
     ids=["no OpenKruise", "OpenKruise drives", "its manager is gone"],
 )
 def test_the_engine_is_named_that_drives(
-    lease: dict[str, object] | None, verdict: str, said: str
+    lease: dict[str, object] | None, verdict: str, message: str
 ) -> None:
     wire, clock = wire_to(lease), ManualClock(START)
 
@@ -77,4 +77,4 @@ def test_the_engine_is_named_that_drives(
         )
 
     engine = next(c for c in clock.run(look()) if c.name == "engine")
-    assert (engine.verdict, engine.message) == (verdict, said)
+    assert (engine.verdict, engine.message) == (verdict, message)

@@ -143,13 +143,13 @@ def test_nodes_that_do_not_answer_are_named(staged: MakeStage) -> None:
                 ApiRequest(verb="delete", resource=NODES, name=gone), stage.clock.now()
             )
             stage.cluster.publish()
-            told = await _warned(stage)
-            assert set(told.lost) == {silent, gone}
-            said = sorted(text.partition(" of ")[0] for text in told.texts)
-            assert said == sorted([f"node {silent}", f"node {gone}"])
+            warnings = await _warned(stage)
+            assert set(warnings.lost) == {silent, gone}
+            named = sorted(text.partition(" of ")[0] for text in warnings.texts)
+            assert named == sorted([f"node {silent}", f"node {gone}"])
             assert any(t.endswith("has not been Ready for 0s: Kubelet stopped posting")
-                       for t in told.texts)  # fmt: skip
-            assert any(t.endswith("does not exist any more") for t in told.texts)
+                       for t in warnings.texts)  # fmt: skip
+            assert any(t.endswith("does not exist any more") for t in warnings.texts)
 
     stage.play(script)
 
@@ -321,7 +321,7 @@ def test_why_names_what_keeps_pods_from_being_available(
         async with stage.running():
             await stage.push(obj, message="first")
             await stage.rest(20)
-            (told,) = (await _why(stage)).reasons
-            assert told.startswith(reason)
+            (text,) = (await _why(stage)).reasons
+            assert text.startswith(reason)
 
     stage.play(script)

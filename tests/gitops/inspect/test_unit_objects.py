@@ -55,38 +55,38 @@ def declared(record: UnitRecord) -> dict[str, Any]:
 
 @pytest.mark.parametrize("record", RECORDS, ids=[f"{r.state} {r.waits}" for r in RECORDS])
 def test_a_status_says_what_the_record_says(record: UnitRecord) -> None:
-    told, wanted = recorded_unit(declared(record), "prod"), reader.recorded_unit(record)
+    unit, wanted = recorded_unit(declared(record), "prod"), reader.recorded_unit(record)
     fields = ("unit", "cluster", "state", "message", "since", "attempted", "applied", "waits",
               "path")  # fmt: skip
     for field in fields:
-        assert getattr(told, field) == getattr(wanted, field), field
+        assert getattr(unit, field) == getattr(wanted, field), field
     if record.findings:
-        assert told.problems == (record.message,)
+        assert unit.problems == (record.message,)
 
 
 def test_a_unit_without_a_status_is_unknown() -> None:
-    told = recorded_unit(OBJ, "prod")
-    assert (told.state, told.attempted) == (State.UNKNOWN, None)
-    assert "no controller has looked at it yet" in told.message
+    unit = recorded_unit(OBJ, "prod")
+    assert (unit.state, unit.attempted) == (State.UNKNOWN, None)
+    assert "no controller has looked at it yet" in unit.message
 
 
 def test_a_record_that_is_not_in_git_gives_way_to_the_status_of_the_unit() -> None:
     context = ConditionContext(OBJ, START)
     status = unit_status(Unit("shop", "web", SPEC), RECORD, "GK3106: protected branch", context)
     older = replace(reader.recorded_unit(RECORD), state=State.STUCK, message="as of yesterday")
-    (told,) = UnitObjects((recorded_unit({**OBJ, "status": status}, "prod"),)).beside([older])
-    assert (told.state, told.message) == (State.DONE, "all is live")
-    assert told.shown_problems == ("its record is not in git: GK3106: protected branch",)
-    answer = explain(LIVE, None, told)
+    (unit,) = UnitObjects((recorded_unit({**OBJ, "status": status}, "prod"),)).beside([older])
+    assert (unit.state, unit.message) == (State.DONE, "all is live")
+    assert unit.shown_problems == ("its record is not in git: GK3106: protected branch",)
+    answer = explain(LIVE, None, unit)
     assert answer.reasons == ("unit shop/web: its record is not in git: GK3106: protected branch",)
 
 
 def test_a_healthy_unit_whose_source_cannot_be_read_says_so() -> None:
     away = Finding(code="GK3102", message="git refuses our credentials")
     record = replace(RECORD, message=str(away), findings=(away,))
-    told = recorded_unit(declared(record), "prod")
-    assert (told.state, told.problems) == (State.DONE, (str(away),))
-    for news in (told, replace(reader.recorded_unit(record), objects_known=False)):
+    unit = recorded_unit(declared(record), "prod")
+    assert (unit.state, unit.problems) == (State.DONE, (str(away),))
+    for news in (unit, replace(reader.recorded_unit(record), objects_known=False)):
         answer = explain(LIVE, None, news)
         assert answer.reasons == (f"newer commits may wait: unit shop/web: {away}",)
     assert explain(LIVE, None, recorded_unit(declared(RECORD), "prod")).reasons == ()
@@ -114,18 +114,18 @@ def test_no_object_is_said_to_have_left_git_by_a_status_that_lists_none() -> Non
 
 def test_a_unit_that_does_not_run_is_rejected_with_the_reason() -> None:
     broken = {**OBJ, "status": broken_unit(WRONG, ConditionContext(OBJ, START))}
-    told = recorded_unit(broken, "prod")
-    assert told.state is State.REJECTED
-    assert 'unknown field "partiton"' in told.problems[0]
+    unit = recorded_unit(broken, "prod")
+    assert unit.state is State.REJECTED
+    assert 'unknown field "partiton"' in unit.problems[0]
 
 
 def test_a_repository_has_the_last_word() -> None:
     recorded = replace(reader.recorded_unit(RECORD), message="of the repository")
     found = UnitObjects((recorded_unit(declared(RECORD), "prod"), recorded_unit(OBJ | {
         "metadata": {"name": "db", "namespace": "shop"}}, "prod")))  # fmt: skip
-    told = {news.unit: news.message for news in found.beside([recorded])}
-    assert told["shop/web"] == "of the repository"
-    assert set(told) == {"shop/web", "shop/db"}
+    messages = {news.unit: news.message for news in found.beside([recorded])}
+    assert messages["shop/web"] == "of the repository"
+    assert set(messages) == {"shop/web", "shop/db"}
     assert unrecorded_in(["shop/web", "", "shop/x", "shop/x"], found.units) == ("shop/x",)
 
 
@@ -135,8 +135,8 @@ def test_an_earlier_record_of_a_unit_without_a_sink_is_not_the_newest(sink: bool
     unit = declared(RECORD)
     unit["spec"] = {**unit["spec"], **({"sinkRef": {"name": "git"}} if sink else {})}
     found = asyncio.run(read_unit_objects(Answering([unit]), "prod"))  # type: ignore[arg-type]  # it only sends
-    (told,) = found.beside([older])
-    assert told.message == ("as of yesterday" if sink else "all is live")
+    (newest,) = found.beside([older])
+    assert newest.message == ("as of yesterday" if sink else "all is live")
 
 
 class Answering:

@@ -81,8 +81,8 @@ def test_definitions_are_left_without_a_conversion_webhook(hall: Hall) -> None:
         await hall.install(webhooks=True)
         await hall.registrar.publish(b"CA")
         done = await hall.uninstall()
-        told = [i.key.name for i in done if i.change is UninstallChange.CONFIGURED]
-        assert sorted(told) == sorted(CONVERTED)
+        names = [i.key.name for i in done if i.change is UninstallChange.CONFIGURED]
+        assert sorted(names) == sorted(CONVERTED)
         for name in CONVERTED:
             crd = hall.world.get(ObjectKey("apiextensions.k8s.io", CRD, "", name))
             assert get(crd, "spec", "conversion", "strategy") == "None"

@@ -30,42 +30,42 @@ PLAN: Final = (
 )
 
 
-def story(state: PullState = "open", **more: object) -> PullRequestReport:
-    told = {"number": 7, "head": "c03d77a" + "0" * 33, "branch": "main", "plan": PLAN, **more}
-    return PullRequestReport(state=state, **told)  # type: ignore[arg-type]  # rows of fields
+def pull(state: PullState = "open", **more: object) -> PullRequestReport:
+    fields = {"number": 7, "head": "c03d77a" + "0" * 33, "branch": "main", "plan": PLAN, **more}
+    return PullRequestReport(state=state, **fields)  # type: ignore[arg-type]  # rows of fields
 
 
 HEADS: Final[list[tuple[str, PullRequestReport, str, bool]]] = [
-    ("current", story(), "### gitkruise plan for `c03d77a` → `main` on `prod` · ✅ current", False),
-    ("outdated", story(newer="d" * 40), "· ⚠️ outdated: `ddddddd` was pushed", True),
-    ("no plan", story(failed="GK1001", plan=""), "· ✗ no plan", False),
-    ("merged for others", story("merged", merged_as="e" * 40),
+    ("current", pull(), "### gitkruise plan for `c03d77a` → `main` on `prod` · ✅ current", False),
+    ("outdated", pull(newer="d" * 40), "· ⚠️ outdated: `ddddddd` was pushed", True),
+    ("no plan", pull(failed="GK1001", plan=""), "· ✗ no plan", False),
+    ("merged for others", pull("merged", merged_as="e" * 40),
      "`eeeeeee` → `main` on `prod` · merged, it changes no unit", True),
-    ("merged", story("merged", merged_as="e" * 40, touches=True),
+    ("merged", pull("merged", merged_as="e" * 40, touches=True),
      "### gitkruise: `eeeeeee` → `main` on `prod` · merged, waiting for the cluster", True),
-    ("held", story("merged", outcomes=(Outcome("shop/web", "Held", "held"),)), "· ⏸ Held", True),
-    ("worst", story("merged", outcomes=(Outcome("a", "Done", ""), Outcome("b", "Stuck", ""))),
+    ("held", pull("merged", outcomes=(Outcome("shop/web", "Held", "held"),)), "· ⏸ Held", True),
+    ("worst", pull("merged", outcomes=(Outcome("a", "Done", ""), Outcome("b", "Stuck", ""))),
      "· ✗ Stuck", True),
-    ("closed", story("closed"), "· closed without a merge, nothing changes", True),
+    ("closed", pull("closed"), "· closed without a merge, nothing changes", True),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("told", "head", "folded"), [h[1:] for h in HEADS], ids=[h[0] for h in HEADS]
+    ("report", "head", "folded"), [h[1:] for h in HEADS], ids=[h[0] for h in HEADS]
 )
 def test_the_first_line_says_whether_the_plan_counts(
-    told: PullRequestReport, head: str, *, folded: bool
+    report: PullRequestReport, head: str, *, folded: bool
 ) -> None:
-    text = section(told, "prod")
+    text = section(report, "prod")
     assert head in text.splitlines()[0]
     assert ("<summary>The plan for" in text) is folded
     assert text.count("<details>") == text.count("</details>")
-    assert brief(told, "prod") == text.splitlines()[0]
+    assert brief(report, "prod") == text.splitlines()[0]
 
 
 def test_outcomes_come_before_the_plan_and_no_word_of_theirs_acts() -> None:
     text = section(
-        story("merged", outcomes=(Outcome("shop/web", "Stuck", "@all <b>no</b> #12 `x` [y](z)"),)),
+        pull("merged", outcomes=(Outcome("shop/web", "Stuck", "@all <b>no</b> #12 `x` [y](z)"),)),
         "prod",
     )
     line = next(line for line in text.splitlines() if line.startswith("- "))
@@ -100,7 +100,7 @@ def test_a_comment_keeps_to_its_limit_and_every_section_to_itself(
 
 
 def test_a_section_without_room_says_what_is_left_out() -> None:
-    large = story(plan="#\n" + "x" * PLAN_MAX)
+    large = pull(plan="#\n" + "x" * PLAN_MAX)
     body = compose("", "stage", section(large, "stage"), brief(large, "stage"))
     shown = sections(compose(body, "prod", section(large, "prod"), brief(large, "prod")))
     assert "xxx" in shown["stage"]
@@ -120,11 +120,11 @@ def test_any_story_fits_beside_the_largest_plan(
     plan: str, failed: str, unit: str, words: str, count: int, state: PullState
 ) -> None:
     outcomes = (Outcome(unit, str(State.STUCK), words),) * count
-    told = story(state, plan="#\n" + plan.ljust(PLAN_MAX), failed=failed, outcomes=outcomes)
-    text = section(told, "prod")
-    body = compose("", "prod", text, brief(told, "prod"))
+    report = pull(state, plan="#\n" + plan.ljust(PLAN_MAX), failed=failed, outcomes=outcomes)
+    text = section(report, "prod")
+    body = compose("", "prod", text, brief(report, "prod"))
     assert len(body) <= BODY_MAX
-    assert len(brief(told, "prod")) <= BRIEF_MAX
+    assert len(brief(report, "prod")) <= BRIEF_MAX
     if count <= 5:
         assert sections(body)["prod"].startswith("### gitkruise")
 

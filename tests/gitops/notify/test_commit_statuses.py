@@ -33,13 +33,13 @@ ONE, TWO, THREE = (GitCommit(id=item * 40, subject=item) for item in "123")
 
 
 def rollout(state: State, **more: Any) -> Rollout:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "key": WEB, "state": state, "message": "", "replicas": 40, "partition": "28", "kept": 28,
         "asked": 12, "updated": 12, "updated_ready": 12, "ready": 40, "total": 40,
         "available": 40, "budget": 1, "in_place": True, "update_revision": "b",
         "current_revision": "a", **more,
     }  # fmt: skip
-    return Rollout(**told)
+    return Rollout(**fields)
 
 
 def record(unit: str, state: State, commit: GitCommit | None = ONE, **more: Any) -> UnitRecord:
@@ -50,7 +50,7 @@ def record(unit: str, state: State, commit: GitCommit | None = ONE, **more: Any)
     return UnitRecord(**given_)
 
 
-def told(*records: UnitRecord, above: int = 20, template: str = TEMPLATE) -> dict[str, Any]:
+def statuses_of(*records: UnitRecord, above: int = 20, template: str = TEMPLATE) -> dict[str, Any]:
     """`commit's first letter context` → (state, description)."""
     found = statuses(
         {r.unit: r for r in records}, template, "prod",
@@ -102,15 +102,17 @@ def test_statuses_of_removed_units_are_closed_and_their_history_stays() -> None:
 )
 def test_a_state_is_told_in_words(given_: UnitRecord, state: str, words: str) -> None:
     commit = "2" if given_.state is State.REJECTED else "1"
-    assert told(given_) == {f"{commit} gitkruise/prod/shop/web": (state, words)}
+    assert statuses_of(given_) == {f"{commit} gitkruise/prod/shop/web": (state, words)}
 
 
 def test_nothing_is_told_of_what_has_no_commit() -> None:
-    assert told(record("shop/web", State.UNKNOWN, None)) == {}
+    assert statuses_of(record("shop/web", State.UNKNOWN, None)) == {}
 
 
 def test_several_units_have_a_status_each_and_one_over_all() -> None:
-    found = told(record("shop/web", State.DONE), record("shop/db", State.STUCK, message="no disk"))
+    found = statuses_of(
+        record("shop/web", State.DONE), record("shop/db", State.STUCK, message="no disk")
+    )
     assert found == {
         "1 gitkruise/prod": ("failure", "1 done, 1 stuck of 2 units: shop/db"),
         "1 gitkruise/prod/shop/web": ("success", "done"),
@@ -120,7 +122,7 @@ def test_several_units_have_a_status_each_and_one_over_all() -> None:
 
 def test_many_units_share_one_status_and_those_that_failed_have_their_own() -> None:
     many = [record(f"shop/u{n:02}", State.DONE) for n in range(30)]
-    found = told(*many[:-1], replace(many[-1], state=State.STUCK), above=20)
+    found = statuses_of(*many[:-1], replace(many[-1], state=State.STUCK), above=20)
     assert found == {
         "1 gitkruise/prod": ("failure", "29 done, 1 stuck of 30 units: shop/u29"),
         "1 gitkruise/prod/shop/u29": ("failure", "stuck"),
@@ -128,13 +130,13 @@ def test_many_units_share_one_status_and_those_that_failed_have_their_own() -> N
 
 
 def test_a_context_without_unit_is_one_over_all() -> None:
-    found = told(record("shop/web", State.DONE), template="rollout ({cluster})")
+    found = statuses_of(record("shop/web", State.DONE), template="rollout ({cluster})")
     assert found == {"1 rollout (prod)": ("success", "shop/web: done")}
 
 
 def test_overtaken_commits_get_a_last_status_and_merged_branches_share_the_merge() -> None:
     merge = replace(THREE, parents=("0" * 40, TWO.id))
-    found = told(
+    found = statuses_of(
         record("shop/web", State.HELD, merge, superseded=((ONE, merge.id), (TWO, merge.id)),
                rollouts=(rollout(State.HELD),))
     )  # fmt: skip
@@ -191,13 +193,13 @@ def test_news_are_told_at_once_counts_after_a_pause_and_not_for_ever(
 def test_no_commit_and_context_is_written_more_than_fifty_times(
     states: list[tuple[StatusState, str]],
 ) -> None:
-    told, writes, now = None, 0, START
+    last, writes, now = None, 0, START
     for state, words in states:
         item, now = CommitStatusItem(ONE.id, "x", state, words), now + timedelta(minutes=1)
-        when = due(told, item, now)
+        when = due(last, item, now)
         if when is not None:
             writes += 1
-            told = LastStatus(item.state, item.description, when, writes)
+            last = LastStatus(item.state, item.description, when, writes)
     assert writes <= 50
 
 

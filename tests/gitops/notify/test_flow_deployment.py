@@ -13,7 +13,7 @@ from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.primitives.names import ObjectKey
 from tests.git.repos import run_git
-from tests.gitops.notify.desk import CHECK, Desk
+from tests.gitops.notify.harness import CHECK, ForgeHarness
 from tests.gitops.promoted import configured
 from tests.gitops.stage import BOT, MakeStage, Stage
 from tests.worlds import SPACE, deployment
@@ -56,49 +56,49 @@ def seen(stage: Stage) -> tuple[str, int, int]:
     return str(rollout.state), rollout.updated, rollout.total
 
 
-async def canaried(desk: Desk) -> str:
+async def canaried(harness: ForgeHarness) -> str:
     """A pull request of a canary, planned and merged."""
-    stage, head = desk.stage, desk.branch(1, web("app:v2", "3"))
+    stage, head = harness.stage, harness.branch(1, web("app:v2", "3"))
     await stage.rest(5)
-    plan = desk.comment(1)
+    plan = harness.comment(1)
     assert "3 of 10 pods REPLACED" in plan
     assert "3 created, 1 deleted: 3 new, 9 old, 1 unavailable" in plan
     assert "gitkruise promote deployment/web -n shop" in plan
-    assert desk.told(head, CHECK)[0] == "success"
-    merged = await desk.merge(1)
+    assert harness.status(head, CHECK)[0] == "success"
+    merged = await harness.merge(1)
     await stage.rest()
     assert (pods(stage), seen(stage)) == ({"app:v1": 7, "app:v2": 3}, ("Held", 3, 10))
     for commit in (head, merged):
-        assert desk.told(commit) == ("success", "held at canary 3 (3/10 updated)")
-    assert f"### gitkruise: `{merged[:7]}` → `main` on `test` · ⏸ Held" in desk.comment(1)
-    assert "canary: '3'" in stage.told("units/shop/web/rollouts/Deployment.web.yaml")
+        assert harness.status(commit) == ("success", "held at canary 3 (3/10 updated)")
+    assert f"### gitkruise: `{merged[:7]}` → `main` on `test` · ⏸ Held" in harness.comment(1)
+    assert "canary: '3'" in stage.status_file("units/shop/web/rollouts/Deployment.web.yaml")
     return merged
 
 
-async def promoted(desk: Desk) -> tuple[str, str]:
+async def promoted(harness: ForgeHarness) -> tuple[str, str]:
     """Half of the pods, then all."""
-    stage = desk.stage
+    stage = harness.stage
     half = await act(stage, ActionVerb.PROMOTE, updated="50%")
     assert (pods(stage), seen(stage)) == ({"app:v1": 5, "app:v2": 5}, ("Held", 5, 10))
     whole = await act(stage, ActionVerb.PROMOTE)
     assert (pods(stage), seen(stage)) == ({"app:v2": 10}, ("Done", 10, 10))
-    assert f"superseded by {half[:7]}" in desk.comment(1)
+    assert f"superseded by {half[:7]}" in harness.comment(1)
     return half, whole
 
 
-async def broken(desk: Desk) -> str:
+async def broken(harness: ForgeHarness) -> str:
     """A pull request of a version that does not start, merged against its plan."""
-    stage = desk.stage
-    desk.branch(2, web("app:bad", "30%"))
+    stage = harness.stage
+    harness.branch(2, web("app:bad", "30%"))
     await stage.rest(5)
-    assert "stuck" in desk.comment(2)
-    merged = await desk.merge(2)
+    assert "stuck" in harness.comment(2)
+    merged = await harness.merge(2)
     await stage.rest()
     assert (stage.state, stage.rollout.updated) == ("Stuck", 3)
     assert pods(stage)["app:v2"] == 9
-    assert desk.told(merged)[0] == "failure"
-    assert "image app:bad cannot be pulled" in desk.told(merged)[1]
-    assert "✗ Stuck" in desk.comment(2)
+    assert harness.status(merged)[0] == "failure"
+    assert "image app:bad cannot be pulled" in harness.status(merged)[1]
+    assert "✗ Stuck" in harness.comment(2)
     return merged
 
 
@@ -106,16 +106,16 @@ def test_a_deployment_from_canary_to_done_and_back_from_a_bad_version(
     embedded: MakeStage, tmp_path: Path
 ) -> None:
     stage = embedded()
-    desk = Desk(stage, tmp_path)
+    harness = ForgeHarness(stage, tmp_path)
 
     async def script() -> None:
-        async with desk.open():
-            await desk.push(web("app:v1", "100%"), message="first")
+        async with harness.open():
+            await harness.push(web("app:v1", "100%"), message="first")
             await stage.rest()
             assert (seen(stage), stage.state) == (("Done", 10, 10), "Done")
-            merged = await canaried(desk)
-            half, whole = await promoted(desk)
-            bad = await broken(desk)
+            merged = await canaried(harness)
+            half, whole = await promoted(harness)
+            bad = await broken(harness)
             back = await act(stage, ActionVerb.ROLLBACK)
             assert (pods(stage), seen(stage)) == ({"app:v2": 10}, ("Done", 10, 10))
             changes = [(step.commit.id, step.change) for step in dict(stage.record.steps)[WEB]]

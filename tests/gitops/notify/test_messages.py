@@ -26,15 +26,15 @@ KEY: Final = "a key that both of us know"
 
 
 def test_a_message_is_signed_named_and_sent_until_it_arrives(tmp_path: Path) -> None:
-    heard: list[tuple[bool, str, bytes]] = []
+    received: list[tuple[bool, str, bytes]] = []
     answers = iter([500, 200, 200])
     done = asyncio.Event()
 
     async def handle(request: web.BaseRequest) -> web.Response:
         body = await request.read()
         good = authentic("generic-hmac", (KEY,), request.headers, body, START)
-        heard.append((good, delivery_of("generic-hmac", request.headers), body))
-        if len(heard) == 3:
+        received.append((good, delivery_of("generic-hmac", request.headers), body))
+        if len(received) == 3:
             done.set()
         return web.Response(status=next(answers), text="ok")
 
@@ -59,7 +59,7 @@ def test_a_message_is_signed_named_and_sent_until_it_arrives(tmp_path: Path) -> 
         await runner.cleanup()
 
     asyncio.run(main())
-    assert [good for good, _, _ in heard] == [True] * 3
-    assert len({delivery for _, delivery, _ in heard}) == 2  # the first came twice, by one name
-    states = {json.loads(body)["state"] for _, _, body in heard}
+    assert [good for good, _, _ in received] == [True] * 3
+    assert len({delivery for _, delivery, _ in received}) == 2  # the first came twice, by one name
+    states = {json.loads(body)["state"] for _, _, body in received}
     assert states == {"Held", "Stuck"}

@@ -43,7 +43,7 @@ def rule(severity: Any = "error", *units: str) -> Notify:
     return Notify(type="slack", secret_ref=SECRET, severity=severity, units=units)
 
 
-def heard(*records: UnitRecord, gap: timedelta = AGAIN_AFTER) -> list[str]:
+def notices_of(*records: UnitRecord, gap: timedelta = AGAIN_AFTER) -> list[str]:
     """What is told of these records, one after another: `state@commit severity`."""
     out: list[str] = []
     times: dict[str, datetime] = {}
@@ -63,7 +63,7 @@ def test_each_state_of_each_commit_is_told_once_and_waiting_not_at_all() -> None
     words = [State.ROLLING, State.WAITING, State.ROLLING, State.HELD, State.HELD]
     first = [record("shop/web", state) for state in words]
     then = [record("shop/web", state, TWO) for state in (State.ROLLING, State.STUCK, State.DONE)]
-    assert heard(record("shop/web", State.UNKNOWN, None), *first, *then) == [
+    assert notices_of(record("shop/web", State.UNKNOWN, None), *first, *then) == [
         "Rolling@1 info", "Held@1 info",
         "Rolling@2 info", "Stuck@2 error", "Done@2 info resolves",
     ]  # fmt: skip
@@ -71,14 +71,14 @@ def test_each_state_of_each_commit_is_told_once_and_waiting_not_at_all() -> None
 
 def test_flapping_is_told_once_in_five_minutes() -> None:
     flaps = [record("shop/web", s) for s in (State.STUCK, State.ROLLING) * 10]
-    assert heard(*flaps, gap=timedelta(seconds=10)) == ["Stuck@1 error", "Rolling@1 info"]
-    assert len(heard(*flaps, gap=AGAIN_AFTER)) == 20
+    assert notices_of(*flaps, gap=timedelta(seconds=10)) == ["Stuck@1 error", "Rolling@1 info"]
+    assert len(notices_of(*flaps, gap=AGAIN_AFTER)) == 20
 
 
 def test_a_failure_is_over_when_all_is_as_git_asks_and_not_when_a_commit_begins() -> None:
     steps = [(State.STUCK, ONE), (State.ROLLING, TWO), (State.STUCK, TWO), (State.ROLLING, ONE),
              (State.HELD, ONE), (State.DONE, TWO)]  # fmt: skip
-    assert heard(*(record("shop/web", *step) for step in steps)) == [
+    assert notices_of(*(record("shop/web", *step) for step in steps)) == [
         "Stuck@1 error", "Rolling@2 info", "Stuck@2 error", "Rolling@1 info",
         "Held@1 info resolves", "Done@2 info",
     ]  # fmt: skip
@@ -87,7 +87,7 @@ def test_a_failure_is_over_when_all_is_as_git_asks_and_not_when_a_commit_begins(
 def test_who_may_approve_is_told_that_a_unit_waits_for_it() -> None:
     one = record("shop/web", State.WAITING, attempted=ONE, waits="approval (5 deletions; how)")
     other = record("shop/web", State.WAITING, attempted=TWO, waits="unit shop/db")
-    assert heard(one, one, other) == ["Waiting@1 info"]
+    assert notices_of(one, one, other) == ["Waiting@1 info"]
 
 
 def test_a_finding_that_is_the_message_is_said_once() -> None:
@@ -144,30 +144,30 @@ def notice(message: str = "no image") -> Notice:
 
 
 def test_a_web_hook_gets_a_versioned_document() -> None:
-    told = event_obj(notice())
-    assert json.loads(json.dumps(told)) == told
-    assert {k: told[k] for k in ("apiVersion", "kind", "type", "state", "unit", "cluster")} == {
+    document = event_obj(notice())
+    assert json.loads(json.dumps(document)) == document
+    assert {k: document[k] for k in ("apiVersion", "kind", "type", "state", "unit", "cluster")} == {
         "apiVersion": "gitkruise.io/v1alpha1", "kind": "Event", "type": "Warning",
         "state": "Stuck", "unit": "shop/web", "cluster": "prod",
     }  # fmt: skip
-    assert told["commit"]["id"] == ONE.id
-    assert told["id"] == f"prod/shop/web/Stuck@{ONE.id}/{told['time']}"
+    assert document["commit"]["id"] == ONE.id
+    assert document["id"] == f"prod/shop/web/Stuck@{ONE.id}/{document['time']}"
 
 
 def test_slack_gets_escaped_text_within_its_limits() -> None:
-    told = slack_obj(notice("<!channel> & " + "x" * 5000))
-    (attachment,) = told["attachments"]
+    document = slack_obj(notice("<!channel> & " + "x" * 5000))
+    (attachment,) = document["attachments"]
     text = attachment["blocks"][0]["text"]["text"]
     assert text.startswith("✗ *shop/web* on prod: Stuck\n&lt;!channel&gt; &amp; xxx")
     assert "GK4201: why &amp; &lt;b&gt;" in text
     assert len(text) <= 3000
-    assert "<" not in text + told["text"]
+    assert "<" not in text + document["text"]
 
 
 def test_discord_gets_an_embed_that_marks_and_mentions_nothing() -> None:
-    told = discord_obj(notice("@everyone [free](http://x) **now** " + "x" * 5000))
-    assert told["allowed_mentions"] == {"parse": []}
-    (embed,) = told["embeds"]
+    document = discord_obj(notice("@everyone [free](http://x) **now** " + "x" * 5000))
+    assert document["allowed_mentions"] == {"parse": []}
+    (embed,) = document["embeds"]
     assert embed["title"] == "✗ shop/web on prod\\: Stuck"
     assert embed["description"].startswith("\\@everyone \\[free\\]\\(http\\://x\\) \\*\\*now\\*\\*")
     assert len(embed["description"]) <= 4096
@@ -175,8 +175,8 @@ def test_discord_gets_an_embed_that_marks_and_mentions_nothing() -> None:
 
 
 def test_teams_gets_a_card_of_plain_text() -> None:
-    told = teams_obj(notice("[free](http://x)"))
-    (attachment,) = told["attachments"]
+    document = teams_obj(notice("[free](http://x)"))
+    (attachment,) = document["attachments"]
     runs = [block["inlines"][0] for block in attachment["content"]["body"]]
     assert {run["type"] for run in runs} == {"TextRun"}
     assert runs[0] == {
@@ -202,9 +202,9 @@ TEMPLATE = '{"a": "${unit}", "b": ["${message}", "$5 ${state}${commit}"]}'
 @given(text=st.text(max_size=60))
 def test_a_template_gives_json_whatever_is_told(text: str) -> None:
     rule = Notify(type="webhook", secret_ref=SECRET, template=TEMPLATE)
-    told = json.loads(message_body(rule, notice(text)))
-    assert (told["a"], told["b"][1]) == ("shop/web", f"$5 Stuck{ONE.id}")
-    assert told["b"][0] == visible(describe(notice(text).record))
+    document = json.loads(message_body(rule, notice(text)))
+    assert (document["a"], document["b"][1]) == ("shop/web", f"$5 Stuck{ONE.id}")
+    assert document["b"][0] == visible(describe(notice(text).record))
 
 
 TEMPLATES = {

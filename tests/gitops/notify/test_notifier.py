@@ -17,7 +17,7 @@ from gitkruise.model.gitops.config import Notify, Reference
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.notify.messages import AGAIN_AFTER
 from gitkruise.sandbox.controllers import alongside
-from tests.gitops.notify.desk import Chat
+from tests.gitops.notify.harness import Chat
 from tests.gitops.notify.test_commit_statuses import record
 from tests.gitops.stage import Inline
 from tests.worlds import START
@@ -34,8 +34,8 @@ def test_a_state_that_a_unit_stays_in_is_told_after_the_pause_of_its_flapping(
     rule = Notify(type="webhook", secret_ref=Reference(name="chat"), severity="info")
     notifier = Notifier(Channel(outbox, "chat", sender.wake), rule, frozenset({"shop/web"}), clock)
 
-    def heard() -> list[Any]:
-        return [json.loads(body)["state"] for body in chat.heard]
+    def states() -> list[Any]:
+        return [json.loads(body)["state"] for body in chat.received]
 
     async def script() -> None:
         asyncio.get_running_loop().set_default_executor(Inline())
@@ -43,11 +43,11 @@ def test_a_state_that_a_unit_stays_in_is_told_after_the_pause_of_its_flapping(
             for state in (State.STUCK, State.ROLLING, State.STUCK):
                 notifier.offer(record("shop/web", state))
                 await clock.sleep(10)
-            assert heard() == ["Stuck", "Rolling"]
+            assert states() == ["Stuck", "Rolling"]
             await clock.sleep(AGAIN_AFTER.total_seconds())
-            assert heard() == ["Stuck", "Rolling", "Stuck"]
+            assert states() == ["Stuck", "Rolling", "Stuck"]
             await clock.sleep(timedelta(hours=1).total_seconds())
-            assert len(heard()) == 3
+            assert len(states()) == 3
 
     clock.run(script())
     outbox.close()
@@ -71,7 +71,7 @@ def test_a_clock_that_is_set_back_delays_no_message(tmp_path: Path) -> None:
             clock.step(-3600)
             notifier.offer(record("shop/web", State.STUCK))
             await clock.sleep(10)
-            assert [json.loads(body)["state"] for body in chat.heard] == [
+            assert [json.loads(body)["state"] for body in chat.received] == [
                 "Stuck", "Rolling", "Stuck",
             ]  # fmt: skip
 

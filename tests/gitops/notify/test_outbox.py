@@ -166,7 +166,7 @@ def test_the_newest_words_replace_those_not_sent_and_the_last_word_wins(
             office.model.fails = lambda _method, _path: None
 
     office.run(300, steps=steps)
-    assert [told for kept in office.model.statuses.values() for told in kept] == [
+    assert [commit_status for kept in office.model.statuses.values() for commit_status in kept] == [
         ("success", "done")
     ]
 
@@ -288,65 +288,65 @@ def test_a_box_has_a_limit_and_keeps_the_newest(
 
 
 def test_trouble_is_told_when_it_lasts_and_when_it_ends(new_office: NewOffice) -> None:
-    office, told = new_office(), list[tuple[float, str]]()
+    office, problems = new_office(), list[tuple[float, str]]()
     office.model.fails = away
     office.put(status(COMMITS[0]))
 
     def steps(passed: float) -> None:
-        office.sender.on_problem = lambda why: told.append((office.clock.monotonic(), why))
+        office.sender.on_problem = lambda why: problems.append((office.clock.monotonic(), why))
         if passed == 600:
             office.model.fails = lambda _method, _path: None
 
     office.run(800, steps=steps)
     silent = "messages do not arrive: connection refused: nothing listens there"
-    assert [why for _, why in told] == [silent, ""]
-    assert 300 <= told[0][0] <= 400
-    assert 600 <= told[1][0] <= 700
+    assert [why for _, why in problems] == [silent, ""]
+    assert 300 <= problems[0][0] <= 400
+    assert 600 <= problems[1][0] <= 700
 
 
 def test_a_receiver_that_takes_no_letter_is_told(new_office: NewOffice) -> None:
     """A chat answers 404 for a web hook that was deleted, to whatever it is sent."""
-    office, told = new_office(), list[str]()
+    office, problems = new_office(), list[str]()
     office.model.fails = lambda _method, _path: reply(404, {"message": "no_service"})
     office.put(status(COMMITS[0]))
 
     def steps(passed: float) -> None:
-        office.sender.on_problem = told.append
+        office.sender.on_problem = problems.append
         if passed == 3600:
             assert office.outbox.empty([CHANNEL])
             office.model.fails = lambda _method, _path: None
             office.put(status(COMMITS[1]))
 
     office.run(3700, steps=steps)
-    *troubles, end = told
-    assert [one.partition(" do")[0] for one in troubles] == ["some messages", "messages"]
-    assert all("no_service" in one for one in troubles)
+    *failures, end = problems
+    assert [one.partition(" do")[0] for one in failures] == ["some messages", "messages"]
+    assert all("no_service" in one for one in failures)
     assert end == ""
 
 
 def test_a_refused_token_is_told_at_once(new_office: NewOffice) -> None:
-    office, told = new_office(), list[str]()
+    office, problems = new_office(), list[str]()
     office.model.fails = lambda _method, _path: reply(401, {"message": "Bad credentials"})
     office.put(status(COMMITS[0]), after=5)
 
     def steps(_passed: float) -> None:
-        office.sender.on_problem = told.append
+        office.sender.on_problem = problems.append
 
     office.run(30, steps=steps)
-    assert len(told) == 1
-    assert "Bad credentials" in told[0]
+    assert len(problems) == 1
+    assert "Bad credentials" in problems[0]
 
 
 def test_a_token_that_may_not_comment_holds_up_no_status(new_office: NewOffice) -> None:
     """Nor does one conversation that is locked hold up another."""
-    office, told = new_office(), list[str]()
+    office, problems = new_office(), list[str]()
     locked = reply(403, {"message": "Resource not accessible by personal access token"})
     office.model.fails = lambda _method, path: locked if "/issues/4/" in path else None
     office.put(CommentItem(4, "test", "plan"), CommentItem(5, "test", "plan"))
     office.put(*(status(commit) for commit in COMMITS[:5]))
 
     def steps(passed: float) -> None:
-        office.sender.on_problem = told.append
+        office.sender.on_problem = problems.append
         if passed == 3600:
             assert office.outbox.waiting(CHANNEL) == ["4"]
             office.model.fails = lambda _method, _path: None
@@ -355,10 +355,10 @@ def test_a_token_that_may_not_comment_holds_up_no_status(new_office: NewOffice) 
     assert office.arrived == set(COMMITS[:5])
     assert [c["author"] for c in office.model.comments[5]] == [ME]
     assert "Resource not accessible" in office.sender.problem
-    assert told[-1].startswith("some messages do not arrive: ")
+    assert problems[-1].startswith("some messages do not arrive: ")
     office.run(2 * 3600, steps=steps)
     assert [c["author"] for c in office.model.comments[4]] == [ME]
-    assert told[-1] == ""
+    assert problems[-1] == ""
     assert office.sender.problem == ""
     assert len(office.model.asked) < 60
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.git.repos import run_git
-from tests.gitops.notify.desk import Desk
+from tests.gitops.notify.harness import ForgeHarness
 from tests.gitops.promoted import promotion
 from tests.gitops.stage import MakeStage, config_map, web
 
@@ -19,8 +19,8 @@ APPROVE: Final = re.compile(r"Gitkruise-Approve: ([0-9a-f]{12})")
 TRAIL: Final = "Gitkruise-Approve: "
 
 
-def approved_by_record(desk: Desk) -> str:
-    return desk.stage.record.message.rpartition(TRAIL)[2][:12]
+def approved_by_record(harness: ForgeHarness) -> str:
+    return harness.stage.record.message.rpartition(TRAIL)[2][:12]
 
 
 ROWS: Final[dict[str, tuple[dict[str, Any], list[Any], list[Any], str]]] = {
@@ -40,32 +40,32 @@ def test_an_approval_is_given_in_the_pull_request_that_asks_for_it(
     staged: MakeStage, tmp_path: Path, spec: dict[str, Any], before: list[Any], after: list[Any],
     why: str,
 ) -> None:  # fmt: skip
-    desk = Desk(staged(**spec), tmp_path)
-    stage = desk.stage
+    harness = ForgeHarness(staged(**spec), tmp_path)
+    stage = harness.stage
 
     async def script() -> None:
-        async with desk.open():
-            await desk.push(*before, message="first")
+        async with harness.open():
+            await harness.push(*before, message="first")
             await stage.rest()
-            if mark := approved_by_record(desk):
-                await desk.push(message=f"agreed\n\n{TRAIL}{mark}")
+            if mark := approved_by_record(harness):
+                await harness.push(message=f"agreed\n\n{TRAIL}{mark}")
             await stage.rest()
             assert stage.state == "Done"
-            desk.branch(1, *after)
+            harness.branch(1, *after)
             await stage.rest()
-            (asked,) = APPROVE.findall(desk.comment(1))
-            assert why in desk.comment(1)
-            work, head = stage.origin.work, desk.model.pulls[1]["head"]
+            (asked,) = APPROVE.findall(harness.comment(1))
+            assert why in harness.comment(1)
+            work, head = stage.origin.work, harness.model.pulls[1]["head"]
             run_git(work, "checkout", "--quiet", "--detach", head)
             message = f"agreed\n\n{TRAIL}{asked}"
             run_git(work, "commit", "--quiet", "--allow-empty", "-m", message)
             head = run_git(work, "rev-parse", "HEAD")
             run_git(work, "push", "--quiet", "origin", f"{head}:refs/pull/1/head")
             run_git(work, "checkout", "--quiet", "main")
-            desk.model.pulls[1]["head"] = head
+            harness.model.pulls[1]["head"] = head
             await stage.rest()
-            assert "has approval, which a commit gave" in desk.comment(1)
-            await desk.merge(1)
+            assert "has approval, which a commit gave" in harness.comment(1)
+            await harness.merge(1)
             await stage.rest()
             assert stage.state == "Done"
             assert stage.record.causal is not None
@@ -78,14 +78,14 @@ def test_an_approval_is_given_in_the_pull_request_that_asks_for_it(
 def test_no_approval_is_asked_where_none_is_needed(
     staged: MakeStage, tmp_path: Path, spec: dict[str, Any]
 ) -> None:
-    desk = Desk(staged(**spec), tmp_path)
+    harness = ForgeHarness(staged(**spec), tmp_path)
 
     async def script() -> None:
-        async with desk.open():
-            await desk.push(KEEP, message="first")
-            await desk.stage.rest()
-            desk.branch(1, config_map("keep", a="c"))
-            await desk.stage.rest()
-            assert TRAIL not in desk.comment(1)
+        async with harness.open():
+            await harness.push(KEEP, message="first")
+            await harness.stage.rest()
+            harness.branch(1, config_map("keep", a="c"))
+            await harness.stage.rest()
+            assert TRAIL not in harness.comment(1)
 
-    desk.stage.play(script)
+    harness.stage.play(script)

@@ -200,8 +200,8 @@ def test_a_key_that_cannot_sign_is_refused_at_the_start(
     signing = {"format": format_, "secretRef": {"name": "key"}}
     with pytest.raises(error) as caught:
         asyncio.run(run(stage, tmp_path, f"file://{stage.origin.bare}", {"signing": signing}))
-    told = repr(getattr(caught.value, "findings", ""))
-    assert "PRIVATE" not in told
+    text = repr(getattr(caught.value, "findings", ""))
+    assert "PRIVATE" not in text
 
 
 def test_another_key_writes_than_the_one_that_reads(staged: MakeStage, tmp_path: Path) -> None:

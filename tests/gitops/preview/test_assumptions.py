@@ -67,9 +67,9 @@ def planned(world: Any, fields: Obj, now: Any, *, live: bool) -> RolloutForecast
 def test_a_plan_without_a_cluster_takes_what_pods_need_for_given(fields: Obj) -> None:
     base = [desired(web(fields, "app:v1"))]
     world, now = offline_world([base], CATALOG, Gates(), START, moved={base[0].key})
-    told = planned(world, fields, now, live=False)
-    assert (told.hold, told.updated_after) == ("", REPLICAS)
-    assert len([move for step in told.steps for move in step.moves]) == REPLICAS
+    rollout = planned(world, fields, now, live=False)
+    assert (rollout.hold, rollout.updated_after) == ("", REPLICAS)
+    assert len([move for step in rollout.steps for move in step.moves]) == REPLICAS
 
 
 @pytest.mark.parametrize("fields", ANYWHERE.values(), ids=ANYWHERE)
@@ -77,16 +77,16 @@ def test_a_plan_of_live_pods_takes_what_it_does_not_read_for_given(fields: Obj) 
     lab = Lab()
     lab.apply(web({}, "app:v1"))
     lab.run()
-    told = planned(_copied(lab), fields, lab.now, live=True)
-    assert (told.hold, told.updated_after) == ("", REPLICAS)
+    rollout = planned(_copied(lab), fields, lab.now, live=True)
+    assert (rollout.hold, rollout.updated_after) == ("", REPLICAS)
 
 
 def test_a_plan_of_live_pods_knows_the_nodes() -> None:
     lab = Lab()
     lab.apply(web({}, "app:v1"))
     lab.run()
-    told = planned(_copied(lab), NODES["a label of nodes"], lab.now, live=True)
-    assert told.hold == "Stuck"
+    rollout = planned(_copied(lab), NODES["a label of nodes"], lab.now, live=True)
+    assert rollout.hold == "Stuck"
 
 
 def test_a_plan_of_live_pods_knows_no_room_where_the_cluster_shows_no_nodes() -> None:
@@ -94,8 +94,8 @@ def test_a_plan_of_live_pods_knows_no_room_where_the_cluster_shows_no_nodes() ->
     lab.apply(web({}, "app:v1"))
     lab.run()
     recreated = ANYWHERE["a class of priority"]
-    told = planned(_copied(lab, without="Node"), recreated, lab.now, live=True)
-    assert (told.hold, told.updated_after) == ("", REPLICAS)
+    rollout = planned(_copied(lab, without="Node"), recreated, lab.now, live=True)
+    assert (rollout.hold, rollout.updated_after) == ("", REPLICAS)
 
 
 def _copied(lab: Lab, *, without: str = "") -> Any:

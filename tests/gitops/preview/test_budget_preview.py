@@ -41,10 +41,10 @@ def foreseen(world: Any, base: Sequence[Desired], target: Sequence[Desired], now
     played = play(world, changes, side(target), CATALOG, now, Gates(), live=False)
     assert not played.findings
     assert played.forecast is not None
-    (told,) = played.forecast.rollouts
-    (change,) = (c for c in changes if c.key == told.key)
-    view = rollout_view(change, told, (), live=True)
-    return told, " ".join(view.notes)
+    (rollout,) = played.forecast.rollouts
+    (change,) = (c for c in changes if c.key == rollout.key)
+    view = rollout_view(change, rollout, (), live=True)
+    return rollout, " ".join(view.notes)
 
 
 def offline(base: Sequence[Desired], target: Sequence[Desired]) -> tuple[RolloutForecast, str]:
@@ -60,30 +60,30 @@ SELECTS = {"selector": {"matchLabels": {"app": "web"}}}
 @pytest.mark.parametrize("spec", [{}, SELECTS], ids=["target", "selector"])
 def test_one_pod_at_a_time(spec: Obj) -> None:
     keep = placed(budget(maxUnavailable=1, **spec))
-    told, notes = offline([web(), keep], [web("app:v2"), keep])
-    assert (told.hold, told.updated_after, told.budgets) == ("", 5, ("keep",))
+    rollout, notes = offline([web(), keep], [web("app:v2"), keep])
+    assert (rollout.hold, rollout.updated_after, rollout.budgets) == ("", 5, ("keep",))
     assert notes == (
         "PodUnavailableBudget keep holds pods of this rollout back, and it ends all the same"
     )
     alone, none = offline([web()], [web("app:v2")])
     assert (alone.updated_after, alone.budgets, none) == (5, (), "")
-    assert told.lasts > alone.lasts
+    assert rollout.lasts > alone.lasts
 
 
 def test_a_budget_that_lets_nothing_go() -> None:
     keep = placed(budget(maxUnavailable=0))
-    told, notes = offline([web(), keep], [web("app:v2"), keep])
-    assert (told.hold, told.updated_after) == (STUCK, 0)
-    assert {why for _, why in told.held} == {"PodUnavailableBudget keep"}
+    rollout, notes = offline([web(), keep], [web("app:v2"), keep])
+    assert (rollout.hold, rollout.updated_after) == (STUCK, 0)
+    assert {why for _, why in rollout.held} == {"PodUnavailableBudget keep"}
     assert notes.endswith("5 pods wait for it")
 
 
 def test_a_budget_of_the_same_commit() -> None:
-    told, _ = offline([web()], [web("app:v2"), placed(budget(maxUnavailable=0))])
-    assert (told.hold, told.budgets) == (STUCK, ("keep",))
+    rollout, _ = offline([web()], [web("app:v2"), placed(budget(maxUnavailable=0))])
+    assert (rollout.hold, rollout.budgets) == (STUCK, ("keep",))
     raised = placed(budget(maxUnavailable=5))
-    told, _ = offline([web(), placed(budget(maxUnavailable=0))], [web("app:v2"), raised])
-    assert (told.hold, told.updated_after) == ("", 5)
+    rollout, _ = offline([web(), placed(budget(maxUnavailable=0))], [web("app:v2"), raised])
+    assert (rollout.hold, rollout.updated_after) == ("", 5)
 
 
 def test_budgets_of_a_live_cluster() -> None:
@@ -93,8 +93,8 @@ def test_budgets_of_a_live_cluster() -> None:
     lab.run(60)
     transport = WorldTransport(Cluster(lab.world, lambda: lab.now))
     found = asyncio.run(rollout_objects(transport, CATALOG, [SPACE], kinds=(), served=CATALOG))
-    told, _ = foreseen(live_world(found, CATALOG, Gates()), [web()], [web("app:v2")], lab.now)
-    assert (told.hold, told.budgets) == (STUCK, ("keep",))
+    rollout, _ = foreseen(live_world(found, CATALOG, Gates()), [web()], [web("app:v2")], lab.now)
+    assert (rollout.hold, rollout.budgets) == (STUCK, ("keep",))
 
 
 def test_hooks_that_the_pods_of_a_rollout_pass() -> None:
@@ -104,8 +104,8 @@ def test_hooks_that_the_pods_of_a_rollout_pass() -> None:
         placed({**d.obj, "spec": {**d.obj["spec"], "lifecycle": hooks}})
         for d in (web(), web("app:v2"))
     )
-    told, notes = offline([before], [after])
-    assert (told.hold, told.updated_after) == ("", 5)
+    rollout, notes = offline([before], [after])
+    assert (rollout.hold, rollout.updated_after) == ("", 5)
     assert notes == "the plan assumes that the lifecycle hook preDelete (guard=on) lets pods go on"
 
 
@@ -118,20 +118,20 @@ def test_budget_50_of_an_advanced_stateful_set() -> None:
     keep = placed(
         budget(kind="StatefulSet", to="db", api="apps.kruise.io/v1beta1", maxUnavailable=1)
     )
-    told, notes = offline([db("app:v1"), keep], [db("app:v2"), keep])
-    assert (told.hold, told.updated_after, told.budgets) == ("", 5, ("keep",))
-    assert {len(step.moves) for step in told.steps} == {1}
+    rollout, notes = offline([db("app:v1"), keep], [db("app:v2"), keep])
+    assert (rollout.hold, rollout.updated_after, rollout.budgets) == ("", 5, ("keep",))
+    assert {len(step.moves) for step in rollout.steps} == {1}
     assert notes.startswith("PodUnavailableBudget keep holds pods of this rollout back")
 
 
 def test_a_pod_of_a_deployment_that_a_budget_keeps_is_not_counted_as_deleted() -> None:
     keep = placed(budget(kind="Deployment", maxUnavailable=1))
     base, target = (placed(deployment("web", 10, image)) for image in ("app:v1", "app:v2"))
-    told, notes = offline([base, keep], [target, keep])
-    assert (told.hold, told.updated_after, told.budgets) == ("", 10, ("keep",))
+    rollout, notes = offline([base, keep], [target, keep])
+    assert (rollout.hold, rollout.updated_after, rollout.budgets) == ("", 10, ("keep",))
     assert notes.endswith("holds pods of this rollout back, and it ends all the same")
-    assert moved(told, created=False) == PodEffects(rolled=10)
-    for step in told.steps:
+    assert moved(rollout, created=False) == PodEffects(rolled=10)
+    for step in rollout.steps:
         assert step.counts is not None
         assert step.counts.old >= 0
         assert step.counts.new + step.counts.old >= 9

@@ -61,8 +61,8 @@ def test_what_comes_after_a_stuck_rollout_waits(staged: MakeStage, tmp_path: Pat
                 base, target, catalog, gates, transport=stage.wire, now=stage.clock.now()
             )
             blast = [span.text for span in report_of(preview, base, target).blast]
-            told = "2 changes of unit shop/one WAIT: Deployment shop/web gets stuck before"
-            assert blast[0] == told
+            line = "2 changes of unit shop/one WAIT: Deployment shop/web gets stuck before"
+            assert blast[0] == line
             await stage.rest(120)
         assert stage.get("ConfigMap", "going-0") is not None
         assert stage.get("ConfigMap", "late")["data"] == {"a": "old"}
@@ -72,10 +72,10 @@ def test_what_comes_after_a_stuck_rollout_waits(staged: MakeStage, tmp_path: Pat
 
 @pytest.mark.slow
 def test_objects_that_are_left_alone_do_not_count(staged: MakeStage, tmp_path: Path) -> None:
-    stage, heard = staged(), dict[str, UnitRecord]()
+    stage, records = staged(), dict[str, UnitRecord]()
 
     def program() -> Any:
-        heed = (lambda r: heard.update({r.unit: r}),)
+        heed = (lambda r: records.update({r.unit: r}),)
         return options(stage, tmp_path, SOURCE + unit("one"), listeners=heed)
 
     async def script() -> None:
@@ -95,6 +95,6 @@ def test_objects_that_are_left_alone_do_not_count(staged: MakeStage, tmp_path: P
             assert blast[0] == "5 of 7 objects of unit shop/one WAIT FOR APPROVAL, limit 3"
         async with controller(after, stage.wire, stage.clock):
             await stage.rest(60)
-        assert "deletion of 5 of 7 objects, limit 3" in str(heard["shop/one"])
+        assert "deletion of 5 of 7 objects, limit 3" in str(records["shop/one"])
 
     stage.play(script)

@@ -37,7 +37,7 @@ async def planned(stage: Stage, program: Any, *commits: str) -> Preview:
     )
 
 
-def told(change: ObjectChange) -> dict[str, tuple[Any, Any]]:
+def values_of(change: ObjectChange) -> dict[str, tuple[Any, Any]]:
     """(before, after) by field; None is nothing."""
     shown = ((f.path, f.before, f.after) for f in change.fields)
     return {
@@ -78,7 +78,7 @@ def test_values_that_are_encrypted_are_not_compared_with_live_ones(
         for commits, fields in (((base, base), []), ((base, target), ["data.token"])):
             changes = (await planned(stage, program, *commits)).changes
             (token,) = [change for change in changes if change.key.name == "token"]
-            assert [*told(token)] == fields
+            assert [*values_of(token)] == fields
             assert not token.pending
 
     stage.play(script)
@@ -98,22 +98,22 @@ def test_a_plan_starts_from_the_commit_that_is_live(staged: MakeStage, tmp_path:
         config, rollout = sorted(preview.changes, key=lambda c: c.key.kind, reverse=True)
         image = "spec.template.spec.containers.0.image"
         env = "spec.template.spec.containers.0.env"
-        found = told(rollout)
+        found = values_of(rollout)
         assert found[image] == ("app:v1", "app:v3")
         assert found["spec.updateStrategy.rollingUpdate.partition"] == (0, 2)
         assert found[env] == ([{"name": "OLD", "value": "1"}], None)
-        assert told(config) == {
+        assert values_of(config) == {
             "data.a": ("1", "2"), "data.b": ("1", "2"), "data.gone": ("1", None),
         }  # fmt: skip
         assert (config.pending, config.drift) == (False, False)
         again = await planned(stage, program, target, target)
         late = next(c for c in again.changes if c.key.kind == "ConfigMap")
-        assert (told(late), late.pending, late.drift) == (told(config), True, False)
+        assert (values_of(late), late.pending, late.drift) == (values_of(config), True, False)
         side = read_side(stage.repository, target, program.config, stage.world.catalog, GATES)
         report = report_of(again, side, side, cluster="test")
         assert summary(report).startswith("2 of earlier commits · "), summary(report)
-        (said, _) = (source_of(entry, report) for entry in report.entries)
-        assert said.endswith("of an earlier commit, and not live")
+        (text, _) = (source_of(entry, report) for entry in report.entries)
+        assert text.endswith("of an earlier commit, and not live")
         await follow(stage, program)
         live = stage.get("ConfigMap", "a")
         assert "gone" not in live["data"]
@@ -142,8 +142,8 @@ def test_fields_that_are_left_to_others_are_no_change(staged: MakeStage, tmp_pat
         target = pushed(stage, web("app:v2"), config_map("a", ours="2", theirs="2"))
         preview = await planned(stage, program, base, target)
         config, rollout = sorted(preview.changes, key=lambda c: c.key.kind, reverse=True)
-        assert told(config) == {"data.ours": ("1", "2")}
-        assert told(rollout) == {"spec.template.spec.containers.0.image": ("app:v1", "app:v2")}
+        assert values_of(config) == {"data.ours": ("1", "2")}
+        assert values_of(rollout) == {"spec.template.spec.containers.0.image": ("app:v1", "app:v2")}
         assert preview.forecast is not None
         (played,) = preview.forecast.rollouts
         assert played.replicas == 7
@@ -174,7 +174,7 @@ def test_drift_that_the_unit_leaves_is_no_change_until_git_changes_the_object(
         assert stage.get("ConfigMap", "a")["data"]["mode"] == "fast"
         newer = pushed(stage, web("app:v2"), config_map("a", mode="slow", size="2"))
         (change,) = (c for c in (await planned(stage, program, target, newer)).changes if c.fields)
-        assert told(change) == {"data.mode": ("fast", "slow"), "data.size": ("1", "2")}
+        assert values_of(change) == {"data.mode": ("fast", "slow"), "data.size": ("1", "2")}
         await follow(stage, program)
         assert stage.get("ConfigMap", "a")["data"] == {"mode": "slow", "size": "2"}
 
@@ -196,7 +196,7 @@ def test_a_pause_by_git_is_a_change_where_a_canary_pauses_already(
         assert stage.get("Deployment", "web", "apps")["spec"]["paused"] is True
         target = stage.origin.commit({"one/a.yaml": deployment("v2", "3", paused=True)})
         (change,) = (await planned(stage, program, base, target)).changes
-        assert told(change) == {"spec.paused": (None, True)}
+        assert values_of(change) == {"spec.paused": (None, True)}
         (change,) = (await planned(stage, program, base, base)).changes
         assert change.kind is ChangeKind.UNCHANGED
 
@@ -219,7 +219,7 @@ def test_content_and_marks_that_another_manager_brought_back_are_drift(
         stage.meddle(config_map("a", notes, mode="slow"), manager="kubectl")
         preview = await planned(stage, program, target, target)
         (change,) = (c for c in preview.changes if c.key.kind == "ConfigMap")
-        assert told(change) == {"data.mode": ("slow", "fast")}
+        assert values_of(change) == {"data.mode": ("slow", "fast")}
         assert (change.pending, change.drift) == (False, True)
 
     stage.play(script)

@@ -48,11 +48,11 @@ ROWS: dict[str, tuple[str, str, str, str, str]] = {
 @pytest.mark.parametrize("name", ROWS)
 def test_a_plan_says_what_the_controller_does(staged: MakeStage, tmp_path: Path, name: str) -> None:
     one, two, more, message, kind = ROWS[name]
-    stage, heard = staged(), dict[str, UnitRecord]()
+    stage, records = staged(), dict[str, UnitRecord]()
     text = SOURCE + unit("one") + unit("two")
 
     def program(text: str) -> Any:
-        heed = (lambda r: heard.update({r.unit: r}),)
+        heed = (lambda r: records.update({r.unit: r}),)
         return options(stage, tmp_path, text, listeners=heed)
 
     async def script() -> None:
@@ -76,8 +76,8 @@ def test_a_plan_says_what_the_controller_does(staged: MakeStage, tmp_path: Path,
             await stage.rest(60)
         found = stage.get("ConfigMap", "thing")
         assert found["data"] == {"a": "new" if kind == "configure" else "old"}
-        told = [f.message for f in heard["shop/two"].findings]
-        assert told == ([message] if message else [])
+        texts = [f.message for f in records["shop/two"].findings]
+        assert texts == ([message] if message else [])
 
     stage.play(script)
 
@@ -96,7 +96,7 @@ def test_a_plan_leaves_alone_what_opted_out_of_changes(
     noted = {f"gitkruise.io/{name}": value}
     other = {**OTHER, "metadata": {**OTHER["metadata"], "annotations": noted}}
     program = options(stage, tmp_path, SOURCE + unit("one"))
-    told = f"left alone: ConfigMap shop/thing (annotation gitkruise.io/{name}: {value})"
+    line = f"left alone: ConfigMap shop/thing (annotation gitkruise.io/{name}: {value})"
 
     async def script() -> None:
         old = stage.origin.commit({"one/a.yaml": documents(ONE, THING)})
@@ -115,7 +115,7 @@ def test_a_plan_leaves_alone_what_opted_out_of_changes(
             ]
             for preview in (*previews, offline_preview(base, target, catalog, GATES)):
                 blast = [span.text for span in report_of(preview, base, target).blast]
-                assert (kind_of(preview), told in blast) == ("unchanged", True)
+                assert (kind_of(preview), line in blast) == ("unchanged", True)
             again = await live_preview(
                 target, target, catalog, GATES, transport=stage.wire, now=now
             )

@@ -84,7 +84,7 @@ def test_a_live_preview_names_the_pods_that_then_move(pair: tuple[Obj, Obj]) -> 
     if forecast is None or not forecast.rollouts:
         assert not moved
         return
-    told = forecast.rollouts[0]
+    rollout = forecast.rollouts[0]
     foreseen = [
         (line.what, line.object)
         for line in forecast.trace.lines
@@ -92,7 +92,7 @@ def test_a_live_preview_names_the_pods_that_then_move(pair: tuple[Obj, Obj]) -> 
     ]
     assert sorted(foreseen) == sorted(moved)
     assert [n for w, n in foreseen if w == "in-place"] == [n for w, n in moved if w == "in-place"]
-    assert told.updated_after == lab.get(before)["status"].get("updatedReplicas", 0)
+    assert rollout.updated_after == lab.get(before)["status"].get("updatedReplicas", 0)
 
 
 @pytest.mark.slow
@@ -109,10 +109,10 @@ def test_an_offline_preview_counts_the_same(pair: tuple[Obj, Obj]) -> None:
     lab.patch(before, {"spec": after["spec"]})
     lab.run()
     if forecast is not None and forecast.rollouts:
-        told = forecast.rollouts[0]
+        rollout = forecast.rollouts[0]
         status = lab.get(before)["status"]
-        assert told.updated_after == status.get("updatedReplicas", 0)
-        assert told.replicas == status.get("replicas", 0)
+        assert rollout.updated_after == status.get("updatedReplicas", 0)
+        assert rollout.replicas == status.get("replicas", 0)
 
 
 def test_changes_say_what_git_does_and_drift_what_a_sync_would_correct() -> None:

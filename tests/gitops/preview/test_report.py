@@ -110,9 +110,9 @@ BLASTS: list[tuple[str, list[Obj], list[Obj], list[str]]] = [
      ["2 pods REPLACED"]),
     ("lower partition at rest", [stateful(partition=2)], [stateful(partition=0)],
      ["no pod restarts and nothing is deleted"]),
-    *((f"{kind} {what}", before, after, [told])
+    *((f"{kind} {what}", before, after, [effect])
       for kind in ("ImageListPullJob", "NodeImage")
-      for what, before, after, told in (
+      for what, before, after, effect in (
           ("added", [], [on_nodes(kind)], "no pod restarts and nothing is deleted"),
           ("gone", [on_nodes(kind)], [], f"1 object DELETED ({kind} shop/a)"))),
     ("request added", [], [on_nodes("ContainerRecreateRequest")],
@@ -127,11 +127,11 @@ BLASTS: list[tuple[str, list[Obj], list[Obj], list[str]]] = [
 
 @pytest.mark.parametrize("row", BLASTS, ids=[row[0] for row in BLASTS])
 def test_blast_radius(row: tuple[str, list[Obj], list[Obj], list[str]]) -> None:
-    _, before, after, told = row
+    _, before, after, blast = row
     made = report(before, after)
-    assert [span.text for span in made.blast] == told
+    assert [span.text for span in made.blast] == blast
     for form in FORMS.values():
-        assert told[0].split(" (")[0] in form(made)
+        assert blast[0].split(" (")[0] in form(made)
 
 
 def test_what_holds_data_waits_for_approval() -> None:
@@ -139,8 +139,8 @@ def test_what_holds_data_waits_for_approval() -> None:
     live = {**there, "metadata": {**there["metadata"], "uid": "1"}}
     asks = "waits for approval: deleting it would delete what it holds"
     unseen = "stays while it holds objects that its unit did not create: only the cluster knows"
-    told = [report([obj], []).entries[0].notes for obj in (there, live)]
-    assert told == [(asks, unseen), (asks,)]
+    notes = [report([obj], []).entries[0].notes for obj in (there, live)]
+    assert notes == [(asks, unseen), (asks,)]
 
 
 # Secrets ----------------------------------------------------------------------------------------
@@ -333,20 +333,25 @@ def test_claims_that_go_with_their_pods_are_named() -> None:
         ]
         return FORMS["text"](report(states[:1], states[1:], [fewer]))
 
-    said = "the volume claims of 2 pods are deleted; only retained volumes keep data"
+    line = "the volume claims of 2 pods are deleted; only retained volumes keep data"
     claims = {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]}
-    assert said in text(**claims)
-    assert said not in text()
+    assert line in text(**claims)
+    assert line not in text()
     fewer = replace(prediction(CLONES, "recreate", pods=2), previous="web-new", replicas=8)
-    assert said in text(**claims)
-    assert said not in text(**claims, scaleStrategy={"enablePVCReuse": True})
+    assert line in text(**claims)
+    assert line not in text(**claims, scaleStrategy={"enablePVCReuse": True})
 
 
 def test_a_sidecarset_that_matches_nothing_says_so() -> None:
     key = ObjectKey("apps.kruise.io", "SidecarSet", "", "web")
-    told = Sidecars(barred=(), left_out=0, born=(("mesh", "mesh:v1"),), born_with="mesh-new")
+    sidecars = Sidecars(barred=(), left_out=0, born=(("mesh", "mesh:v1"),), born_with="mesh-new")
     none = replace(
-        prediction(key, pods=0), replicas=0, updated_before=5, partition=0, hold="", sidecars=told
+        prediction(key, pods=0),
+        replicas=0,
+        updated_before=5,
+        partition=0,
+        hold="",
+        sidecars=sidecars,
     )
     objects = [
         {"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "web"},
@@ -391,10 +396,10 @@ HOLDERS = {
 }
 
 
-@pytest.mark.parametrize(("strategy", "told"), HOLDERS.values(), ids=HOLDERS)
-def test_an_offline_plan_says_what_may_hold_pods_of_its_base(strategy: Obj, told: str) -> None:
+@pytest.mark.parametrize(("strategy", "hint"), HOLDERS.values(), ids=HOLDERS)
+def test_an_offline_plan_says_what_may_hold_pods_of_its_base(strategy: Obj, hint: str) -> None:
     before = {**clones("a:v1"), "spec": {**clones("a:v1")["spec"], "updateStrategy": strategy}}
     text = FORMS["text"](report([before], [clones("a:v1")], [prediction(CLONES, pods=0)]))
     note = "offline, the base counts as complete"
-    assert (note in text) is bool(told)
-    assert told in " ".join(text.split())
+    assert (note in text) is bool(hint)
+    assert hint in " ".join(text.split())

@@ -44,9 +44,9 @@ def foreseen(
     played = play(world, changes, side(target), CATALOG, now, gates, live=False)
     assert not played.findings
     assert played.forecast is not None
-    (told,) = played.forecast.rollouts
-    (change,) = (c for c in changes if c.key == told.key)
-    return told, " ".join(rollout_view(change, told, (), live=True).notes)
+    (rollout,) = played.forecast.rollouts
+    (change,) = (c for c in changes if c.key == rollout.key)
+    return rollout, " ".join(rollout_view(change, rollout, (), live=True).notes)
 
 
 def offline(
@@ -58,16 +58,16 @@ def offline(
     return foreseen(world, base, target, now, chosen)
 
 
-def counts(told: RolloutForecast) -> dict[str, int]:
-    assert told.division is not None
-    return dict(told.division.subsets)
+def counts(rollout: RolloutForecast) -> dict[str, int]:
+    assert rollout.division is not None
+    return dict(rollout.division.subsets)
 
 
 def test_ws_70_pods_of_a_new_cloneset_by_subset() -> None:
-    told, notes = offline([], [placed(cloneset(replicas=12)), zones()])
+    rollout, notes = offline([], [placed(cloneset(replicas=12)), zones()])
     assert notes == "12 pods by WorkloadSpread zones: 8 in zone-a, 4 in zone-b"
     subsets = [{"name": "zone-a", "pods": 8}, {"name": "zone-b", "pods": 4}]
-    assert rollout_obj(told)["workloadSpread"] == {"name": "zones", "subsets": subsets}
+    assert rollout_obj(rollout)["workloadSpread"] == {"name": "zones", "subsets": subsets}
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_ws_70_pods_of_a_new_cloneset_by_subset() -> None:
 )
 def test_ws_70_scaling(replicas: int, expected: dict[str, int]) -> None:
     base = [placed(cloneset(replicas=9)), zones()]
-    told, _ = offline(base, [placed(cloneset(replicas=replicas)), zones()])
-    assert counts(told) == expected
+    rollout, _ = offline(base, [placed(cloneset(replicas=replicas)), zones()])
+    assert counts(rollout) == expected
 
 
 def test_ws_70_a_recreating_rollout_keeps_the_division() -> None:
@@ -86,40 +86,40 @@ def test_ws_70_a_recreating_rollout_keeps_the_division() -> None:
         placed(cloneset("web", 12, image, podUpdatePolicy="ReCreate"))
         for image in ("app:v1", "app:v2")
     )
-    told, _ = offline([old, zones()], [new, zones()])
-    assert (told.hold, told.updated_after) == ("", 12)
-    assert counts(told) == {"zone-a": 8, "zone-b": 4}
+    rollout, _ = offline([old, zones()], [new, zones()])
+    assert (rollout.hold, rollout.updated_after) == ("", 12)
+    assert counts(rollout) == {"zone-a": 8, "zone-b": 4}
 
 
 def test_ws_70_a_deployment() -> None:
     rented = zones(*BY_ZONE, kind="Deployment")
     old, new = (placed(deployment("web", 12, image)) for image in ("app:v1", "app:v2"))
-    told, notes = offline([old, rented], [new, rented])
-    assert counts(told) == {"zone-a": 8, "zone-b": 4}
+    rollout, notes = offline([old, rented], [new, rented])
+    assert counts(rollout) == {"zone-a": 8, "zone-b": 4}
     assert "12 pods by WorkloadSpread zones" in notes
 
 
 def test_ws_70_a_spread_of_the_same_commit() -> None:
     changed = zones(subset("zone-a", 2, zone="zone-a"), subset("zone-b", zone="zone-b"))
     base = [placed(cloneset(replicas=4)), zones()]
-    told, _ = offline(base, [placed(cloneset(replicas=6)), changed])
-    assert counts(told) == {"zone-a": 4, "zone-b": 2}
+    rollout, _ = offline(base, [placed(cloneset(replicas=6)), changed])
+    assert counts(rollout) == {"zone-a": 4, "zone-b": 2}
 
 
 def test_pods_of_no_subset_are_counted() -> None:
     full = zones(subset("zone-a", 2, zone="zone-a"), subset("zone-b", 2, zone="zone-b"))
-    told, notes = offline([], [placed(cloneset(replicas=5)), full])
-    assert counts(told) == {"zone-a": 2, "zone-b": 2, "": 1}
+    rollout, notes = offline([], [placed(cloneset(replicas=5)), full])
+    assert counts(rollout) == {"zone-a": 2, "zone-b": 2, "": 1}
     assert notes.endswith("1 in no subset")
 
 
 def test_without_a_spread_or_its_gate_nothing_is_said() -> None:
-    told, notes = offline([], [placed(cloneset(replicas=5))])
-    assert (told.division, notes) == (None, "")
-    assert "workloadSpread" not in rollout_obj(told)
+    rollout, notes = offline([], [placed(cloneset(replicas=5))])
+    assert (rollout.division, notes) == (None, "")
+    assert "workloadSpread" not in rollout_obj(rollout)
     off = Gates(workload_spread=False)
-    told, _ = offline([], [placed(cloneset(replicas=5))], off)
-    assert told.division is None
+    rollout, _ = offline([], [placed(cloneset(replicas=5))], off)
+    assert rollout.division is None
 
 
 def test_ws_70_a_live_cluster() -> None:
@@ -133,8 +133,8 @@ def test_ws_70_a_live_cluster() -> None:
         rollout_objects(transport, CATALOG, [SPACE], kinds=[base.key.group_kind], served=CATALOG)
     )
     target = [placed(cloneset(replicas=12))]
-    told, _ = foreseen(live_world(found, CATALOG, Gates()), [base], target, lab.now, Gates())
-    assert counts(told) == {"zone-a": 8, "zone-b": 4}
+    rollout, _ = foreseen(live_world(found, CATALOG, Gates()), [base], target, lab.now, Gates())
+    assert counts(rollout) == {"zone-a": 8, "zone-b": 4}
 
 
 def test_a_changed_spread_alone_moves_no_pod() -> None:

@@ -86,14 +86,14 @@ def test_a_plan_says_what_a_takeover_removes(staged: MakeStage, tmp_path: Path, 
         program = options(stage, tmp_path, SOURCE + unit("one"))
         preview = await planned(stage, program, commit)
         (change,) = preview.changes
-        told = [".".join(map(str, f.path)) for f in change.fields]
+        paths = [".".join(map(str, f.path)) for f in change.fields]
         async with controller(program, stage.wire, stage.clock):
             await stage.rest(120)
         after = values(stage.get(kind, own, group.rpartition("/")[0]))
         lost = [p for p in before if p.startswith(WRITTEN) and after.get(p) != before[p]]
         assert {path for path in lost if not any(path.startswith(one) for one in gone)} == set()
         assert [any(path.startswith(one) for path in lost) for one in gone] == [True] * len(gone)
-        assert told == gone
+        assert paths == gone
         assert preview.live
         assert (preview.forecast is not None) == any(one.startswith("spec.") for one in gone)
 

@@ -106,15 +106,15 @@ def test_whichever_of_equal_pods_are_taken_the_promise_is_kept(
     names = {pod: pods[other] for pod, other in zip(pods, others, strict=True)}
     world = stand_in(lab.world)
     exact = preview_of(world, before, after, lab.now, live=True)
-    told = loosened_by(exact, world, [desired(after)], {WEB})
+    loosened = loosened_by(exact, world, [desired(after)], {WEB})
     really = moves(
         preview_of(renamed(lab.world, names), before, after, lab.now, live=True),
         {new: old for old, new in names.items()},
     )
-    if told is None or not told.rollouts:
+    if loosened is None or not loosened.rollouts:
         assert not any(really)
         return
-    steps = told.rollouts[0].steps
+    steps = loosened.rollouts[0].steps
     assert len(steps) == len(really)
     for step, done in zip(steps, really, strict=True):
         certain, left_open = split(step)
@@ -124,7 +124,7 @@ def test_whichever_of_equal_pods_are_taken_the_promise_is_kept(
             assert sum(n for (pod, _), n in done.items() if pod in of) >= number
         assert kept.total() + sum(number for number, _ in left_open) == done.total()
     taken = {pod for done in really for pod, _ in done}
-    assert not taken & {pod for pod, _ in told.rollouts[0].held}
+    assert not taken & {pod for pod, _ in loosened.rollouts[0].held}
 
 
 STEP = [
@@ -143,8 +143,8 @@ STEP = [
     ],
 )
 def test_what_is_open_is_said(step: list[PodMove], words: str) -> None:
-    told = ForecastStep(moves=tuple(step), starts=timedelta(0), lasts=timedelta(0))
-    assert pods_named(told, lambda pod: pod.removeprefix("web"), most=2) == words
+    forecast_step = ForecastStep(moves=tuple(step), starts=timedelta(0), lasts=timedelta(0))
+    assert pods_named(forecast_step, lambda pod: pod.removeprefix("web"), most=2) == words
 
 
 @pytest.mark.parametrize(("engine", "open_moves"), [("own", 0), ("kruise", 2)])

@@ -40,19 +40,19 @@ def test_the_post_receive_hook_tells_and_never_fails(staged: MakeStage, tmp_path
         )  # fmt: skip
         return done.returncode, done.stderr.partition(":")[2]
 
-    async def script(_: Any, heard: ReceiverServer, looks: dict[str, Looks]) -> None:
-        url = heard.urls["shop/bare"]
+    async def script(_: Any, server: ReceiverServer, looks: dict[str, Looks]) -> None:
+        url = server.urls["shop/bare"]
         assert await asyncio.to_thread(push, url, secret, "refs/heads/other") == (0, "")
         assert looks["shop/src"].count == 0
         assert await asyncio.to_thread(push, url, secret, "refs/heads/\udcff") == (0, "")
         assert looks["shop/src"].count == 0
         assert await asyncio.to_thread(push, url, secret) == (0, "")
         assert looks["shop/src"].count == 1
-        code, said = await asyncio.to_thread(push, url + "0", secret)
-        assert (code, said) == (0, f" {url}0 answered 404\n")
+        code, output = await asyncio.to_thread(push, url + "0", secret)
+        assert (code, output) == (0, f" {url}0 answered 404\n")
         for bad, file in (("http://127.0.0.1:9/", secret), (url, tmp_path / "none"), ("x", secret)):
-            code, said = await asyncio.to_thread(push, bad, file)
+            code, output = await asyncio.to_thread(push, bad, file)
             assert code == 0
-            assert said.startswith(f" could not notify {bad}: ")
+            assert output.startswith(f" could not notify {bad}: ")
 
     listening(stage, config, script)

@@ -81,10 +81,12 @@ def listening(stage: Stage, config: Config, script: Script) -> None:
         clock = SystemClock()
         async with AsyncExitStack() as stack:
             around = (Wire(stage.cluster), clock)
-            heard = await open_receivers(config, looks, HookAddress(Listen(port=0)), *around, stack)
+            server = await open_receivers(
+                config, looks, HookAddress(Listen(port=0)), *around, stack
+            )
             async with asyncio.TaskGroup() as tasks, aiohttp.ClientSession() as session:
-                debounces = [tasks.create_task(debounce.run()) for debounce in heard.debounces]
-                await script(session, heard, looks)
+                debounces = [tasks.create_task(debounce.run()) for debounce in server.debounces]
+                await script(session, server, looks)
                 for debounce in debounces:
                     debounce.cancel()
 
@@ -116,9 +118,9 @@ def test_a_push_reaches_every_program_of_a_process(staged: MakeStage, tmp_path: 
             async with asyncio.TaskGroup() as tasks, aiohttp.ClientSession() as session:
                 running = []
                 for one, stack in zip(looks, (first, second), strict=True):
-                    heard = await open_receivers(config, one, address, *around, stack)
-                    (url,) = heard.urls.values()
-                    running += [tasks.create_task(one.run()) for one in heard.debounces]
+                    server = await open_receivers(config, one, address, *around, stack)
+                    (url,) = server.urls.values()
+                    running += [tasks.create_task(one.run()) for one in server.debounces]
                 headers = signed("github", body)
                 assert await knock(session, url, body, **headers) == 202
                 await first.aclose()
@@ -145,8 +147,8 @@ def test_a_push_makes_those_look_whom_it_concerns(
         receiver("forge", kind),
     )
 
-    async def script(session: Any, heard: ReceiverServer, looks: dict[str, Looks]) -> None:
-        url, headers = heard.urls["shop/forge"], signed(kind, body)
+    async def script(session: Any, server: ReceiverServer, looks: dict[str, Looks]) -> None:
+        url, headers = server.urls["shop/forge"], signed(kind, body)
         assert url.startswith("http://127.0.0.1:")
         assert await knock(session, url, body, **headers) == 202
         assert await knock(session, url, body, **headers) == 200  # again
@@ -170,8 +172,8 @@ def test_what_no_forge_sends_is_refused(staged: MakeStage, tmp_path: Path) -> No
         for at in range(0, len(long), 65_536):
             yield long[at : at + 65_536]
 
-    async def script(session: Any, heard: ReceiverServer, looks: dict[str, Looks]) -> None:
-        url = heard.urls["shop/forge"]
+    async def script(session: Any, server: ReceiverServer, looks: dict[str, Looks]) -> None:
+        url = server.urls["shop/forge"]
         rows: list[tuple[bytes, dict[str, str], int]] = [
             (body, bare, 401),
             (body, signed("github", body, key="another"), 401),
@@ -212,8 +214,8 @@ def test_a_body_that_breaks_off_is_none(staged: MakeStage, tmp_path: Path) -> No
     put_secret(stage, "hook", token=KEY)
     config = configured(tmp_path, source("src", url=URLS["github"]), receiver("x", "github"))
 
-    async def script(_: Any, heard: ReceiverServer, looks: dict[str, Looks]) -> None:
-        host, _, path = heard.urls["shop/x"].removeprefix("http://").partition("/")
+    async def script(_: Any, server: ReceiverServer, looks: dict[str, Looks]) -> None:
+        host, _, path = server.urls["shop/x"].removeprefix("http://").partition("/")
         reader, writer = await asyncio.open_connection(*host.split(":"))
         head = f"POST /{path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         writer.write(f"{head}Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\nzz\r\n".encode())
@@ -231,8 +233,8 @@ def test_slow_senders_hold_up_no_one(staged: MakeStage, tmp_path: Path) -> None:
     put_secret(stage, "hook", token=KEY)
     config = configured(tmp_path, source("src", url=URLS["github"]), receiver("x", "github"))
 
-    async def script(session: Any, heard: ReceiverServer, looks: dict[str, Looks]) -> None:
-        url, go, inside = heard.urls["shop/x"], asyncio.Event(), asyncio.Semaphore(0)
+    async def script(session: Any, server: ReceiverServer, looks: dict[str, Looks]) -> None:
+        url, go, inside = server.urls["shop/x"], asyncio.Event(), asyncio.Semaphore(0)
 
         async def slow() -> AsyncIterator[bytes]:
             yield body[:10]
@@ -387,8 +389,8 @@ def test_a_taken_port_is_told(staged: MakeStage, tmp_path: Path) -> None:
     put_secret(stage, "hook", token=KEY)
     config = configured(tmp_path, source("src", url=URLS["github"]), receiver("x", "github"))
 
-    async def script(_: Any, heard: ReceiverServer, looks: Any) -> None:
-        port = int(heard.urls["shop/x"].split(":")[2].partition("/")[0])
+    async def script(_: Any, server: ReceiverServer, looks: Any) -> None:
+        port = int(server.urls["shop/x"].split(":")[2].partition("/")[0])
         around = (Wire(stage.cluster), SystemClock())
         async with AsyncExitStack() as stack:
             with pytest.raises(UsageProblem, match="GK7027"):

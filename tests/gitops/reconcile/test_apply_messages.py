@@ -15,7 +15,7 @@ OURS, FLUX = "gitkruise.io/apply", "kustomize.toolkit.fluxcd.io/ssa"
 LATER: Final = config_map("later", {"gitkruise.io/wave": "1"}, x="1")
 
 
-def said(key: str, word: str, mode: str = "git") -> Obj:
+def settings(key: str, word: str, mode: str = "git") -> Obj:
     return config_map("settings", {key: word}, mode=mode)
 
 
@@ -46,11 +46,11 @@ def test_the_word_decides(staged: MakeStage, row: tuple[str, str, bool, str | No
         if before:
             stage.meddle(config_map("settings", mode="hand"))
         async with stage.running():
-            await stage.push(said(key, word), LATER)
+            await stage.push(settings(key, word), LATER)
             await stage.rest(30)
             assert (mode(), stage.state) == (first, "Done")
             assert stage.get("ConfigMap", "later") is not None
-            await stage.push(said(key, word, "git2"), LATER)
+            await stage.push(settings(key, word, "git2"), LATER)
             await stage.rest(30)
             assert (mode() or "", stage.state) == (second, "Done")
             stage.wire.requests.clear()
@@ -65,7 +65,7 @@ def test_another_word_is_rejected_at_its_line(staged: MakeStage) -> None:
 
     async def script() -> None:
         async with stage.running():
-            await stage.push(said(OURS, "Sometimes"))
+            await stage.push(settings(OURS, "Sometimes"))
             await stage.rest(5)
             finding = stage.record.findings[0]
             assert (stage.state, finding.code) == ("Rejected", "GK2016")

@@ -196,13 +196,13 @@ def test_an_answer_that_names_nothing_says_that_the_kind_is_gone(named: bool) ->
     applier = Applier(answers, unit, "label", GitCommit(id="c" * 40))
     (sent,) = asyncio.run(applier.send([d], {}, load_catalog()))
     assert sent.finding is not None
-    told = dict(sent.finding.notes)
+    notes = dict(sent.finding.notes)
     if named:
         assert (sent.finding.code, sent.retry) == ("GK4202", False)
-        assert told["next"].startswith("add the Namespace to git")
+        assert notes["next"].startswith("add the Namespace to git")
     else:
         assert (sent.finding.code, sent.retry, sent.unserved) == ("GK4201", True, True)
-        assert told == {
+        assert notes == {
             "unchanged": "nothing of that kind is written; it is tried again",
             "next": "install the CRD again, or take the object out of git",
         }

@@ -169,8 +169,8 @@ def test_a_fight_over_one_field_ends_is_told_and_leaves_the_others_in_order(
             assert finding.code == "GK2501"
             assert "kubectl-loop changes data.mode each time" in finding.message
             assert "5 times since" in finding.message
-            (told,) = stage.record.drift
-            assert (told.field, told.manager) == ("data.mode", "kubectl-loop")
+            (drift,) = stage.record.drift
+            assert (drift.field, drift.manager) == ("data.mode", "kubectl-loop")
             stage.meddle(config_map("settings", size="9"), manager="kubectl-edit")
             await stage.rest(2)
             assert data(stage) == {"mode": "slow", "size": "1"}
@@ -262,13 +262,13 @@ def test_detected_drift_names_who_and_when(staged: MakeStage) -> None:
             await stage.rest()
             stage.meddle(config_map("settings", mode="slow"))
             await stage.rest()
-            (told,) = stage.record.drift
-            assert (told.manager, told.field) == ("kubectl-edit", "data.mode")
-            assert told.written.startswith("20")
+            (drift,) = stage.record.drift
+            assert (drift.manager, drift.field) == ("kubectl-edit", "data.mode")
+            assert drift.written.startswith("20")
             assert "data.mode, changed by kubectl-edit" in stage.record.message
 
     stage.play(script)
-    assert "manager: kubectl-edit" in stage.told("units/shop/web/drift.yaml")
+    assert "manager: kubectl-edit" in stage.status_file("units/shop/web/drift.yaml")
 
 
 def test_a_change_that_is_put_back_makes_no_rollout_longer(staged: MakeStage) -> None:

@@ -71,12 +71,12 @@ def test_an_unreadable_repository_changes_nothing_and_is_told_once(staged: MakeS
             stage.meddle(config_map("settings", mode="slow"))
             await stage.rest(5)
             assert stage.get("ConfigMap", "settings")["data"] == {"mode": "fast"}
-            told = len(stage.diary())
+            count = len(stage.diary())
             await stage.push(web("app:v2"), SETTINGS)
             await stage.rest()
             assert (stage.state, stage.record.findings) == ("Done", ())
             assert stage.images() == ["app:v2"] * 4
-            assert len(stage.diary()) > told
+            assert len(stage.diary()) > count
 
     stage.play(script)
     assert not any(w.startswith("delete") for w in stage.wire.writes())
@@ -355,7 +355,7 @@ def test_a_lease_that_is_lost_and_taken_again_is_no_finding_of_an_object(staged:
 
 def test_what_two_units_want_is_changed_by_neither(staged: MakeStage) -> None:
     stage = staged(path="a")
-    other, told = stage.add_unit("shop/other", msgspec.structs.replace(stage.spec, path="b"))
+    other, reporter = stage.add_unit("shop/other", msgspec.structs.replace(stage.spec, path="b"))
 
     async def push(**files: str | None) -> None:
         paths = {f"{name}/app.yaml": text for name, text in files.items()}
@@ -366,13 +366,13 @@ def test_what_two_units_want_is_changed_by_neither(staged: MakeStage) -> None:
     async def script() -> None:
         async with stage.running(other):
             await push(a=documents(SETTINGS), b=documents(config_map("else", a="b")))
-            assert (stage.state, str(told.record.state)) == ("Done", "Done")
+            assert (stage.state, str(reporter.record.state)) == ("Done", "Done")
             both = config_map("settings", mode="slow")
             await push(b=documents(config_map("else", a="b"), both))
-            assert [r.findings[0].code for r in (stage.record, told.record)] == ["GK2402"] * 2
+            assert [r.findings[0].code for r in (stage.record, reporter.record)] == ["GK2402"] * 2
             assert stage.get("ConfigMap", "settings")["data"] == {"mode": "fast"}
             await push(a=documents(config_map("mine", a="b")))  # the first unit lets go
-            assert (stage.state, str(told.record.state)) == ("Done", "Done")
+            assert (stage.state, str(reporter.record.state)) == ("Done", "Done")
             moved = stage.get("ConfigMap", "settings")
             assert moved["data"] == {"mode": "slow"}
             assert moved["metadata"]["labels"]["gitkruise.io/unit"] == other.label

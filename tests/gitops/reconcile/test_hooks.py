@@ -66,8 +66,8 @@ def test_they_run_before_and_after_once_for_each_content(staged: MakeStage) -> N
             assert (stage.wire.writes(), stage.state) == (again, "Done")
             assert uid(stage, "before") != ran
             events = stage.world.objects(GroupKind("", "Event"), SPACE)
-            told = {e["message"] for e in events if e["reason"] == "Replaced"}
-            assert told == {f"unit shop/web: {AGAIN}"}
+            messages = {e["message"] for e in events if e["reason"] == "Replaced"}
+            assert messages == {f"unit shop/web: {AGAIN}"}
             assert stage.get("Job", "alarm", "batch") is None
             stage.wire.requests.clear()
         stage.start_over()
@@ -163,9 +163,11 @@ def test_a_job_whose_image_cannot_be_pulled_is_stuck(staged: MakeStage, made: Ob
             await stage.push(made, SETTINGS)
             await stage.rest(60)
             assert stage.state == "Stuck"
-            said = stage.record.message
-            assert said.startswith(f"Job shop/{made['metadata']['name']}: ")
-            assert said.endswith("cannot start: image x:broken cannot be pulled; 0 of 1 succeeded")
+            message = stage.record.message
+            assert message.startswith(f"Job shop/{made['metadata']['name']}: ")
+            assert message.endswith(
+                "cannot start: image x:broken cannot be pulled; 0 of 1 succeeded"
+            )
             assert "Done" not in {str(record.state) for record in stage.offered}
             await stage.push(job("mended", "pre-apply"), SETTINGS)
             await stage.rest(60)

@@ -77,8 +77,8 @@ def test_a_correction_is_no_step_of_a_commit_for_another_object(staged: MakeStag
             await stage.rest()
 
     stage.play(script)
-    (told,) = recorded(stage)
-    assert "spec.replicas 2 → 4" in told.text
+    (intervention,) = recorded(stage)
+    assert "spec.replicas 2 → 4" in intervention.text
     steps = dict(stage.record.steps)[stage.rollout.key]
     assert [step.change for step in steps] == ["created, 4 pods"]
 
@@ -179,9 +179,9 @@ def test_values_of_secrets_do_not_show(staged: MakeStage, caplog: pytest.LogCapt
     found = stage.world.objects(GroupKind("", "Event"), SPACE)
     (event,) = [e for e in found if e["source"] == OURS]
     assert event["reason"] == "DriftCorrected"
-    for told in (event["message"], caplog.text):
-        assert "b2xkL" not in told
-        assert "bmV3L" not in told
+    for text in (event["message"], caplog.text):
+        assert "b2xkL" not in text
+        assert "bmV3L" not in text
 
 
 def test_an_object_that_a_tool_had_applied_is_taken_over(
@@ -260,10 +260,10 @@ def test_a_deleted_workload_is_recorded_with_its_volumes(staged: MakeStage) -> N
 def test_a_value_that_a_webhook_sets_again_was_not_put_back(staged: MakeStage) -> None:
     """After a start the controller cannot know that; its apply leaves the version as it was."""
     stage = staged()
-    told: list[tuple[ObjectKey, str, str]] = []
+    corrections: list[tuple[ObjectKey, str, str]] = []
 
     def note(key: ObjectKey, reason: str, text: str) -> None:
-        told.append((key, reason, text))
+        corrections.append((key, reason, text))
 
     d = desired({**SETTINGS, "metadata": {"name": "settings", "namespace": SPACE}})
     for version, count in ("7", 0), ("8", 1):
@@ -274,4 +274,4 @@ def test_a_value_that_a_webhook_sets_again_was_not_put_back(staged: MakeStage) -
             healing=[ObjectChange(kind=ChangeKind.CONFIGURE, key=d.key, before=found, after=d.obj)],
             live={d.key: Live(obj=found, ready=True)}, lost=frozenset(),
         )  # fmt: skip
-        assert len(told) == count
+        assert len(corrections) == count

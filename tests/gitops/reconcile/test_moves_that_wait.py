@@ -33,10 +33,10 @@ def test_the_unit_that_gave_it_up_does_not_delete_it(
     staged: MakeStage, tmp_path: Path, name: str
 ) -> None:
     more, objects = ROWS[name]
-    stage, heard = staged(), dict[str, UnitRecord]()
+    stage, records = staged(), dict[str, UnitRecord]()
 
     def program(text: str) -> Any:
-        heed = (lambda r: heard.update({r.unit: r}),)
+        heed = (lambda r: records.update({r.unit: r}),)
         return options(stage, tmp_path, text, listeners=heed)
 
     async def script() -> None:
@@ -56,7 +56,7 @@ def test_the_unit_that_gave_it_up_does_not_delete_it(
         taken = name == "it takes it"
         assert found is not None
         assert (found["metadata"]["uid"], found["data"]["a"]) == (uid, "new" if taken else "old")
-        assert str(heard["shop/one"].state) == "Done"
+        assert str(records["shop/one"].state) == "Done"
 
     stage.play(script)
 
@@ -66,9 +66,9 @@ def test_a_rollout_that_comes_back_after_a_restart_has_a_step(
     staged: MakeStage, tmp_path: Path
 ) -> None:
     """Its record ended when its unit gave it up; nothing is applied when it is in git again."""
-    stage, heard = staged(), dict[str, UnitRecord]()
+    stage, records = staged(), dict[str, UnitRecord]()
     units = SOURCE + unit("one") + unit("two")
-    heed = (lambda r: heard.update({r.unit: r}),)
+    heed = (lambda r: records.update({r.unit: r}),)
     program = options(stage, tmp_path, units, listeners=heed)
     lost = {"one/a.yaml": documents(ONE), "two/a.yaml": documents(TWO, web(), LOST)}
 
@@ -78,12 +78,12 @@ def test_a_rollout_that_comes_back_after_a_restart_has_a_step(
             await stage.rest(60)
             stage.origin.commit(lost)
             await stage.rest(60)
-            assert heard["shop/one"].rollouts == ()
+            assert records["shop/one"].rollouts == ()
         async with controller(program, stage.wire, stage.clock):
             await stage.rest(60)
             back = stage.origin.commit({"one/a.yaml": documents(ONE, web())})
             await stage.rest(60)
-        ((_, steps),) = heard["shop/one"].steps
+        ((_, steps),) = records["shop/one"].steps
         assert [(step.commit.id, str(step.state)) for step in steps] == [(back, "Done")]
 
     stage.play(script)

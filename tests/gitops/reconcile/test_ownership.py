@@ -67,7 +67,7 @@ class Pair:
         stage.spec = msgspec.convert(settings, type(stage.spec))
         stage.start_over()
         plain = msgspec.structs.replace(stage.spec, path="b", suspend=False, approval="never")
-        self.other, self.told = stage.add_unit("shop/other", plain)
+        self.other, self.reporter = stage.add_unit("shop/other", plain)
 
     @asynccontextmanager
     async def running(self, order: str) -> AsyncIterator[None]:
@@ -97,7 +97,7 @@ async def settled(pair: Pair) -> Any:
     async with pair.running("both"):
         await pair.offer(pair.commit(OWNED, OTHERS), "both")
         await pair.stage.rest(120)
-        assert (pair.stage.state, str(pair.told.record.state)) == ("Done", "Done")
+        assert (pair.stage.state, str(pair.reporter.record.state)) == ("Done", "Done")
     return live(pair.stage)
 
 
@@ -112,7 +112,7 @@ async def resume(pair: Pair, order: str) -> None:
     del order  # a new process, in the test
 
 
-async def hear(pair: Pair, order: str) -> None:
+async def check_source(pair: Pair, order: str) -> None:
     del order
     await pair.stage.follower.check()
 
@@ -134,7 +134,7 @@ HINDRANCES: dict[str, tuple[str, dict[str, Any], bool, Step]] = {
     # what keeps the owner: its git, its settings, whether it hears of the commit, what ends it
     "rejected": (BROKEN, {}, True, mend_commit),
     "suspended": (KEEP, {"suspend": True}, True, resume),
-    "unread": (KEEP, {}, False, hear),
+    "unread": (KEEP, {}, False, check_source),
     "source down": (KEEP, {}, False, source_back),
     "waiting for approval": (KEEP, {"approval": "always"}, True, approval),
 }
@@ -160,7 +160,7 @@ def test_nothing_changes_while_the_owner_has_not_let_go(
                 await pair.offer(commit, order, owner=hears)
                 await stage.rest(120)
                 assert (live(stage), owner_of(stage)) == (before, "shop/web")
-                assert_told(pair.told)
+                assert_reported(pair.reporter)
         pair.start_over(**({"suspend": False} if "suspend" in spec else {}))
         async with pair.running(order):
             if name == "source down":
@@ -170,7 +170,7 @@ def test_nothing_changes_while_the_owner_has_not_let_go(
             await end(pair, order)
             await stage.rest(120)
             assert owner_of(stage) == "shop/other"
-            assert (stage.state, str(pair.told.record.state)) == ("Done", "Done")
+            assert (stage.state, str(pair.reporter.record.state)) == ("Done", "Done")
             after = live(stage)
             assert (after[0]["uid"], *after[1:]) == (before[0]["uid"], *before[1:])  # pods stay
 
@@ -198,14 +198,14 @@ def test_a_commit_that_was_taken_does_not_wait_again_after_a_start(
                 more = {"a/app.yaml": "# as before\n" + KEEP}
                 await pair.offer(stage.origin.commit(more, f"let go\n\n{mark}"), "both")
                 await stage.rest(60)
-            assert (stage.state, str(pair.told.record.state)) == ("Done", "Rejected")
+            assert (stage.state, str(pair.reporter.record.state)) == ("Done", "Rejected")
         before, commit = live(stage), run_git(stage.origin.bare, "rev-parse", "main")
         for _ in range(2):
-            told = stage.record
-            assert told.causal is not None
-            assert told.causal.id == commit
+            record = stage.record
+            assert record.causal is not None
+            assert record.causal.id == commit
             pair.start_over(**gate)
-            stage.reporter.resume(told, {})
+            stage.reporter.resume(record, {})
             async with pair.running("both"):
                 await pair.offer(commit, "web")
                 await stage.rest(120)
@@ -216,15 +216,15 @@ def test_a_commit_that_was_taken_does_not_wait_again_after_a_start(
     stage.play(script)
 
 
-def assert_told(told: Reporter) -> None:
-    (finding,) = [f for f in told.record.findings if f.is_error]
-    assert (str(told.record.state), finding.code) == ("Stuck", "GK2402")
+def assert_reported(reporter: Reporter) -> None:
+    (finding,) = [f for f in reporter.record.findings if f.is_error]
+    assert (str(reporter.record.state), finding.code) == ("Stuck", "GK2402")
     assert "unit shop/web" in finding.message
     notes = dict(finding.notes)
     assert notes["unchanged"] == "the live CloneSet shop/web"
     assert notes["next"]
-    assert told.record.applied != told.record.causal  # it is not as git says
-    (state,) = (str(o.state) for o in told.record.objects if o.key.kind == "CloneSet")
+    assert reporter.record.applied != reporter.record.causal  # it is not as git says
+    (state,) = (str(o.state) for o in reporter.record.objects if o.key.kind == "CloneSet")
     assert state == "Waiting"
 
 
@@ -248,12 +248,12 @@ def test_a_move_in_one_commit_keeps_the_object_and_its_pods(staged: MakeStage, o
             marks = moved["metadata"]["annotations"]
             assert marks[PATH].startswith("b/")  # its place and commit are those of its unit
             assert marks[COMMIT] == commit
-            assert (stage.state, str(pair.told.record.state)) == ("Done", "Done")
-            told = [
+            assert (stage.state, str(pair.reporter.record.state)) == ("Done", "Done")
+            commits = [
                 [step.commit.id for step in dict(one.record.steps).get(WEB, ())]
-                for one in (stage.reporter, pair.told)
+                for one in (stage.reporter, pair.reporter)
             ]
-            assert (commit in told[0], told[1]) == (False, [commit])
+            assert (commit in commits[0], commits[1]) == (False, [commit])
 
     stage.play(script)
     assert not any(w.startswith("delete") for w in stage.wire.writes())
@@ -327,7 +327,7 @@ def test_what_a_rejected_unit_has_no_more_is_of_the_unit_whose_git_is_known(
             await pair.offer(pair.commit(BROKEN, MOVED), "both")
             await stage.rest(120)
             assert live(stage) == before
-            (finding,) = (f for f in pair.told.record.findings if f.code == "GK2402")
+            (finding,) = (f for f in pair.reporter.record.findings if f.code == "GK2402")
             assert "kubectl label" in dict(finding.notes)["or"]
             stage.meddle({**web(), "spec": {"replicas": 7}})
             await stage.rest(120)
@@ -335,7 +335,7 @@ def test_what_a_rejected_unit_has_no_more_is_of_the_unit_whose_git_is_known(
             let_go(stage)
             await stage.rest(120)
             assert owner_of(stage) == "shop/other"
-            assert (stage.state, str(pair.told.record.state)) == ("Rejected", "Done")
+            assert (stage.state, str(pair.reporter.record.state)) == ("Rejected", "Done")
             await stage.rest(120)
             assert owner_of(stage) == "shop/other"
 
@@ -357,8 +357,8 @@ def test_an_object_of_two_units_that_lost_its_mark_is_told_to_be_in_both(
             await stage.rest(120)
             let_go(stage)
             await stage.rest(120)
-            (told,) = [o for o in pair.told.record.objects if o.key.name == "web"]
-            assert told.message == "not applied: another unit owns it, or contains it too"
+            (obj,) = [o for o in pair.reporter.record.objects if o.key.name == "web"]
+            assert obj.message == "not applied: another unit owns it, or contains it too"
 
     stage.play(script)
 
@@ -371,11 +371,11 @@ def test_a_start_overwrites_nothing_of_a_unit_whose_commit_is_rejected(
     staged: MakeStage, tmp_path: Path, names: tuple[str, str]
 ) -> None:
     """Evidence 1 of issue 16: five pods of unit one became one of unit two."""
-    stage, heard = staged(), dict[str, UnitRecord]()
+    stage, records = staged(), dict[str, UnitRecord]()
 
     def program(*some: str) -> Any:
         text = SOURCE + "".join(unit(name) for name in some)
-        return options(stage, tmp_path, text, listeners=(lambda r: heard.update({r.unit: r}),))
+        return options(stage, tmp_path, text, listeners=(lambda r: records.update({r.unit: r}),))
 
     async def script() -> None:
         stage.origin.commit({"one/app.yaml": OWNED, "two/app.yaml": OTHERS})
@@ -387,13 +387,13 @@ def test_a_start_overwrites_nothing_of_a_unit_whose_commit_is_rejected(
             async with controller(program(*names), stage.wire, stage.clock):
                 await stage.rest(120)
             assert (live(stage), owner_of(stage)) == (before, "shop/one")
-            assert heard["shop/two"].findings[0].code == "GK2402"
-            assert "unit shop/one" in heard["shop/two"].findings[0].message
+            assert records["shop/two"].findings[0].code == "GK2402"
+            assert "unit shop/one" in records["shop/two"].findings[0].message
         stage.origin.commit({"one/app.yaml": KEEP, "two/app.yaml": MOVED})
         async with controller(program(*names), stage.wire, stage.clock):
             await stage.rest(120)
         assert (owner_of(stage), live(stage)[2]) == ("shop/two", before[2])
-        assert {str(r.state) for r in heard.values()} == {"Done"}
+        assert {str(r.state) for r in records.values()} == {"Done"}
 
     stage.play(script)
     assert not any(w.startswith("delete") for w in stage.wire.writes())
@@ -446,12 +446,15 @@ def test_a_renamed_unit_hands_its_objects_over(
 def test_a_unit_keeps_its_objects_under_another_cluster_name(
     staged: MakeStage, tmp_path: Path
 ) -> None:
-    stage, heard = staged(), dict[str, UnitRecord]()
+    stage, records = staged(), dict[str, UnitRecord]()
 
     async def script() -> None:
         stage.origin.commit({"web/app.yaml": OWNED})
         program = options(
-            stage, tmp_path, SOURCE + unit("web"), listeners=(lambda r: heard.update({r.unit: r}),)
+            stage,
+            tmp_path,
+            SOURCE + unit("web"),
+            listeners=(lambda r: records.update({r.unit: r}),),
         )
         async with controller(program, stage.wire, stage.clock):
             await stage.rest(120)
@@ -462,6 +465,6 @@ def test_a_unit_keeps_its_objects_under_another_cluster_name(
         after = live(stage)
         assert (after[0]["uid"], *after[1:]) == (before[0]["uid"], *before[1:])
         assert after[0]["labels"] == {"gitkruise.io/unit": unit_label("second", "shop/web")}
-        assert (str(heard["shop/web"].state), heard["shop/web"].findings) == ("Done", ())
+        assert (str(records["shop/web"].state), records["shop/web"].findings) == ("Done", ())
 
     stage.play(script)

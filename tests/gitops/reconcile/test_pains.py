@@ -164,9 +164,9 @@ def test_an_emergency_change_is_not_forgotten_in_suspension(staged: MakeStage) -
             stage.meddle(changed)
             await stage.rest(1_800)
             assert stage.get("ConfigMap", "a")["data"] == {"mode": "by hand"}
-            told = f"suspended by dana until {format_time(until)} (fire): "
+            message = f"suspended by dana until {format_time(until)} (fire): "
             differs = "ConfigMap shop/a: differs from git in data.mode, changed by kubectl-edit"
-            assert (stage.state, stage.record.message) == ("Drifted", told + differs)
+            assert (stage.state, stage.record.message) == ("Drifted", message + differs)
             await stage.rest(1_800)
             assert stage.get("ConfigMap", "a")["data"] == {"mode": "git"}
             assert not stage.record.message.startswith("suspended")
@@ -195,8 +195,8 @@ def test_one_object_rests_while_the_others_are_kept_in_order(staged: MakeStage, 
             assert stage.get("ConfigMap", "a")["data"] == {"mode": "by hand"}
             assert stage.get("ConfigMap", "b")["data"] == {"mode": "git"}
             assert stage.state == "Done"
-            (told,) = [o.message for o in stage.record.objects if o.key.name == "a"]
-            assert told == f"left alone until {format_time(START + timedelta(hours=1))} (fire)"
+            (message,) = [o.message for o in stage.record.objects if o.key.name == "a"]
+            assert message == f"left alone until {format_time(START + timedelta(hours=1))} (fire)"
             await stage.push(others)  # and it is not deleted either
             await stage.rest(600)
             assert stage.get("ConfigMap", "a") is not None
@@ -242,8 +242,8 @@ def test_what_opted_out_is_not_counted_as_git_asks(
             await stage.push(config_map("a", noted, mode="git2"), config_map("b", mode="git"))
             await stage.rest(600)
             assert stage.get("ConfigMap", "a")["data"] == {"mode": "git"}
-            (told,) = [o.message for o in stage.record.objects if o.key.name == "a"]
-            assert told == f"left alone: annotation gitkruise.io/{name}: {value}"
+            (message,) = [o.message for o in stage.record.objects if o.key.name == "a"]
+            assert message == f"left alone: annotation gitkruise.io/{name}: {value}"
             assert stage.state == "Done"
             assert stage.record.message == "1 object as git asks, 1 left alone"
 

@@ -39,12 +39,12 @@ def test_it_runs_when_the_unit_goes(house: House, row: tuple[str, str]) -> None:
         house.push(*LEFT, job("last", word, key=name))
         await house.run("deletionPolicy: Delete", 120)
         assert stage.get("Job", "last", "batch")["spec"]["suspend"] is True
-        assert "state: Done" in stage.told("units/shop/leaves/status.yaml")
+        assert "state: Done" in stage.status_file("units/shop/leaves/status.yaml")
         house.push(*LEFT, job("last", word, "job:v2", key=name))  # a Job's template cannot change
         await house.run("deletionPolicy: Delete", 120)
         template = stage.get("Job", "last", "batch")["spec"]["template"]
         assert template["spec"]["containers"][0]["image"] == "job:v2"
-        assert "state: Done" in stage.told("units/shop/leaves/status.yaml")
+        assert "state: Done" in stage.status_file("units/shop/leaves/status.yaml")
         stage.wire.requests.clear()
         await house.run(None, 300)
         writes = [w for w in stage.wire.writes() if "leaves" in w or "last" in w]

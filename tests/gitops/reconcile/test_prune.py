@@ -234,7 +234,7 @@ def test_an_object_moves_to_another_unit_by_one_commit_without_being_deleted(
     staged: MakeStage,
 ) -> None:
     stage = staged(path="a")
-    other, told = stage.add_unit("shop/other", msgspec.structs.replace(stage.spec, path="b"))
+    other, reporter = stage.add_unit("shop/other", msgspec.structs.replace(stage.spec, path="b"))
     moving = config_map("moving", a="b")
 
     async def script() -> None:
@@ -260,7 +260,7 @@ def test_an_object_moves_to_another_unit_by_one_commit_without_being_deleted(
             await stage.rest()
             moved = stage.get("ConfigMap", "moving")["metadata"]
             assert (moved["uid"], moved["labels"]["gitkruise.io/unit"]) == (uid, other.label)
-            assert (stage.state, str(told.record.state)) == ("Done", "Done")
+            assert (stage.state, str(reporter.record.state)) == ("Done", "Done")
 
     stage.play(script)
     assert not any(w.startswith("delete") for w in stage.wire.writes())
@@ -468,7 +468,7 @@ def test_a_start_says_nothing_of_done_before_it_knows_what_left_git(staged: Make
         async with stage.running():
             commit = await stage.push(KEEP)
             await stage.rest()
-        told = [r.state for r in stage.offered if r.causal is not None and r.causal.id == commit]
-        assert [state for state, _ in groupby(told)] == [State.ROLLING, State.DONE]
+        states = [r.state for r in stage.offered if r.causal is not None and r.causal.id == commit]
+        assert [state for state, _ in groupby(states)] == [State.ROLLING, State.DONE]
 
     stage.play(script)

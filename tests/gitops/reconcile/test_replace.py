@@ -124,8 +124,8 @@ def test_it_is_made_again(
     text = "deleted, to be created again: git changes a field that cannot change"
     line = log_line("Replaced", unit="shop/web", object=f"{kind} shop/{name}", text=text)
     assert caplog.messages.count(line) == 1
-    told = stage.world.objects(GroupKind("", "Event"), SPACE)
-    found = [e["message"] for e in told if e["reason"] == "Replaced"]
+    events = stage.world.objects(GroupKind("", "Event"), SPACE)
+    found = [e["message"] for e in events if e["reason"] == "Replaced"]
     assert found == [f"unit shop/web: {text}"]
 
 
@@ -194,8 +194,8 @@ def test_a_field_is_named_as_git_has_it(staged: MakeStage) -> None:
             await stage.rest(30)
             await stage.push(service(clusterIP="None"))
             await stage.rest(30)
-            told = "spec.clusterIP of Service shop/web cannot change after creation"
-            assert stage.record.findings[0].message == told
+            message = "spec.clusterIP of Service shop/web cannot change after creation"
+            assert stage.record.findings[0].message == message
             place = stage.record.findings[0].places[0]
             assert dict(place.snippet)[place.line].strip().startswith("clusterIP:")
 

@@ -38,10 +38,10 @@ ROWS: dict[str, tuple[str, str, str, str]] = {
 @pytest.mark.parametrize("name", ROWS)
 def test_the_newest_commit_keeps_its_verdict(staged: MakeStage, tmp_path: Path, name: str) -> None:
     newer, more, state, value = ROWS[name]
-    stage, heard = staged(), dict[str, UnitRecord]()
+    stage, records = staged(), dict[str, UnitRecord]()
 
     def program(text: str) -> Any:
-        heed = (lambda r: heard.update({r.unit: r}),)
+        heed = (lambda r: records.update({r.unit: r}),)
         return options(stage, tmp_path, text, listeners=heed)
 
     async def script() -> None:
@@ -51,13 +51,13 @@ def test_the_newest_commit_keeps_its_verdict(staged: MakeStage, tmp_path: Path, 
         async with controller(program(SOURCE + unit("one", more)), stage.wire, stage.clock):
             newest = stage.origin.commit({"one/a.yaml": documents(OLD, LOST)})
             await stage.rest(60)
-            assert str(heard["shop/one"].state) == "Rejected"
+            assert str(records["shop/one"].state) == "Rejected"
             newest = stage.origin.commit({"one/a.yaml": newer}) if newer else newest
             await stage.rest(60)
             stage.world.handle(create(stage.world, NOWHERE), stage.clock.now())
             stage.cluster.publish()
             await stage.rest(600)
-        record, found = heard["shop/one"], stage.get("ConfigMap", "one")
+        record, found = records["shop/one"], stage.get("ConfigMap", "one")
         assert found is not None
         assert record.attempted is not None
         assert (record.attempted.id, str(record.state)) == (newest, state)

@@ -57,7 +57,7 @@ def steps(stage: Stage) -> list[tuple[str, str, str, int]]:
     return [(one.commit.subject, one.change, one.revision, one.updated) for one in found]
 
 
-def said(stage: Stage) -> list[tuple[str, str]]:
+def reasons_and_texts(stage: Stage) -> list[tuple[str, str]]:
     """Return reason and words of the recorded interventions."""
     return [(one.reason, one.text) for one in interventions(stage.repository, STATUS, {})]
 
@@ -78,7 +78,7 @@ def test_content_and_marks_of_an_older_commit_are_put_back_with_their_fields(
 
     stage.play(script)
     words = "put back as git says: data.mode slow → fast (set by kubectl)"
-    assert said(stage) == [("DriftCorrected", words)]
+    assert reasons_and_texts(stage) == [("DriftCorrected", words)]
 
 
 def test_they_stay_where_drift_is_only_detected(staged: MakeStage) -> None:
@@ -94,8 +94,8 @@ def test_they_stay_where_drift_is_only_detected(staged: MakeStage) -> None:
                 ("data.mode", "slow", "kubectl")
             ]
             assert stage.state == "Drifted"
-            (told,) = [o for o in stage.record.objects if o.key.name == "settings"]
-            assert told.commit == second
+            (obj,) = [o for o in stage.record.objects if o.key.name == "settings"]
+            assert obj.commit == second
             await stage.push(config_map("settings", mode="faster"), message="faster")
             await stage.rest()
             assert live(stage)["data"] == {"mode": "faster"}, "git moved"
@@ -171,7 +171,7 @@ def test_marks_alone_are_put_back(
             assert annotation(live(stage), UNIT_REF) == "shop/web"
 
     stage.play(script)
-    ((reason, words),) = said(stage)
+    ((reason, words),) = reasons_and_texts(stage)
     assert reason == "DriftCorrected"
     assert words.startswith(f"put back as git says: {field}")
     assert words.endswith("(set by kubectl)")
@@ -203,7 +203,7 @@ def test_a_label_that_was_removed_is_put_back_and_no_deletion(staged: MakeStage)
 
     stage.play(script)
     words = f"put back as git says: the label {UNIT} had been removed"
-    assert said(stage) == [("DriftCorrected", words)]
+    assert reasons_and_texts(stage) == [("DriftCorrected", words)]
 
 
 def test_marks_that_were_forged_before_a_start_are_not_taken_for_ours(staged: MakeStage) -> None:
@@ -221,7 +221,7 @@ def test_marks_that_were_forged_before_a_start_are_not_taken_for_ours(staged: Ma
             await stage.rest()
 
     stage.play(script)
-    assert said(stage) == []
+    assert reasons_and_texts(stage) == []
 
 
 def test_a_deployment_that_was_deleted_comes_back_without_a_crash(

@@ -53,8 +53,8 @@ def test_a_sidecar_is_held_by_its_partition_and_finished_by_a_commit(staged: Mak
             ]
 
     stage.play(script)
-    told = stage.told("units/shop/web/rollouts/SidecarSet.mesh.yaml")
-    assert "state: Done" in told
+    status = stage.status_file("units/shop/web/rollouts/SidecarSet.mesh.yaml")
+    assert "state: Done" in status
 
 
 @pytest.mark.slow

@@ -72,8 +72,8 @@ def test_creation_counts_the_pods_that_git_asks_for(staged: MakeStage) -> None:
         async with stage.running():
             await stage.push(cloneset("web", 1), daemons, message="first")
             await stage.rest()
-            told = {key.kind: steps[0].change for key, steps in stage.record.steps}
-            assert told == {"CloneSet": "created, 1 pod", "DaemonSet": "created"}
+            changes = {key.kind: steps[0].change for key, steps in stage.record.steps}
+            assert changes == {"CloneSet": "created, 1 pod", "DaemonSet": "created"}
 
     stage.play(script)
 

@@ -96,8 +96,8 @@ def test_objects_that_went_with_their_namespace_name_it_while_it_is_being_delete
             send(held.ref, verb="create", namespace=SPACE, body=body)
             send(space.ref, verb="delete", name=SPACE)
             await stage.rest(60)
-            told = f"Namespace {SPACE} is being deleted"
-            assert (stage.state, told in stage.record.message) == ("Waiting", True)
+            message = f"Namespace {SPACE} is being deleted"
+            assert (stage.state, message in stage.record.message) == ("Waiting", True)
             body = {"metadata": {"finalizers": None}}
             send(held.ref, verb="patch", namespace=SPACE, name="held", body=body,
                  content_type=MERGE_PATCH)  # fmt: skip

@@ -139,18 +139,18 @@ def statement(digest: str, predicate: str = SIGNS) -> str:
     )  # fmt: skip
 
 
-def bundle(digest: str, key: ec.EllipticCurvePrivateKey, said: str,
+def bundle(digest: str, key: ec.EllipticCurvePrivateKey, payload: str,
            hashed: HashAlgorithm | None = None) -> Pushed:  # fmt: skip
     """What cosign 3 writes for the manifest with this digest: a manifest that refers to it."""
     kind = "application/vnd.in-toto+json"
-    signed = f"DSSEv1 {len(kind)} {kind} {len(said)} {said}".encode()
+    signed = f"DSSEv1 {len(kind)} {kind} {len(payload)} {payload}".encode()
     signature = key.sign(signed, ec.ECDSA(hashed or SHA256()))
     data = json.dumps(
         {
             "mediaType": BUNDLE,
             "verificationMaterial": {"publicKey": {"hint": "x"}},
             "dsseEnvelope": {
-                "payload": base64.b64encode(said.encode()).decode(), "payloadType": kind,
+                "payload": base64.b64encode(payload.encode()).decode(), "payloadType": kind,
                 "signatures": [{"sig": base64.b64encode(signature).decode()}],
             },
         }
@@ -216,9 +216,9 @@ class Shelf:
         if listed:
             self.host.has(f"{base}/referrers/{digest}", data, **{"Content-Type": INDEX})
         else:
-            told = {"Content-Type": INDEX, "Docker-Content-Digest": digest_of(data)}
+            headers = {"Content-Type": INDEX, "Docker-Content-Digest": digest_of(data)}
             for reference in (digest.replace(":", "-"), digest_of(data)):
-                self.host.has(f"{base}/manifests/{reference}", data, **told)
+                self.host.has(f"{base}/manifests/{reference}", data, **headers)
 
 
 def push_to(registry: str, name: str, pushed: Pushed, *tags: str, authorization: str = "") -> None:

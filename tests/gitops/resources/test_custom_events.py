@@ -18,7 +18,7 @@ from tests.gitops.stage import config_map, web
 OBJECTS: Final = {"Unit": "web", "GitSource": "src"}
 
 
-def told(hands: House, kind: str) -> list[tuple[str, str]]:
+def events_about(hands: House, kind: str) -> list[tuple[str, str]]:
     """(type, reason) of the Events of the objects of a kind, oldest first, with repeats."""
     found = [
         event
@@ -51,8 +51,8 @@ async def commits(hands: House, first: str) -> None:
     await hands.source()
     await hands.unit("web")
     await hands.rest(60)
-    assert told(hands, "Unit")[-1] == ("Normal", "Succeeded")
-    assert told(hands, "GitSource") == [("Normal", "Succeeded")]
+    assert events_about(hands, "Unit")[-1] == ("Normal", "Succeeded")
+    assert events_about(hands, "GitSource") == [("Normal", "Succeeded")]
     (event,) = [
         e
         for e in hands.stage.world.objects(GroupKind("", "Event"), "shop")
@@ -60,24 +60,24 @@ async def commits(hands: House, first: str) -> None:
     ]
     assert event["message"].endswith(f"(commit {first[:7]})")
     assert event["involvedObject"]["uid"] == hands.get("Unit", "web")["metadata"]["uid"]
-    before = len(told(hands, "Unit"))
+    before = len(events_about(hands, "Unit"))
     hands.push(web=[web("app:v2", partition=3)])
     await hands.rest(60)
-    assert told(hands, "Unit")[before:] == [("Normal", "Progressing"), ("Normal", "Held")]
+    assert events_about(hands, "Unit")[before:] == [("Normal", "Progressing"), ("Normal", "Held")]
     hands.push(web=[web("app:v2", maxUnavailable="many")])
     await hands.rest(60)
-    assert told(hands, "Unit")[before + 2 :] == [("Warning", "BuildFailed")]
-    assert told(hands, "GitSource") == [("Normal", "Succeeded")] * 3
+    assert events_about(hands, "Unit")[before + 2 :] == [("Warning", "BuildFailed")]
+    assert events_about(hands, "GitSource") == [("Normal", "Succeeded")] * 3
 
 
 async def nothing_new(hands: House) -> None:
     """After a start nothing is told twice, and what is known is not forgotten meanwhile."""
-    before = {kind: told(hands, kind) for kind in OBJECTS}
+    before = {kind: events_about(hands, kind) for kind in OBJECTS}
     statuses = {kind: hands.status(kind, name) for kind, name in OBJECTS.items()}
     for _ in range(600):
         await hands.rest(0.1)
         assert {kind: hands.status(kind, name) for kind, name in OBJECTS.items()} == statuses
-    assert {kind: told(hands, kind) for kind in OBJECTS} == before
+    assert {kind: events_about(hands, kind) for kind in OBJECTS} == before
 
 
 @pytest.mark.slow
@@ -90,7 +90,7 @@ def test_a_suspended_unit_is_no_warning(hands: House) -> None:
         await hands.rest()
         await hands.unit("a", suspend={"by": "dana", "reason": "freeze"})
         await hands.rest()
-        assert told(hands, "Unit")[-1] == ("Normal", "Suspended")
+        assert events_about(hands, "Unit")[-1] == ("Normal", "Suspended")
 
     play(hands, script)
 
@@ -125,8 +125,8 @@ ROWS = [
 
 def test_a_record_that_cannot_be_written_is_news() -> None:
     def published(status_: str, reason: str, why: str = "") -> dict[str, Any]:
-        told = {"type": "StatusPublished", "status": status_, "reason": reason, "message": why}
-        return {**DONE, "conditions": [*DONE["conditions"], told]}
+        condition = {"type": "StatusPublished", "status": status_, "reason": reason, "message": why}
+        return {**DONE, "conditions": [*DONE["conditions"], condition]}
 
     fine, refused = published("True", "Published"), published("False", "PushRejected", "protected")
     assert [*events_of(fine, refused)] == [Event("Warning", "PushRejected", "protected")]

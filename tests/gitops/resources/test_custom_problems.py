@@ -19,50 +19,50 @@ Report = tuple[str, str, str]  # kind, namespace/name, code
 @pytest.mark.slow
 def test_a_refused_source_and_its_units_are_reported(hands: House) -> None:
     hands.push(web=[config_map("a", x="1")], gone=[config_map("b", x="1")])
-    told: list[Report] = []
+    reports: list[Report] = []
 
-    def hear(name: tuple[str, str], finding: Finding | None) -> None:
-        told.append((*name, finding.code if finding else ""))
+    def report(name: tuple[str, str], finding: Finding | None) -> None:
+        reports.append((*name, finding.code if finding else ""))
 
     async def script(hands: House) -> None:
         await hands.apply("GitSource", "src", url="http://example.com/x", ref={"branch": "main"})
         await hands.apply("GitSource", "gone", url="http://example.com/x", ref={"branch": "main"})
         await hands.unit("web")
         await hands.rest(120)
-        assert sorted(told) == [
+        assert sorted(reports) == [
             ("GitSource", "shop/gone", "GK7052"),
             ("GitSource", "shop/src", "GK7052"),
             ("Unit", "shop/web", "GK7007"),
         ]
-        told.clear()
+        reports.clear()
         await hands.ask("delete", "GitSource", "gone")
         await hands.rest()
-        assert told == []  # it is gone, not well
+        assert reports == []  # it is gone, not well
         await hands.source()
         await hands.rest()
-        assert told == [("GitSource", "shop/src", ""), ("Unit", "shop/web", "")]
+        assert reports == [("GitSource", "shop/src", ""), ("Unit", "shop/web", "")]
         assert hands.has("a") == [True]
 
-    play(hands, script, replace(hands.program(), problems=hear))
+    play(hands, script, replace(hands.program(), problems=report))
 
 
 def test_a_source_that_cannot_be_opened_is_reported(hands: House) -> None:
-    told: list[Report] = []
+    reports: list[Report] = []
 
-    def hear(name: tuple[str, str], finding: Finding | None) -> None:
-        told.append((*name, finding.code if finding else ""))
+    def report(name: tuple[str, str], finding: Finding | None) -> None:
+        reports.append((*name, finding.code if finding else ""))
 
     async def script(hands: House) -> None:
         await hands.source(secretRef={"name": "missing"})
         await hands.unit("web")
         await hands.rest(120)
-        assert [one[:2] for one in sorted(told)] == [
+        assert [one[:2] for one in sorted(reports)] == [
             ("GitSource", "shop/src"),
             ("Unit", "shop/web"),
         ]
-        assert all(code for _, _, code in told)
+        assert all(code for _, _, code in reports)
 
-    play(hands, script, replace(hands.program(), problems=hear))
+    play(hands, script, replace(hands.program(), problems=report))
 
 
 @pytest.mark.slow

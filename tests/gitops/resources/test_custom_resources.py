@@ -83,9 +83,9 @@ def test_an_object_is_told_why_what_it_names_does_not_serve(hands: House) -> Non
         await hands.rest()
         assert "next: name a GitSource of a git repository" in hands.message("Sink", "charts")
         assert "next: create it, or correct" in hands.message("Sink", "none")
-        said = hands.message("Unit", "web")
-        assert "spec.sourceRef names shop/plain, which is broken: " in said
-        assert "GK7007" in said
+        message = hands.message("Unit", "web")
+        assert "spec.sourceRef names shop/plain, which is broken: " in message
+        assert "GK7007" in message
 
     play(hands, script)
 
@@ -224,9 +224,9 @@ def test_the_status_branch_of_a_sink_is_written_and_its_state_told(hands: House)
         await hands.rest(60)
         assert hands.says("Sink", "out") == ("True", "Succeeded")
         assert hands.says("Unit", "web", "StatusPublished") == ("True", "Published")
-        told = run_git(hands.stage.origin.bare, "show", f"{STATUS}:units/shop/web/status.yaml")
-        assert "state: Done" in told
-        assert "removal" not in told  # the object itself remembers how it ends
+        status = run_git(hands.stage.origin.bare, "show", f"{STATUS}:units/shop/web/status.yaml")
+        assert "state: Done" in status
+        assert "removal" not in status  # the object itself remembers how it ends
         await hands.ask("delete", "Unit", "web")
         await hands.rest()
         names = run_git(hands.stage.origin.bare, "ls-tree", "-r", "--name-only", STATUS)

@@ -22,7 +22,7 @@ from gitkruise.wire.primitives.names import ObjectKey
 from tests.worlds import START
 
 OBJ: dict[str, Any] = {"kind": "Unit", "metadata": {"name": "web", "generation": 7}}
-TOLD = ConditionContext(OBJ, START)
+CONTEXT = ConditionContext(OBJ, START)
 KEY = ObjectKey("", "ConfigMap", "shop", "a")
 SPEC = UnitSpec(source_ref=Reference("src"))
 RECORD = UnitRecord(
@@ -61,7 +61,7 @@ def test_states(row: tuple[State, str, dict[str, tuple[str, str]]]) -> None:
     state, message, wanted = row
     waits = message.removeprefix("waits for ") if message.startswith("waits for ") else ""
     record = replace(RECORD, state=state, message=message, waits=waits)
-    status = unit_status(Unit("shop", "web", SPEC), record, None, TOLD)
+    status = unit_status(Unit("shop", "web", SPEC), record, None, CONTEXT)
     assert conditions(status) == wanted
     assert (status["phase"], status["observedGeneration"]) == (str(state), 7)
 
@@ -84,7 +84,7 @@ FINDINGS: list[tuple[str, State, str, str]] = [
 def test_findings(row: tuple[str, State, str, str]) -> None:
     code, state, ready, stalled = row
     record = replace(RECORD, state=state, findings=(Finding(code=code, message="why"),))
-    found = conditions(unit_status(Unit("shop", "web", SPEC), record, None, TOLD))
+    found = conditions(unit_status(Unit("shop", "web", SPEC), record, None, CONTEXT))
     assert found["Ready"] == ("False", ready)
     assert found.get("Stalled", ("True", ""))[1] == stalled
 
@@ -94,7 +94,7 @@ def test_what_goes_well_is_ready_whatever_a_warning_says() -> None:
     record = replace(
         RECORD, findings=(warning,), objects=(ObjectRecord(key=KEY, state=State.HELD),)
     )
-    found = conditions(unit_status(Unit("shop", "web", SPEC), record, "no answer", TOLD))
+    found = conditions(unit_status(Unit("shop", "web", SPEC), record, "no answer", CONTEXT))
     assert found == {
         "Ready": ("True", "Succeeded"),
         "Healthy": ("True", "Held"),
@@ -106,7 +106,7 @@ def test_a_suspended_unit_with_drift() -> None:
     spec = UnitSpec(source_ref=Reference("src"), suspend=Suspend(by="dana", reason="freeze"))
     drift = DriftRecord(key=KEY, field="data.x", git="1", live="2")
     record = replace(RECORD, state=State.DRIFTED, drift=(drift,))
-    status = unit_status(Unit("shop", "web", spec), record, None, TOLD)
+    status = unit_status(Unit("shop", "web", spec), record, None, CONTEXT)
     assert conditions(status) == {
         "Ready": ("False", "Suspended"),
         "Drifted": ("True", "Suspended"),
@@ -118,7 +118,7 @@ def test_a_unit_that_gave_up_a_correction() -> None:
     fight = Finding(code="GK2501", message="hpa changes it again", severity=Severity.WARNING)
     drift = DriftRecord(key=KEY, field="data.x", git="1", live="2")
     record = replace(RECORD, state=State.DRIFTED, drift=(drift,), findings=(fight,))
-    found = unit_status(Unit("shop", "web", SPEC), record, None, TOLD)["conditions"]
+    found = unit_status(Unit("shop", "web", SPEC), record, None, CONTEXT)["conditions"]
     (drifted,) = (c for c in found if c["type"] == "Drifted")
     assert (drifted["reason"], drifted["message"]) == ("Contested", "1 field differs from git")
 
@@ -130,7 +130,7 @@ def test_the_digest_is_of_all_that_is_asked_for_and_of_no_secret() -> None:
             for name, own in found
         )
         record = replace(RECORD, objects=objects)
-        return str(unit_status(Unit("shop", "web", SPEC), record, None, TOLD)["digest"])
+        return str(unit_status(Unit("shop", "web", SPEC), record, None, CONTEXT)["digest"])
 
     one = digest(("a", "sha256:1"), ("b", ""))
     assert one.startswith("sha256:")
@@ -143,7 +143,7 @@ def test_what_was_known_before_stays_while_nothing_is_known() -> None:
         ObjectRecord(key=KEY, state=State.DONE),
     ))  # fmt: skip
     unit = Unit("shop", "web", SPEC)
-    first = unit_status(unit, record, None, TOLD)
+    first = unit_status(unit, record, None, CONTEXT)
     later = ConditionContext({**OBJ, "status": first}, START.replace(hour=23))
     lost = unit_status(unit, replace(record, objects=(), state=State.UNKNOWN), None, later)
     assert lost["inventory"] == first["inventory"]
@@ -161,7 +161,7 @@ def test_what_was_known_before_stays_while_nothing_is_known() -> None:
 )
 def test_a_remote_that_is_away_rejects_no_commit(code: str, phase: str) -> None:
     """As for a unit of a file: its Sink cannot be opened, and nothing was read."""
-    assert broken_unit(Finding(code=code, message="no answer"), TOLD)["phase"] == phase
+    assert broken_unit(Finding(code=code, message="no answer"), CONTEXT)["phase"] == phase
 
 
 SOURCES: list[tuple[str, str, tuple[str, str]]] = [
@@ -180,6 +180,6 @@ def test_sources(row: tuple[str, str, tuple[str, str]]) -> None:
     code, revision, ready = row
     problem = Finding(code=code, message="why") if code else None
     assert (
-        conditions(source_status(revision, revision.rpartition(":")[2], problem, TOLD))["Ready"]
+        conditions(source_status(revision, revision.rpartition(":")[2], problem, CONTEXT))["Ready"]
         == ready
     )

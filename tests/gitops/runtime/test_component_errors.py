@@ -20,8 +20,8 @@ def test_a_unit_of_a_file_that_waits_for_the_remote_of_its_sink_is_logged_once(
         assert errors.blocked(("Unit", "shop/web"), ("Sink", "shop/out"))
         assert errors.blocked(("Unit", "shop/own"), ("Sink", "shop/out"))
         errors.log_waiting({}, apart={("Unit", "shop/own")})
-    told = [record.getMessage() for record in caplog.records]
-    assert [text.partition(" error=")[0] for text in told] == [
+    messages = [record.getMessage() for record in caplog.records]
+    assert [text.partition(" error=")[0] for text in messages] == [
         "event=not-started kind=Sink name=shop/out", "event=not-started kind=Unit name=shop/web",
     ]  # fmt: skip
     errors.clear()

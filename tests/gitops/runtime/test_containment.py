@@ -115,11 +115,11 @@ def test_a_report_that_cannot_be_written_keeps_nothing_from_going_on(tmp_path: P
 
 def test_a_job_is_run_again_after_growing_pauses_until_it_is_well() -> None:
     clock = ManualClock()
-    told: list[tuple[float, str]] = []
+    problems: list[tuple[float, str]] = []
     begun: list[float] = []
 
-    def tell(finding: Finding | None) -> None:
-        told.append((clock.monotonic(), finding.code if finding else ""))
+    def report(finding: Finding | None) -> None:
+        problems.append((clock.monotonic(), finding.code if finding else ""))
 
     async def job() -> None:
         begun.append(clock.monotonic())
@@ -127,12 +127,12 @@ def test_a_job_is_run_again_after_growing_pauses_until_it_is_well() -> None:
             raise KeyError("x")
         await clock.sleep(10 * RECOVERED_S)
 
-    clock.run(UNREPORTED.keep("Sink shop/git", job, clock, tell))
+    clock.run(UNREPORTED.keep("Sink shop/git", job, clock, report))
     pauses = [after - before for before, after in pairwise(begun)]
     assert len(begun) == 5
     assert pauses == sorted(pauses)
-    assert [code for _, code in told] == ["GK9000"] * 4 + [""]
-    assert told[-1][0] == begun[-1] + RECOVERED_S
+    assert [code for _, code in problems] == ["GK9000"] * 4 + [""]
+    assert problems[-1][0] == begun[-1] + RECOVERED_S
 
 
 def test_a_job_that_is_cancelled_ends() -> None:

@@ -29,7 +29,7 @@ from gitkruise.sandbox.controllers import alongside
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.git.repos import run_git
 from tests.gitops.deliveries import BODIES, KEY, signed, text
-from tests.gitops.notify.desk import Desk
+from tests.gitops.notify.harness import ForgeHarness
 from tests.gitops.programs import SOURCE, options, unit
 from tests.gitops.promoted import promoting, promotion, standing, written
 from tests.gitops.receiver.test_receiver import knock
@@ -119,7 +119,7 @@ def test_a_unit(staged: MakeStage, tmp_path: Path, *, dry: bool) -> None:
             push(stage, "2")
             await stage.rest(300)
             assert stuck(record["shop/a"].record)
-            assert "state: Stuck" in stage.told("units/shop/a/status.yaml")
+            assert "state: Stuck" in stage.status_file("units/shop/a/status.yaml")
             assert record["shop/b"].record.state == "Done"
             assert stage.get("ConfigMap", "b")["data"] == {"x": "2"}
             assert 3 < len(line.times) < 40
@@ -163,7 +163,7 @@ def test_a_unit_after_a_start_keeps_what_was_live(staged: MakeStage, tmp_path: P
 def test_a_source(staged: MakeStage) -> None:
     """Two sources of one repository; what judges the commits of one fails."""
     stage = staged()
-    clock, told = stage.clock, dict[str, list[str]](a=[], b=[])
+    clock, commits = stage.clock, dict[str, list[str]](a=[], b=[])
     problems = dict[str, Finding | None](a=None, b=None)
     edge = Containment(CrashReports(stage.mirrors / "crashes"))
     broken = True
@@ -177,7 +177,7 @@ def test_a_source(staged: MakeStage) -> None:
     def follower(name: str, policy: FollowPolicy) -> SourceFollower:
         spec = GitSourceSpec(url=str(stage.origin.bare), ref=GitRef(branch="main"), interval="20s")
         return SourceFollower(
-            GitSource("shop", name, spec), stage.repository, on_commit=told[name].append,
+            GitSource("shop", name, spec), stage.repository, on_commit=commits[name].append,
             on_problem=lambda found, _: problems.update({name: found}), live=tuple, policy=policy,
         )  # fmt: skip
 
@@ -190,13 +190,13 @@ def test_a_source(staged: MakeStage) -> None:
         ]
         async with alongside(Polling(stage.repository, both, clock, containment=edge).run()):
             await stage.rest(60)
-            assert told == {"a": [], "b": [first]}
+            assert commits == {"a": [], "b": [first]}
             assert problems["a"] is not None
             assert report_of(problems["a"]).exists()
             assert problems["b"] is None
             broken = False
             await stage.rest(120)
-            assert told["a"] == [first]
+            assert commits["a"] == [first]
             assert not any(problems.values())
 
     stage.play(script)
@@ -220,8 +220,8 @@ def test_a_source_of_a_program_makes_its_units_stuck(staged: MakeStage, tmp_path
     async def script() -> None:
         async with two(stage, tmp_path, text) as running:
             assert running.reporters["shop/b"].record.state == "Done"
-            assert "GK9000" in stage.told("units/shop/c/status.yaml")
-            assert "state: Stuck" in stage.told("units/shop/c/status.yaml")
+            assert "GK9000" in stage.status_file("units/shop/c/status.yaml")
+            assert "state: Stuck" in stage.status_file("units/shop/c/status.yaml")
             assert running.fleet.errors["GitSource", "shop/other"].code == CRASHED
             line.broken = False
             await stage.rest(60)
@@ -301,8 +301,8 @@ def test_a_receiver(tmp_path: Path) -> None:
         )
         for name, ring in (("a", bad), ("b", good))
     }
-    told: dict[str, Finding | None] = {}
-    edge = Containment(CrashReports(tmp_path)), told.__setitem__
+    problems: dict[str, Finding | None] = {}
+    edge = Containment(CrashReports(tmp_path)), problems.__setitem__
 
     async def script() -> None:
         async with AsyncExitStack() as stack:
@@ -316,44 +316,44 @@ def test_a_receiver(tmp_path: Path) -> None:
                 return await knock(session, f"{url}/{name}", body, **headers)
 
             assert (await knocked("a", "1"), await knocked("b", "2")) == (500, 202)
-            finding = told["shop/a"]
+            finding = problems["shop/a"]
             assert finding is not None
             assert report_of(finding).exists()
-            assert told["shop/b"] is None
+            assert problems["shop/b"] is None
             bad.broken = False
             assert await knocked("a", "3") == 202
-            assert told["shop/a"] is None
+            assert problems["shop/a"] is None
 
     asyncio.run(script())
 
 
 def test_a_pull_request(staged: MakeStage, tmp_path: Path) -> None:
     stage = staged()
-    desk = Desk(stage, tmp_path)
+    harness = ForgeHarness(stage, tmp_path)
 
     async def script() -> None:
-        async with desk.open():
-            await desk.push(web(), message="first")
+        async with harness.open():
+            await harness.push(web(), message="first")
             await stage.rest()
-            teller = desk.pulls.planners["main"]
+            teller = harness.pulls.planners["main"]
             faulty = Faulty(teller, "plan")
-            vars(desk.pulls)["planners"] = {"main": faulty}
-            head = desk.branch(1, web("app:v2"), repo=2)
+            vars(harness.pulls)["planners"] = {"main": faulty}
+            head = harness.branch(1, web("app:v2"), repo=2)
             await stage.rest(100)
-            assert "GK9000" in desk.comment(1)
-            assert "report" not in desk.comment(1)
-            assert str(tmp_path) not in desk.comment(1)
-            assert desk.told(head, "gitkruise/plan")[0] == "error"
+            assert "GK9000" in harness.comment(1)
+            assert "report" not in harness.comment(1)
+            assert str(tmp_path) not in harness.comment(1)
+            assert harness.status(head, "gitkruise/plan")[0] == "error"
             assert faulty.calls < 10
-            await desk.push(web("app:v3"), message="goes on")
+            await harness.push(web("app:v3"), message="goes on")
             await stage.rest()
             assert stage.images() == ["app:v3"] * 4
-            await desk.push(web(), message="back, so that the branch can be merged")
+            await harness.push(web(), message="back, so that the branch can be merged")
             faulty.broken = False
             await stage.rest(600)
-            assert "✅ current" in desk.comment(1)
-            assert "GK9000" not in desk.comment(1)
-            assert desk.told(head, "gitkruise/plan")[0] == "success"
+            assert "✅ current" in harness.comment(1)
+            assert "GK9000" not in harness.comment(1)
+            assert harness.status(head, "gitkruise/plan")[0] == "success"
 
     stage.play(script)
 
@@ -369,8 +369,8 @@ def test_a_promotion(staged: MakeStage) -> None:
             await stage.rest()
             await stage.push(web("app:v2", partition="75%"), message="canary")
             await stage.rest(400)
-            told = standing(stage)
-            assert CRASHED in told.why
+            progress = standing(stage)
+            assert CRASHED in progress.why
             assert stage.state == "Held"  # the unit is as git asks, and its promotion is not
             (finding,) = stage.record.findings
             assert (finding.code, finding.severity) == (CRASHED, "warning")

@@ -78,7 +78,7 @@ class Played:
         states = {name: reporter.record.state for name, reporter in running.reporters.items()}
         assert states == {f"shop/{name}": "Done" for name in UNITS}
         for name in UNITS:
-            assert "state: Done" in self.stage.told(f"units/shop/{name}/status.yaml")
+            assert "state: Done" in self.stage.status_file(f"units/shop/{name}/status.yaml")
 
     def _commit(self, value: str) -> None:
         self.stage.origin.commit(

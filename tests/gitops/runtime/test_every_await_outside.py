@@ -36,7 +36,7 @@ OUTSIDE: Final = tuple(
 )  # fmt: skip
 
 
-class Told:
+class FaultyProgram:
     """A program of objects that tells a forge and a chat, in which one exception is thrown."""
 
     def __init__(self, folder: Path, at: Place | None, *, always: bool) -> None:
@@ -124,11 +124,11 @@ def files(value: str) -> dict[str, str | None]:
 
 @pytest.mark.parametrize(("shard", "always"), RUNS)
 def test_an_exception_at_each_await_outside(tmp_path: Path, shard: int, *, always: bool) -> None:
-    def played(folder: Path, at: Place | None = None) -> Told:
+    def played(folder: Path, at: Place | None = None) -> FaultyProgram:
         folder.mkdir()
-        told = Told(folder, at, always=always)
-        told.play()
-        return told
+        program = FaultyProgram(folder, at, always=always)
+        program.play()
+        return program
 
     def chosen(place: Place) -> bool:
         return any(line.startswith(OUTSIDE) for line in place.lines)

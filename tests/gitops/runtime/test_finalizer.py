@@ -27,12 +27,12 @@ kind: Sink
 metadata: {{name: out, namespace: shop}}
 spec: {{git: {{sourceRef: {{name: src}}}}}}
 """
-TOLD: Final = ", sinkRef: {{name: out}}"
-HEAD: Final = SOURCE + SINK + unit("stays", TOLD)
+SINK_REF: Final = ", sinkRef: {{name: out}}"
+HEAD: Final = SOURCE + SINK + unit("stays", SINK_REF)
 
 
-def leaves(prune: str, told: str = TOLD) -> str:
-    return unit("leaves", f"{told}, prune: {{{{{prune}}}}}")
+def leaves(prune: str, sink: str = SINK_REF) -> str:
+    return unit("leaves", f"{sink}, prune: {{{{{prune}}}}}")
 
 
 STAYS: Final = config_map("stays", a="b")
@@ -49,12 +49,12 @@ class House:
 
     def __init__(self, stage: Stage, folder: Path) -> None:
         self.stage, self.folder = stage, folder
-        self.heard: list[UnitRecord] = []
+        self.records: list[UnitRecord] = []
 
     def program(self, prune: str | None) -> RunOptions:
         """The configuration with the unit, or without for None."""
         text = HEAD + (leaves(prune) if prune is not None else "")
-        return options(self.stage, self.folder, text, listeners=(self.heard.append,))
+        return options(self.stage, self.folder, text, listeners=(self.records.append,))
 
     def push(self, *left: Obj, stays: Obj = STAYS) -> None:
         files = {"stays/a.yaml": documents(stays)}
@@ -75,7 +75,7 @@ class House:
         return run_git(self.stage.origin.bare, "log", "-1", "--format=%s", STATUS)
 
     def codes(self) -> list[str]:
-        return [f.code for r in self.heard if r.unit == "shop/leaves" for f in r.findings]
+        return [f.code for r in self.records if r.unit == "shop/leaves" for f in r.findings]
 
 
 @pytest.fixture
@@ -113,15 +113,15 @@ def test_policies(
         assert (house.there(), house.subject()) == (left, subject)
         assert house.stage.get("ConfigMap", "stays") is not None
         assert "units/shop/leaves" not in house.branch()
-        assert "shop/leaves" not in house.stage.told("index.tsv")
-        assert "shop/stays" in house.stage.told("index.tsv")
+        assert "shop/leaves" not in house.stage.status_file("index.tsv")
+        assert "shop/stays" in house.stage.status_file("index.tsv")
         await house.run(None)  # there is nothing more to do
         assert house.subject() == subject
 
     house.stage.play(script)
-    told = [r.getMessage() for r in caplog.records if "event=Pruned" in r.getMessage()]
-    assert len(told) == 4 - left
-    assert all('text="deleted: its unit was removed"' in line for line in told)
+    lines = [r.getMessage() for r in caplog.records if "event=Pruned" in r.getMessage()]
+    assert len(lines) == 4 - left
+    assert all('text="deleted: its unit was removed"' in line for line in lines)
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_more_than_the_limit_stays_and_is_told(house: House) -> None:
         await house.run("maxDelete: 3")
         await house.run(None)
         assert (house.there(), house.codes()) == (4, ["GK2308"])
-        assert "state: Stuck" in house.stage.told("units/shop/leaves/status.yaml")
+        assert "state: Stuck" in house.stage.status_file("units/shop/leaves/status.yaml")
         await house.run("deletionPolicy: Delete")  # what its message says
         await house.run(None)
         assert (house.there(), "units/shop/leaves" in house.branch()) == (0, False)
@@ -266,10 +266,10 @@ def test_an_object_that_outlives_its_unit_is_logged_after_a_restart(
         house.stage.meddle(held)
         await house.run(None)
         assert "units/shop/leaves" not in house.branch()  # the unit is forgotten
-        told = house.subject()
+        subject = house.subject()
         assert (house.there(), logged()) == (1, [])
         await house.run(None, 300)
-        assert (len(logged()), house.subject()) == (1, told)
+        assert (len(logged()), house.subject()) == (1, subject)
         async with controller(house.program(None), house.stage.wire, house.stage.clock):
             await house.stage.rest(60)
             meta["finalizers"] = []
@@ -415,7 +415,7 @@ def test_units_left_while_the_cluster_remembered_nothing_end_once_it_does(
 
 def test_a_policy_that_would_be_forgotten_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "gitkruise.yaml"
-    file.write_text((HEAD + leaves("deletionPolicy: Orphan", told="")).format(url=tmp_path))
+    file.write_text((HEAD + leaves("deletionPolicy: Orphan", sink="")).format(url=tmp_path))
     with pytest.raises(UsageProblem) as caught:
         load_config(file)
     (finding,) = caught.value.findings

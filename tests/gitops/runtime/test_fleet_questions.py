@@ -58,8 +58,8 @@ def test_a_commit_and_its_plan_come_from_the_mirror(staged: MakeStage, tmp_path:
         about = f"commit/{commit[:7]}", f"plan/{commit[:7]}"
         return [await answers.find_out(one, Machine()) for one in about]
 
-    told, plan = ask(stage, tmp_path, body)
-    assert (told["id"], told["subject"]) == (commit, "push")
+    change, plan = ask(stage, tmp_path, body)
+    assert (change["id"], change["subject"]) == (commit, "push")
     (entry,) = plan["entries"]
     assert entry["name"] == "~ CloneSet shop/web"
     assert {field["path"] for field in entry["fields"]} == {
@@ -137,10 +137,10 @@ def test_a_branch_is_planned_as_its_merge_into_the_followed_one(
             await answers.find_out(f"{q}/{about}", Machine()) for q in ("commit", "plan", "diff")
         ]
 
-    told, plan, diff = ask(stage, tmp_path, body)
+    change, plan, diff = ask(stage, tmp_path, body)
     head = run_git(stage.origin.bare, "rev-parse", "team/v2")
-    assert (told["name"], told["into"], told["base"]) == ("branch team/v2", "main", tip)
-    assert told["id"] == head
+    assert (change["name"], change["into"], change["base"]) == ("branch team/v2", "main", tip)
+    assert change["id"] == head
     assert [entry["name"] for entry in plan["entries"]] == ["~ CloneSet shop/web"]
     assert plan["source"] == "live objects of cluster test"
     assert plan["command"] == f"gitkruise plan {tip[:7]}...{head[:7]}"

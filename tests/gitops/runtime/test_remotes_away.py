@@ -120,12 +120,12 @@ def test_a_source_without_its_secret_stops_no_other_unit(
         text = SOURCE + LOCKED.replace("REMOTE", remote) + LOCKED_UNIT + unit("two")
         chosen = options(stage, tmp_path, text, custom=ResourceRules(local_sources=True))
         stage.play(script)
-    told = [r.getMessage() for r in caplog.records if "not-started" in r.getMessage()]
-    assert [text.partition(" error=")[0] for text in told] == [
+    messages = [r.getMessage() for r in caplog.records if "not-started" in r.getMessage()]
+    assert [text.partition(" error=")[0] for text in messages] == [
         "event=not-started kind=GitSource name=shop/locked",
         "event=not-started kind=Unit name=shop/one",
     ]
-    assert all("secret" in text.lower() for text in told)
+    assert all("secret" in text.lower() for text in messages)
 
 
 def test_a_source_without_its_secret_is_raised_where_nothing_else_runs(
@@ -182,9 +182,9 @@ def test_a_sink_without_its_secret_stops_no_other_unit(
     text = SOURCE + sink + unit("one", f", sinkRef: {{{{name: out}}}}{more}") + unit("two")
     chosen = options(stage, tmp_path, text)
     stage.play(script)
-    told = [r.getMessage() for r in caplog.records if "not-started" in r.getMessage()]
-    assert "kind=Sink name=shop/out" in told[0] or name == "revert"
-    assert all("late" in text and "next=" in text for text in told)
+    messages = [r.getMessage() for r in caplog.records if "not-started" in r.getMessage()]
+    assert "kind=Sink name=shop/out" in messages[0] or name == "revert"
+    assert all("late" in text and "next=" in text for text in messages)
 
 
 def test_a_sink_without_its_secret_is_raised_where_nothing_else_runs(

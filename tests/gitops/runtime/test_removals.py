@@ -60,10 +60,10 @@ def test_objects_stay_until_their_own_configuration_lacks_the_unit(
         assert files.there() == 0
 
     files.stage.play(script)
-    told = [r.getMessage() for r in caplog.records if "another-configuration" in r.getMessage()]
-    assert len(told) == 1
+    messages = [r.getMessage() for r in caplog.records if "another-configuration" in r.getMessage()]
+    assert len(messages) == 1
     for part in ("shop/leaves", f"configuration={own}", f'next="gitkruise run --config {own}"'):
-        assert part in told[0]
+        assert part in messages[0]
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from gitkruise.wire.primitives.requests import ApiRequest
 from tests.git.repos import run_git
 from tests.gitops.objects import House, play
 from tests.gitops.programs import options, unit
-from tests.gitops.runtime.test_finalizer import HEAD, STAYS, TOLD
+from tests.gitops.runtime.test_finalizer import HEAD, SINK_REF, STAYS
 from tests.gitops.stage import STATUS, MakeStage, config_map, documents
 
 pytestmark = pytest.mark.slow
@@ -97,17 +97,17 @@ def test_reads_and_commits_do_not_grow_with_the_units_that_left_a_file(
     async def script() -> None:
         stage.wire.before = lambda _: asyncio.sleep(0)  # units take turns
         stage.origin.commit({"stays/a.yaml": documents(STAYS), **texts}, "change")
-        await run(HEAD + "".join(unit(name, TOLD) for name in names))
+        await run(HEAD + "".join(unit(name, SINK_REF) for name in names))
         assert all(stage.get("ConfigMap", name) for name in names)
-        told = run_git(stage.origin.bare, "rev-parse", STATUS)
+        tip = run_git(stage.origin.bare, "rev-parse", STATUS)
         asked = await run(HEAD)
         assert not any(stage.get("ConfigMap", name) for name in names)
-        assert "left-" not in stage.told("index.tsv")
+        assert "left-" not in stage.status_file("index.tsv")
         folder = f"{STATUS}:units/shop"
         assert run_git(stage.origin.bare, "ls-tree", "--name-only", folder) == "stays"
-        removed = [s for s in log("%s", f"{told}..") if ": removed, 1 object deleted" in s]
+        removed = [s for s in log("%s", f"{tip}..") if ": removed, 1 object deleted" in s]
         assert 1 <= len(removed) <= 4  # those that wait for the branch share a commit
-        ended = log("%(trailers:key=Gitkruise-Unit,valueonly,separator=%x0A)", f"{told}..")
+        ended = log("%(trailers:key=Gitkruise-Unit,valueonly,separator=%x0A)", f"{tip}..")
         assert {f"shop/{name}" for name in names} <= set(ended)
         leases = [f"{r.verb} {r.name}" for r in asked if r.resource.plural == "leases"]
         assert leases.count("get gitkruise-sync-units") <= 4
@@ -135,8 +135,8 @@ def test_a_unit_that_came_back_counts_its_own_deletions(
             assert hands.has("a") == [True]
 
     play(hands, script)
-    told = [line for line in caplog.messages if line.startswith("event=unit-removed")]
-    assert told == ['event=unit-removed unit=shop/a why="1 object deleted"'] * 2
+    lines = [line for line in caplog.messages if line.startswith("event=unit-removed")]
+    assert lines == ['event=unit-removed unit=shop/a why="1 object deleted"'] * 2
 
 
 def test_an_object_that_changes_before_its_deletion_is_deleted_afterwards(hands: House) -> None:
@@ -296,7 +296,9 @@ def test_a_record_that_is_being_written_does_not_outlive_its_unit(staged: MakeSt
                 tasks.create_task(outbox.forget(record, "nothing was left"))
 
     asyncio.run(write())
-    assert [line.split("\t")[0] for line in stage.told("index.tsv").splitlines()[1:]] == ["shop/u0"]
+    assert [line.split("\t")[0] for line in stage.status_file("index.tsv").splitlines()[1:]] == [
+        "shop/u0"
+    ]
     folder = f"{STATUS}:units/shop"
     assert run_git(stage.origin.bare, "ls-tree", "--name-only", folder) == "u0"
     assert stage.diary()[1:] == ["shop/u1: removed, nothing was left (+3 units) [skip ci]"]

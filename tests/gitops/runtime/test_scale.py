@@ -37,14 +37,14 @@ class Fleet:
 
     def __init__(self, stage: Stage, folder: Path, count: int) -> None:
         self.stage, self.count = stage, count
-        self.told: list[UnitRecord] = []
+        self.records: list[UnitRecord] = []
         for made in ("heads/gitkruise/status", "notes/gitkruise"):  # before they are watched
             (stage.origin.bare / "refs" / made).mkdir(parents=True)
         config = folder / "config.yaml"
         config.write_text("---\n".join(f"{json.dumps(one)}\n" for one in self._documents()))
         self.options = RunOptions(
             config=load_config(config), cluster="test", state_dir=folder / "state",
-            identity="one", listeners=(self.told.append,),
+            identity="one", listeners=(self.records.append,),
         )  # fmt: skip
 
     def _documents(self) -> list[dict[str, Any]]:
@@ -115,7 +115,7 @@ def test_one_changed_file_costs_one_unit_one_patch(staged: MakeStage, tmp_path: 
 
     async def script() -> None:
         async with fleet.running() as running:
-            seen, told = len(fleet.requests), len(fleet.told)
+            seen, recorded = len(fleet.requests), len(fleet.records)
             tip = run_git(stage.origin.bare, "rev-parse", STATUS)
             text = fleet.text(3).replace("a: b", "a: c", 1)
             commit = stage.origin.commit({"units/u3/app.yaml": text}, "one")
@@ -123,7 +123,7 @@ def test_one_changed_file_costs_one_unit_one_patch(staged: MakeStage, tmp_path: 
             await stage.rest(60)
             asked = [(r.verb, r.name, "dryRun" in r.params) for r in fleet.requests[seen:]]
             assert asked == [("patch", "u3-0", True), ("patch", "u3-0", False)]
-            assert {record.unit for record in fleet.told[told:]} == {f"{SPACE}/u3"}
+            assert {record.unit for record in fleet.records[recorded:]} == {f"{SPACE}/u3"}
             changed = run_git(stage.origin.bare, "diff", "--name-only", tip, STATUS, "--", "units")
             assert {path.split("/")[2] for path in changed.splitlines()} == {"u3"}
             assert {unit.live_commit for unit in running.units.values()} == {commit}
@@ -138,12 +138,12 @@ def test_a_file_outside_of_every_unit_costs_nothing(staged: MakeStage, tmp_path:
 
     async def script() -> None:
         async with fleet.running() as running:
-            seen, told = len(fleet.requests), len(fleet.told)
+            seen, recorded = len(fleet.requests), len(fleet.records)
             commit = stage.origin.commit({"README.md": "hello"}, "words")
             await running.pollings[f"{SPACE}/src"].check()
             await stage.rest(60)
             assert len(fleet.requests) == seen
-            assert len(fleet.told) == told
+            assert len(fleet.records) == recorded
             assert {unit.live_commit for unit in running.units.values()} == {commit}
 
     stage.play(script)

@@ -38,11 +38,13 @@ class Watched(Fleet):
         clock, pages = self.stage.clock, ReceivedRecords()
         self.pages[replica.name] = pages
 
-        def heard(shard: Shard, running: RunningController | None) -> None:
+        def record_shard(shard: Shard, running: RunningController | None) -> None:
             pages.receive_shard(shard, running.fleet if running else None, Gates(), clock)
 
         program = replace(program, listeners=(pages.receive,))
-        async with sharded(program, replica.wire, clock, count=count, on_shard=heard) as shards:
+        async with sharded(
+            program, replica.wire, clock, count=count, on_shard=record_shard
+        ) as shards:
             pages.shards = shards
             async with alongside(pages.read_elsewhere("test", clock)):
                 await asyncio.get_running_loop().create_future()
@@ -152,8 +154,10 @@ def test_plans_are_of_all_units_and_drift_names_what_is_not_compared(fleet: Watc
         assert plan["summary"].startswith("9 changed")
         drift = await fleet.ask("a", "drift")
         there = ALL - fleet.of("a")
-        told = [one["message"] for one in drift["findings"]]
-        assert told == [f"unit {name} is not in a shard of this replica" for name in sorted(there)]
+        messages = [one["message"] for one in drift["findings"]]
+        assert messages == [
+            f"unit {name} is not in a shard of this replica" for name in sorted(there)
+        ]
         assert drift["compared"] == 9 - len(there) - (1 if "shop/a" in there else 0)
 
     fleet.play(script)

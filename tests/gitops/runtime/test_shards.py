@@ -104,14 +104,14 @@ class Fleet:
     async def _live(self, replica: Replica, program: RunOptions, count: int) -> None:
         clock = self.stage.clock
 
-        def heard(shard: Shard, running: object) -> None:
+        def record_shard(shard: Shard, running: object) -> None:
             replica.started[shard] += running is not None
 
         try:
             if count == 1:
                 async with controller(program, replica.wire, clock):
                     await asyncio.get_running_loop().create_future()
-            async with sharded(program, replica.wire, clock, count=count, on_shard=heard):
+            async with sharded(program, replica.wire, clock, count=count, on_shard=record_shard):
                 await asyncio.get_running_loop().create_future()
         except LeaseRefused as error:
             replica.error = error
@@ -213,9 +213,9 @@ def test_every_replica_records_its_units_on_the_one_status_branch(fleet: Fleet) 
         fleet.push("two")
         await fleet.stage.rest(90)
         index = run_git(fleet.stage.origin.bare, "show", f"{STATUS}:index.tsv").splitlines()
-        told = [line.split("\t")[:3] for line in index[1:]]
+        rows = [line.split("\t")[:3] for line in index[1:]]
         head = run_git(fleet.stage.origin.bare, "rev-parse", "--short=7", "main")
-        assert told == [[f"shop/{n}", "Done", head] for n in UNITS]
+        assert rows == [[f"shop/{n}", "Done", head] for n in UNITS]
 
     fleet.play(script)
 

@@ -18,7 +18,7 @@ from tests.observer.program import Program
 from tests.observer.pulls import CHECK, SINK
 
 pytestmark = pytest.mark.slow
-TOLD: Final = ", sinkRef: {{name: git}}"
+SINK_REF: Final = ", sinkRef: {{name: git}}"
 PROMOTION: Final = (
     ", promotion: {{workload: {{kind: CloneSet, name: web}}, steps: [{{partition: 0}}], via: %s}}"
 )
@@ -63,7 +63,7 @@ class Proposing:
         """Run with a unit `one` of these fields; None: without it."""
         sink = SINK.format(forge=url, repo=REPO, check=CHECK)
         one = unit("one", more) if more is not None else ""
-        self.program.configure(SOURCE + sink + unit("two", TOLD) + one)
+        self.program.configure(SOURCE + sink + unit("two", SINK_REF) + one)
         async with self.program.up():
             await self.program.stage.rest(seconds)
 
@@ -77,11 +77,11 @@ def proposing(tmp_path: Path) -> Any:
 
 ROWS: Final = [
     # fields of the unit, what stays open, why a step or a rollback does not
-    (TOLD, [], "shop/one opens no pull requests for its `promotion` now."),
-    (TOLD + PULLED, [STEP], "shop/one opens no pull requests for its `onFailure` now."),
-    (TOLD + PUSHED, [], "shop/one opens no pull requests for its `promotion` now."),
-    (TOLD + REVERTED, [REVERT], "shop/one opens no pull requests for its `promotion` now."),
-    (TOLD + PULLED + REVERTED, [STEP, REVERT], ""),
+    (SINK_REF, [], "shop/one opens no pull requests for its `promotion` now."),
+    (SINK_REF + PULLED, [STEP], "shop/one opens no pull requests for its `onFailure` now."),
+    (SINK_REF + PUSHED, [], "shop/one opens no pull requests for its `promotion` now."),
+    (SINK_REF + REVERTED, [REVERT], "shop/one opens no pull requests for its `promotion` now."),
+    (SINK_REF + PULLED + REVERTED, [STEP, REVERT], ""),
     ("", [], "shop/one opens no pull requests for its `promotion` now."),
     (None, [], "shop/one left the configuration of test."),
 ]
@@ -94,7 +94,7 @@ def test_what_a_unit_does_not_ask_for_any_more_is_withdrawn_at_the_next_start(
     async def script() -> None:
         async with served(proposing.forge) as url:
             put_secret(proposing.program.stage, "forge", token=TOKEN)
-            await proposing.start(url, TOLD + PULLED + REVERTED)
+            await proposing.start(url, SINK_REF + PULLED + REVERTED)
             proposing.propose()
             await proposing.start(url, more)
 
@@ -103,8 +103,8 @@ def test_what_a_unit_does_not_ask_for_any_more_is_withdrawn_at_the_next_start(
     assert left(forge) == stays
     gone = [n for n, p in forge.pulls.items() if p["state"] == "closed"]
     assert all(forge.pulls[n]["title"] == "Withdrawn: subject" for n in gone)
-    told = [c["body"] for n in gone[:1] for c in forge.comments[n] if "<!--" not in c["body"]]
-    assert told == ([why] if why and gone[0] != 3 else told)
+    comments = [c["body"] for n in gone[:1] for c in forge.comments[n] if "<!--" not in c["body"]]
+    assert comments == ([why] if why and gone[0] != 3 else comments)
 
 
 def test_pull_requests_of_others_stay_open(proposing: Proposing) -> None:
@@ -118,7 +118,7 @@ def test_pull_requests_of_others_stay_open(proposing: Proposing) -> None:
     async def script() -> None:
         async with served(proposing.forge) as url:
             put_secret(proposing.program.stage, "forge", token=TOKEN)
-            await proposing.start(url, TOLD + PULLED)
+            await proposing.start(url, SINK_REF + PULLED)
             for number, branch in enumerate(others, 1):
                 action = "promote" if branch not in others[2:] else ""
                 proposed(proposing.program, proposing.forge, number, branch, action)
@@ -132,11 +132,11 @@ def test_a_forge_that_is_away_is_asked_again(proposing: Proposing) -> None:
     async def script() -> None:
         async with served(proposing.forge) as url:
             put_secret(proposing.program.stage, "forge", token=TOKEN)
-            await proposing.start(url, TOLD + PULLED)
+            await proposing.start(url, SINK_REF + PULLED)
             proposing.propose()
             proposing.forge.fails = away
             sink = SINK.format(forge=url, repo=REPO, check=CHECK)
-            proposing.program.configure(SOURCE + sink + unit("two", TOLD))
+            proposing.program.configure(SOURCE + sink + unit("two", SINK_REF))
             async with proposing.program.up():
                 await proposing.program.stage.rest(60)
                 assert left(proposing.forge) == list(ACTIONS)

@@ -29,17 +29,17 @@ def test_a_unit_follows_the_tag_and_keeps_what_is_live_while_the_registry_is_awa
 ) -> None:
     one, two = manifest("one", "more"), manifest("two")
     shelf.push(one, "latest")
-    desk = bench(tmp_path / "state", shelf, interval="5s")
+    source = bench(tmp_path / "state", shelf, interval="5s")
     stage = staged()
-    stage.followed = desk.repository
+    stage.followed = source.repository
     spec = msgspec.convert({"sourceRef": {"name": "app"}, "path": "deploy"}, UnitSpec)
     unit, reporter = stage.add_unit("shop/app", spec)
-    desk.reader.clock = stage.clock
+    source.reader.clock = stage.clock
     follower = SourceFollower(
-        desk.source, desk.repository, on_commit=unit.offer, on_problem=unit.source_problem,
+        source.source, source.repository, on_commit=unit.offer, on_problem=unit.source_problem,
         live=lambda: filter(None, [unit.live_commit]),
     )  # fmt: skip
-    polling = Polling(desk.repository, [follower], stage.clock, resolve=desk.reader.resolve)
+    polling = Polling(source.repository, [follower], stage.clock, resolve=source.reader.resolve)
 
     def live() -> tuple[str, str]:
         obj = stage.get("ConfigMap", "settings")

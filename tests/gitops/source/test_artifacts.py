@@ -129,16 +129,16 @@ def test_an_artifact_becomes_a_commit_with_its_files_time_and_digest(
     bench: Factory, shelf: Shelf, tmp_path: Path
 ) -> None:
     shelf.push(ONE, "latest")
-    desk = bench(tmp_path, shelf)
-    found = desk.resolve()
+    source = bench(tmp_path, shelf)
+    found = source.resolve()
     assert found.revision == f"latest@{ONE.digest}"
-    assert desk.files(found.commit) == {k: v.encode() for k, v in APP.items()}
-    commit = desk.repository.commit(found.commit)
+    assert source.files(found.commit) == {k: v.encode() for k, v in APP.items()}
+    commit = source.repository.commit(found.commit)
     assert (commit.parents, str(commit.time)) == ((), "2026-11-20 10:00:00+00:00")
     assert commit.subject == f"{ONE.digest} of {REVISION}"
-    assert f"\nArtifact-Source: {SOURCE}\n" in desk.repository.message(found.commit)
+    assert f"\nArtifact-Source: {SOURCE}\n" in source.repository.message(found.commit)
     asked = len(shelf.host.requests)
-    assert desk.resolve() == found
+    assert source.resolve() == found
     assert shelf.host.paths[asked:] == ["/v2/app/manifests/latest"], "nothing is pulled again"
 
 
@@ -160,11 +160,11 @@ def test_a_digest_is_followed_wherever_tags_lead(
     bench: Factory, shelf: Shelf, tmp_path: Path
 ) -> None:
     shelf.push(ONE, "latest")
-    desk = bench(tmp_path, shelf, ref={"digest": ONE.digest, "tag": "latest"})
-    found = desk.resolve()
+    source = bench(tmp_path, shelf, ref={"digest": ONE.digest, "tag": "latest"})
+    found = source.resolve()
     assert found.revision == ONE.digest
     shelf.host.replies.clear()
-    assert desk.resolve() == found
+    assert source.resolve() == found
     signed: dict[str, Any] = {"verify": SIGNED["verify"], "ref": {"digest": TWO.digest}}
     missing = bench(tmp_path, shelf, **signed).refusal()
     assert f"GK3201: {TWO.digest} is not in" in missing
@@ -182,47 +182,47 @@ def test_the_highest_version_of_a_range_is_followed(
     assert bench(tmp_path, shelf, ref=early).resolve().revision == f"1.1.0-rc.1@{ONE.digest}"
     built = {"semver": "1.x", "semverFilter": "build"}
     assert bench(tmp_path, shelf, ref=built).resolve().revision == f"1.0.1_build.5@{ONE.digest}"
-    said = bench(tmp_path, shelf, ref={"semver": "3.x"}).refusal()
-    assert "GK3207" in said
-    assert "7 tags" in said
+    error = bench(tmp_path, shelf, ref={"semver": "3.x"}).refusal()
+    assert "GK3207" in error
+    assert "7 tags" in error
 
 
 def test_a_registry_that_is_away_is_named_with_the_time_since_when(
     bench: Factory, shelf: Shelf, tmp_path: Path
 ) -> None:
     shelf.push(ONE, "latest")
-    desk = bench(tmp_path, shelf)
-    desk.resolve()
+    source = bench(tmp_path, shelf)
+    source.resolve()
     for path in shelf.host.replies:
         shelf.host.replies[path] = (503, {}, b"")
-    said = desk.refusal()
-    assert "GK3109" in said
-    assert "status 503" in said
-    host, *_ = desk.source.spec.url.removeprefix("oci://").partition("/")
+    error = source.refusal()
+    assert "GK3109" in error
+    assert "status 503" in error
+    host, *_ = source.source.spec.url.removeprefix("oci://").partition("/")
     assert ":" in host, "the port tells which registry of a host it is"
-    assert f"look at {host}, and" in said
-    assert "('since', '2026" in said
+    assert f"look at {host}, and" in error
+    assert "('since', '2026" in error
     shelf.host.replies.clear()
-    assert "GK3201" in desk.refusal(), "a tag that is gone deletes nothing"
+    assert "GK3201" in source.refusal(), "a tag that is gone deletes nothing"
 
 
 def test_a_registry_that_asks_for_a_pause_is_left_alone_for_as_long(
     bench: Factory, shelf: Shelf, tmp_path: Path
 ) -> None:
     shelf.push(ONE, "latest")
-    desk = bench(tmp_path, shelf)
+    source = bench(tmp_path, shelf)
     whole = dict(shelf.host.replies)
     for path in whole:
         shelf.host.replies[path] = (429, {"Retry-After": "60"}, b"")
-    said = desk.refusal()
-    assert "asks for a pause of 60 s" in said
+    error = source.refusal()
+    assert "asks for a pause of 60 s" in error
     asked = len(shelf.host.requests)
     shelf.host.replies.update(whole)
-    desk.clock.advance(59)
-    assert desk.refusal() == said
+    source.clock.advance(59)
+    assert source.refusal() == error
     assert len(shelf.host.requests) == asked
-    desk.clock.advance(1)
-    assert desk.resolve().commit
+    source.clock.advance(1)
+    assert source.resolve().commit
 
 
 def test_content_with_another_digest_is_refused(
@@ -234,9 +234,9 @@ def test_content_with_another_digest_is_refused(
     assert "GK3110" in bench(tmp_path, shelf).refusal()
     shelf.push(ONE)
     shelf.host.has(f"/v2/app/manifests/{ONE.digest}", TWO.manifest)
-    said = bench(tmp_path, shelf).refusal()
-    assert "GK3110" in said
-    assert f"('received', '{TWO.digest}')" in said
+    error = bench(tmp_path, shelf).refusal()
+    assert "GK3110" in error
+    assert f"('received', '{TWO.digest}')" in error
 
 
 # A layer or its bytes, and why there are no files.
@@ -254,9 +254,9 @@ def test_an_artifact_without_usable_files_is_refused(
     bench: Factory, shelf: Shelf, tmp_path: Path, more: dict[str, Any], why: str
 ) -> None:
     shelf.push(artifact(APP, **more), "latest")
-    said = bench(tmp_path, shelf).refusal()
-    assert "GK3214" in said
-    assert why in said
+    error = bench(tmp_path, shelf).refusal()
+    assert "GK3214" in error
+    assert why in error
 
 
 def test_another_archive_alone_is_unpacked_too(
@@ -264,8 +264,8 @@ def test_another_archive_alone_is_unpacked_too(
 ) -> None:
     kind = {"mediaType": "application/vnd.oci.image.layer.v1.tar+gzip"}
     shelf.push(artifact(APP, layer=kind), "latest")
-    desk = bench(tmp_path, shelf)
-    assert desk.files(desk.resolve().commit).keys() == APP.keys()
+    source = bench(tmp_path, shelf)
+    assert source.files(source.resolve().commit).keys() == APP.keys()
 
 
 CHART = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
@@ -277,11 +277,11 @@ def test_a_selected_layer_is_a_commit_of_its_own(
     shelf.push(artifact(APP, more={CHART: flux_archive({"web/Chart.yaml": "x"})}), "latest")
     first = bench(tmp_path, shelf)
     flux = first.resolve().commit
-    desk = bench(tmp_path, shelf, layerSelector={"mediaType": CHART})
-    chart = desk.resolve().commit
-    assert (*first.files(flux), *desk.files(chart)) == (*sorted(APP), "web/Chart.yaml")
+    source = bench(tmp_path, shelf, layerSelector={"mediaType": CHART})
+    chart = source.resolve().commit
+    assert (*first.files(flux), *source.files(chart)) == (*sorted(APP), "web/Chart.yaml")
     asked = len(shelf.host.requests)
-    assert (first.resolve().commit, desk.resolve().commit) == (flux, chart)
+    assert (first.resolve().commit, source.resolve().commit) == (flux, chart)
     assert shelf.host.paths[asked:] == ["/v2/app/manifests/latest"] * 2
     same = bench(tmp_path, shelf, layerSelector={"mediaType": CONTENT})
     assert same.resolve().commit == flux, "the same files are the same commit"
@@ -298,18 +298,18 @@ def test_a_selection_without_an_archive_names_the_layers(
     bench: Factory, shelf: Shelf, tmp_path: Path, selector: dict[str, str], why: str, following: str
 ) -> None:
     shelf.push(artifact(APP, more={"text/plain": b"x"}), "latest")
-    said = bench(tmp_path, shelf, layerSelector=selector).refusal()
-    assert "GK3214" in said
-    assert why in said
-    assert following in said
+    error = bench(tmp_path, shelf, layerSelector=selector).refusal()
+    assert "GK3214" in error
+    assert why in error
+    assert following in error
 
 
 def test_an_artifact_without_a_time_is_imported_at_the_epoch(
     bench: Factory, shelf: Shelf, tmp_path: Path
 ) -> None:
     shelf.push(artifact(APP, created="yesterday"), "latest")
-    desk = bench(tmp_path, shelf)
-    time = desk.repository.commit(desk.resolve().commit).time
+    source = bench(tmp_path, shelf)
+    time = source.repository.commit(source.resolve().commit).time
     assert time is not None
     assert time.timestamp() == 0
 
@@ -324,18 +324,18 @@ def test_an_artifact_that_a_trusted_key_signed_is_followed(
 ) -> None:
     secrets.data["keys"] = {"old.pub": public(OTHER), "cosign.pub": public(KEY), "note": "x"}
     shelf.push(ONE, "latest")
-    desk = bench(tmp_path, shelf, secrets, **SIGNED)
-    said = desk.refusal()
-    assert "GK3309" in said
-    assert "has no signature" in said
-    assert f"cosign sign --key cosign.key {shelf.url[6:]}@{ONE.digest}" in said
+    source = bench(tmp_path, shelf, secrets, **SIGNED)
+    error = source.refusal()
+    assert "GK3309" in error
+    assert "has no signature" in error
+    assert f"cosign sign --key cosign.key {shelf.url[6:]}@{ONE.digest}" in error
     shelf.push(signature(ONE.digest, KEY), signature_tag(ONE.digest))
-    assert desk.resolve().revision == f"latest@{ONE.digest}"
+    assert source.resolve().revision == f"latest@{ONE.digest}"
     shelf.push(TWO, "latest")
-    assert "GK3309" in desk.refusal()
+    assert "GK3309" in source.refusal()
     secrets.data["keys"] = {"cosign.pub": public(OTHER)}
     shelf.push(ONE, "latest")
-    assert "no signature of a trusted key" in desk.refusal(), "keys are read with every poll"
+    assert "no signature of a trusted key" in source.refusal(), "keys are read with every poll"
 
 
 def test_a_signature_of_another_artifact_is_refused(
@@ -343,11 +343,11 @@ def test_a_signature_of_another_artifact_is_refused(
 ) -> None:
     secrets.data["keys"] = {"cosign.pub": public(KEY)}
     shelf.push(ONE, "latest")
-    desk = bench(tmp_path, shelf, secrets, **SIGNED)
+    source = bench(tmp_path, shelf, secrets, **SIGNED)
     shelf.push(signature(TWO.digest, KEY), signature_tag(ONE.digest))
-    assert "belongs to another artifact" in desk.refusal()
+    assert "belongs to another artifact" in source.refusal()
     shelf.push(signature(ONE.digest, KEY, kind="other"), signature_tag(ONE.digest))
-    assert "belongs to another artifact" in desk.refusal()
+    assert "belongs to another artifact" in source.refusal()
 
 
 @pytest.mark.parametrize(
@@ -359,9 +359,9 @@ def test_without_a_key_nothing_is_trusted(
 ) -> None:
     secrets.data["keys"] = data
     shelf.push(ONE, "latest")
-    said = bench(tmp_path, shelf, secrets, **SIGNED).refusal()
-    assert "GK3306" in said
-    assert why in said
+    error = bench(tmp_path, shelf, secrets, **SIGNED).refusal()
+    assert "GK3306" in error
+    assert why in error
 
 
 def test_credentials_of_the_secret_are_sent(
@@ -371,8 +371,8 @@ def test_credentials_of_the_secret_are_sent(
     shelf.push(ONE, "latest")
     shelf.host.user = "Basic " + base64.b64encode(b"ann:hunter2").decode()
     assert bench(tmp_path, shelf, secrets, secretRef={"name": "pull"}).resolve().commit
-    said = bench(tmp_path / "x", shelf).refusal()
-    assert "it requires credentials, and none were sent" in said
+    error = bench(tmp_path / "x", shelf).refusal()
+    assert "it requires credentials, and none were sent" in error
 
 
 def docker(host: str, **login: str) -> str:
@@ -407,14 +407,14 @@ def test_a_token_is_kept_until_the_registry_rejects_it(
     host.user = "Bearer one"
     host.challenge = f'Bearer realm="{host.url}/token",service="r",scope="repository:app:pull"'
     host.has(asked, b'{"token": "one"}')
-    desk = bench(tmp_path, shelf)
-    desk.resolve()
+    source = bench(tmp_path, shelf)
+    source.resolve()
     before = len(host.requests)
-    desk.resolve()
+    source.resolve()
     assert host.paths[before:] == ["/v2/app/manifests/latest"]
     host.user = "Bearer two"
     host.has(asked, b'{"token": "two"}')
-    assert desk.resolve().commit
+    assert source.resolve().commit
 
 
 # A real registry --------------------------------------------------------------------------------

@@ -104,12 +104,12 @@ def test_a_pin_outside_the_branch_is_asked_for_by_its_id(
 def test_sources_of_one_repository_share_question_and_fetch(tmp_path: Path) -> None:
     origin = make_origin(tmp_path)
     asked: list[str] = []
-    told: dict[str, list[str]] = {"main": [], "other": [], "1.x": []}
+    commits: dict[str, list[str]] = {"main": [], "other": [], "1.x": []}
     clock = ManualClock(START)
 
     def follower(repository: Repository, name: str, **ref: str) -> SourceFollower:
         return SourceFollower(
-            source(**ref), repository, on_commit=told[name].append,
+            source(**ref), repository, on_commit=commits[name].append,
             on_problem=lambda *_: None, live=lambda: (),
         )  # fmt: skip
 
@@ -136,7 +136,7 @@ def test_sources_of_one_repository_share_question_and_fetch(tmp_path: Path) -> N
         asked.clear()
         clock.run(polling.check())
         assert _conversations(asked) == 2
-    assert told == {name: [first, second] for name in told}
+    assert commits == {name: [first, second] for name in commits}
 
 
 def test_a_known_branch_is_asked_for_and_fetched_in_one_conversation(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def commit(stage: Stage, keys: Path, text: str, who: str) -> str:
     return run_git(stage.origin.work, "rev-parse", "HEAD")
 
 
-def said(finding: Finding, good: str) -> str:
+def text_of(finding: Finding, good: str) -> str:
     """As a person reads it, without what differs from run to run."""
     text = all_forms([finding])
     text = re.sub(r"SHA256:[A-Za-z0-9+/]+", "SHA256:<key>", text)
@@ -100,7 +100,7 @@ def test_the_last_good_commit_goes_on_being_healed(
             assert stage.state == "Rejected"
             (finding,) = stage.record.findings
             assert finding.code == code  # and no word of what it says
-            golden(f"gitops/{code}-{who or 'nobody'}.txt", said(finding, good))
+            golden(f"gitops/{code}-{who or 'nobody'}.txt", text_of(finding, good))
             assert stage.record.applied is not None
             assert stage.record.applied.id == good
             stage.meddle(config_map("settings", mode="slow"))

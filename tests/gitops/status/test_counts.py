@@ -43,8 +43,8 @@ def test_no_record_counts_pods_of_the_commit_before(
             await stage.rest()
 
     stage.play(script)
-    told = [r for r in stage.offered if r.causal is not None and r.causal.id == commits[0]]
-    before = [r for r in told if dict(r.steps)[WEB][-1].commit.id != commits[0]]
+    records = [r for r in stage.offered if r.causal is not None and r.causal.id == commits[0]]
+    before = [r for r in records if dict(r.steps)[WEB][-1].commit.id != commits[0]]
     assert before, "the record before the apply"
     for record in before:
         assert "/" not in commit_subject([record]).split(": ")[1]
@@ -104,7 +104,7 @@ def test_a_commit_that_mends_a_bad_image_in_place_is_never_stuck(
     staged: MakeStage, image: str
 ) -> None:
     stage = staged()
-    told: list[tuple[str, str]] = []
+    states: list[tuple[str, str]] = []
 
     async def script() -> None:
         async with stage.running():
@@ -116,11 +116,11 @@ def test_a_commit_that_mends_a_bad_image_in_place_is_never_stuck(
             before = len(stage.offered)
             await stage.push(web(image), message="mended")
             await stage.rest()
-            told.extend((str(r.state), r.message) for r in stage.offered[before:])
+            states.extend((str(r.state), r.message) for r in stage.offered[before:])
 
     stage.play(script)
-    assert told[-1][0] == "Done"
-    assert not [news for news in told if news[0] == "Stuck"]
+    assert states[-1][0] == "Done"
+    assert not [news for news in states if news[0] == "Stuck"]
     assert [line.split()[1] for line in stage.diary()].count("stuck") == 1
 
 
@@ -138,9 +138,9 @@ def test_a_pod_under_two_rollouts_of_a_unit_is_counted_once(staged: MakeStage) -
             assert (stage.record.updated, stage.record.total) == (1, 4)
 
     stage.play(script)
-    told = [line.split(" at ")[0] for line in stage.diary()]
-    assert "shop/web: done 4/4" in told
-    assert told[-1] == "shop/web: held 1/4"
+    lines = [line.split(" at ")[0] for line in stage.diary()]
+    assert "shop/web: done 4/4" in lines
+    assert lines[-1] == "shop/web: held 1/4"
 
 
 def test_pods_without_a_uid_are_different_ones() -> None:

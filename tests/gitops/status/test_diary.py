@@ -49,8 +49,8 @@ def test_a_stuck_rollout_and_its_repair_are_two_lines_each(staged: MakeStage) ->
                 await stage.rest()
 
     stage.play(script)
-    told = ["rolling", "done 4/4", "rolling", "stuck 1/4", "rolling", "done 4/4"]
-    assert diary(stage) == told
+    lines = ["rolling", "done 4/4", "rolling", "stuck 1/4", "rolling", "done 4/4"]
+    assert diary(stage) == lines
 
 
 @pytest.mark.slow

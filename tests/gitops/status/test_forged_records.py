@@ -263,10 +263,10 @@ def test_a_soak_starts_over_where_the_cluster_does_not_date_the_spec(staged: Mak
         async with promoting(stage):
             began = stage.clock.now()
             await stage.rest(20)
-            told = standing(stage)
-            assert told.due is not None
-            assert told.due >= began.replace(microsecond=0) + timedelta(minutes=2)
-            assert "the soak counts from this start" in progress(told, stage.clock.now())
+            standing_now = standing(stage)
+            assert standing_now.due is not None
+            assert standing_now.due >= began.replace(microsecond=0) + timedelta(minutes=2)
+            assert "the soak counts from this start" in progress(standing_now, stage.clock.now())
 
     stage.play(script)
 

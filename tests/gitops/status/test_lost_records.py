@@ -34,10 +34,10 @@ def test_a_branch_that_lost_the_records_gets_them_again(
         async with stage.running():
             await stage.push(config_map("a", mode="old"))
             await stage.rest()
-            before = stage.told(STATUS_FILE)
+            before = stage.status_file(STATUS_FILE)
             run_git(stage.origin.bare, "update-ref", *meddling)
             await stage.rest(90)
-            assert stage.told(STATUS_FILE) == before
+            assert stage.status_file(STATUS_FILE) == before
             written = len(stage.diary())
             await stage.rest(3600)
             assert len(stage.diary()) == written
@@ -65,8 +65,8 @@ def test_a_refused_push_is_logged_with_its_cause(
             await stage.rest()
 
     stage.play(script)
-    said = "GK3106: the push to https://git/shop was refused (protected branch)"
-    assert f'status-branch-not-written ref={STATUS} error="{said}" next="check' in caplog.text
+    message = "GK3106: the push to https://git/shop was refused (protected branch)"
+    assert f'status-branch-not-written ref={STATUS} error="{message}" next="check' in caplog.text
     assert caplog.text.count("status-branch-not-written") < 5, "rarer each time"
 
 
@@ -90,11 +90,11 @@ def test_the_records_of_the_process_that_leads_are_not_overwritten(staged: MakeS
             await stage.clock.sleep(300)
             assert await first.flush() is None
             assert first.idle
-            assert "state: Done" in stage.told(STATUS_FILE)
+            assert "state: Done" in stage.status_file(STATUS_FILE)
             first.offer(rolling)
             leads[:] = [first]
             await stage.clock.sleep(30)
-            assert "state: Rolling" in stage.told(STATUS_FILE)
+            assert "state: Rolling" in stage.status_file(STATUS_FILE)
 
     stage.play(script)
 

@@ -33,13 +33,13 @@ def test_a_thousand_idle_rounds_write_nothing(staged: MakeStage) -> None:
         async with stage.running():
             await stage.push(web(partition=1), SETTINGS)
             await stage.rest()
-            asked, told, offered = len(stage.wire.requests), stage.diary(), len(stage.offered)
+            asked, lines, offered = len(stage.wire.requests), stage.diary(), len(stage.offered)
             for _ in range(1000):
                 await stage.unit.round()
             await stage.rest(3600)
             assert len(stage.wire.requests) == asked
             assert len(stage.offered) == offered
-            assert stage.diary() == told
+            assert stage.diary() == lines
 
     stage.play(script)
 
@@ -107,14 +107,14 @@ def test_a_restart_goes_on_without_applying_or_telling_anything_twice(staged: Ma
             await stage.rest()
             await stage.push(web("app:v2", partition=2), SETTINGS, message="canary")
             await stage.rest()
-        before, told = stage.record, stage.diary()
+        before, lines = stage.record, stage.diary()
         writes = len(stage.wire.writes())
         stage.start_over()
         async with stage.running():
             await stage.follower.check()
             await stage.rest()
             assert len(stage.wire.writes()) == writes
-            assert stage.diary() == told
+            assert stage.diary() == lines
             assert record_files(stage.record) == record_files(before)
 
     stage.play(script)
@@ -151,7 +151,7 @@ def test_a_restart_on_a_bad_commit_keeps_healing_the_good_one(staged: MakeStage)
             await stage.rest()
             await stage.push(app="{broken", message="bad")
             await stage.rest()
-        told, record = stage.diary(), stage.record
+        lines, record = stage.diary(), stage.record
         stage.start_over()
         async with stage.running():
             await stage.follower.check()
@@ -163,7 +163,7 @@ def test_a_restart_on_a_bad_commit_keeps_healing_the_good_one(staged: MakeStage)
             assert (healed.reason, healed.key.name) == ("DriftCorrected", "settings")
             bare = replace(stage.record, interventions=())
             assert record_files(bare) == record_files(record)
-            assert len(stage.diary()) == len(told) + 1
+            assert len(stage.diary()) == len(lines) + 1
             assert stage.diary()[-1] == f"shop/web: DriftCorrected {healed.key} [skip ci]"
             body = run_git(stage.origin.bare, "log", "-1", "--format=%b", STATUS)
             assert f"DriftCorrected {healed.key}: {healed.text}" in body.splitlines()
@@ -221,7 +221,7 @@ def test_drift_modes(staged: MakeStage, mode: str, value: str, state: str) -> No
 
     stage.play(script)
     if mode == "detect":
-        assert "data.mode" in stage.told("units/shop/web/drift.yaml")
+        assert "data.mode" in stage.status_file("units/shop/web/drift.yaml")
 
 
 POLICIES: list[tuple[str, str, bool]] = [
@@ -275,7 +275,7 @@ def test_others_on_the_status_branch_lose_nothing(staged: MakeStage) -> None:
             run_git(stage.origin.work, "checkout", "-q", "main")
             await stage.push(web("app:v2"))
             await stage.rest()
-            assert stage.told("notes.txt") == "mine"
+            assert stage.status_file("notes.txt") == "mine"
             assert "theirs" in stage.diary()
             assert stage.diary()[-1].startswith("shop/web: done 4/4")
 
@@ -289,7 +289,7 @@ def test_counts_wait_for_company_and_a_broken_sink_stops_nothing(staged: MakeSta
         async with stage.running():
             await stage.push(web())
             await stage.rest()
-            publish, told = stage.branch.publish, len(stage.diary())
+            publish, count = stage.branch.publish, len(stage.diary())
 
             def broken(*_: Any) -> str | None:
                 raise SourceFailed(Finding(code="GK3101", message="away"))
@@ -303,7 +303,7 @@ def test_counts_wait_for_company_and_a_broken_sink_stops_nothing(staged: MakeSta
             stage.branch.publish = publish  # type: ignore[method-assign]  # and back
             await stage.rest(60)
             assert stage.outbox.idle
-            assert len(stage.diary()) == told + 1  # the newest record alone
+            assert len(stage.diary()) == count + 1  # the newest record alone
 
     stage.play(script)
 
@@ -324,10 +324,10 @@ def test_what_left_git_is_deleted_once_all_else_is_ready(staged: MakeStage) -> N
             assert stage.get("ConfigMap", "extra-1") is None
             assert stage.get("ConfigMap", "extra-2") is None
             assert stage.state == "Done"
-        told = [r for r in stage.offered if r.causal and r.causal.id == second]
-        done = [n for n, record in enumerate(told) if str(record.state) == "Done"]
-        assert done[0] == len(told) - 1, [(str(r.state), r.message) for r in told]
-        assert "deleting ConfigMap shop/extra-1 and 1 more object" in {r.message for r in told}
+        records = [r for r in stage.offered if r.causal and r.causal.id == second]
+        done = [n for n, record in enumerate(records) if str(record.state) == "Done"]
+        assert done[0] == len(records) - 1, [(str(r.state), r.message) for r in records]
+        assert "deleting ConfigMap shop/extra-1 and 1 more object" in {r.message for r in records}
 
     stage.play(script)
     deletes = [r for r in stage.wire.requests if r.verb == "delete"]

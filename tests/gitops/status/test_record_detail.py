@@ -41,12 +41,12 @@ def test_the_branch_has_what_was_asked_for(staged: MakeStage, detail: Detail) ->
     assert (ROLLOUT in paths) is (detail != "unit")
     if detail == "unit":
         return
-    told = read_yaml(stage.told(ROLLOUT).encode())
-    assert [step["change"] for step in told["steps"]][-1].startswith("app v1 → v2")
-    assert ("pods" in told) is (detail == "pods")
+    document = read_yaml(stage.status_file(ROLLOUT).encode())
+    assert [step["change"] for step in document["steps"]][-1].startswith("app v1 → v2")
+    assert ("pods" in document) is (detail == "pods")
     if detail == "pods":
-        new = [r["hash"] for r in told["revisions"] if r["role"] == "update"]
-        names = {pod["name"]: (pod["revision"] in new, pod["state"]) for pod in told["pods"]}
+        new = [r["hash"] for r in document["revisions"] if r["role"] == "update"]
+        names = {pod["name"]: (pod["revision"] in new, pod["state"]) for pod in document["pods"]}
         assert len(names) == 4
         assert sorted(names.values()) == [(False, "Ready")] * 3 + [(True, "Ready")]
 

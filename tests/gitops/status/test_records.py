@@ -111,15 +111,15 @@ def test_rollouts_of_one_kind_and_name_have_a_file_each() -> None:
         ObjectKey("apps", "StatefulSet", "bank", "web"),
     ]
     rollouts = (HELD, *(replace(HELD, key=key) for key in keys))
-    told = replace(RECORD, rollouts=rollouts, steps=tuple((r.key, (STEP,)) for r in rollouts))
-    files = record_files(told)
+    record = replace(RECORD, rollouts=rollouts, steps=tuple((r.key, (STEP,)) for r in rollouts))
+    files = record_files(record)
     assert sorted(path for path in files if "/rollouts/" in path) == [
         "units/shop/web/rollouts/CloneSet.web.yaml",
         "units/shop/web/rollouts/bank/apps/StatefulSet.web.yaml",
         "units/shop/web/rollouts/shop/apps.kruise.io/StatefulSet.web.yaml",
         "units/shop/web/rollouts/shop/apps/StatefulSet.web.yaml",
     ]
-    assert restored(files, "shop/web", "prod-eu")[1] == dict(told.steps)
+    assert restored(files, "shop/web", "prod-eu")[1] == dict(record.steps)
 
 
 @pytest.mark.parametrize(
@@ -205,10 +205,10 @@ def test_a_planted_secret_reaches_no_sink(
             assert stage.state == ("Rejected" if broken else "Drifted")
 
     stage.play(script)
-    told = [str(r) for r in stage.offered] + [caplog.text] + stage.diary()
-    told += [data.decode() for data in stage.branch.files().values()]
+    texts = [str(r) for r in stage.offered] + [caplog.text] + stage.diary()
+    texts += [data.decode() for data in stage.branch.files().values()]
     for word in (PLANTED, coded, PLANTED[:12], coded[:16]):
-        assert not any(word in text for text in told)
+        assert not any(word in text for text in texts)
 
 
 def test_a_record_that_is_continued_names_the_ref_and_path_that_are_followed_now() -> None:
@@ -230,5 +230,5 @@ def test_a_record_that_no_live_object_confirms_still_names_the_problem_of_the_so
     reporter.source_problem(Finding(code="GK3102", message="git refuses our credentials"))
     assert RECORD.causal is not None
     reporter.disclaim([RECORD.causal.id])
-    told = (reporter.record.state, reporter.record.message)
-    assert told == (State.UNKNOWN, "GK3102: git refuses our credentials")
+    outcome = (reporter.record.state, reporter.record.message)
+    assert outcome == (State.UNKNOWN, "GK3102: git refuses our credentials")

@@ -83,9 +83,9 @@ REFS = [
 ]
 
 
-@pytest.mark.parametrize(("ref", "told"), REFS)
+@pytest.mark.parametrize(("ref", "text"), REFS)
 def test_a_unit_at_a_tag_is_not_awaited_for_what_the_tag_lacks(
-    staged: MakeStage, ref: GitRef, told: str
+    staged: MakeStage, ref: GitRef, text: str
 ) -> None:
     stage = staged()
 
@@ -106,15 +106,15 @@ def test_a_unit_at_a_tag_is_not_awaited_for_what_the_tag_lacks(
                 return found
 
             found = answer(commit)
-            assert (found.met, found.passed_by) == ((False, True) if told else (None, False))
-            assert told in found.why
+            assert (found.met, found.passed_by) == ((False, True) if text else (None, False))
+            assert text in found.why
             assert verdict([found]) is found.met
             assert verdict([found, replace(found, met=True, passed_by=False)]) is (
-                True if told else None
+                True if text else None
             )
             run_git(stage.origin.work, "tag", "v1.1.0")
             run_git(stage.origin.work, "push", "-q", "origin", "v1.1.0")
-            assert answer(commit).passed_by == (bool(told) and not ref.semver)
+            assert answer(commit).passed_by == (bool(text) and not ref.semver)
 
     stage.play(script)
 

@@ -62,7 +62,7 @@ def test_a_commit_that_waits(staged: MakeStage, spec: dict[str, Any], words: str
             {record.unit: record}, "gitkruise/{unit}", "test", aggregate_above=9, alone=True
         )
         assert [(one.commit, one.state) for one in letters] == [(new, "pending")]
-        assert "\nwaits: " in stage.told(f"units/{record.unit}/status.yaml")
+        assert "\nwaits: " in stage.status_file(f"units/{record.unit}/status.yaml")
 
     stage.play(script)
 

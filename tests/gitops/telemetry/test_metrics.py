@@ -57,7 +57,7 @@ def samples(text: bytes) -> Samples:
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
 
-def heard(*records: tuple[int, State, GitCommit | None, GitCommit]) -> Samples:
+def samples_of(*records: tuple[int, State, GitCommit | None, GitCommit]) -> Samples:
     """What is told after records (minute, state, sent, causal) of one unit."""
     clock = ManualClock(START)
     metrics = Metrics(clock)
@@ -97,11 +97,11 @@ def test_a_push_counts_from_its_commit(
     applied: list[int],
     ready: list[int],
 ) -> None:
-    told = heard(*records)
+    found = samples_of(*records)
     for name, expected in (("applied", applied), ("ready", ready)):
         metric = f"gitkruise_push_to_{name}_seconds"
-        assert told.get(f'{metric}_count{{unit="shop/web"}}', 0) == len(expected)
-        assert told.get(f'{metric}_sum{{unit="shop/web"}}', 0) == sum(expected)
+        assert found.get(f'{metric}_count{{unit="shop/web"}}', 0) == len(expected)
+        assert found.get(f'{metric}_sum{{unit="shop/web"}}', 0) == sum(expected)
 
 
 def test_a_commit_that_was_overtaken_counts_once() -> None:
@@ -110,8 +110,8 @@ def test_a_commit_that_was_overtaken_counts_once() -> None:
         unit="shop/web", cluster="test", source="main", state=State.ROLLING, message="",
         since=START, superseded=((NEW, FIX.id),),
     )  # fmt: skip
-    for told in (record, replace(record, message="on its way"), replace(record, superseded=())):
-        metrics.receive(told)
+    for news in (record, replace(record, message="on its way"), replace(record, superseded=())):
+        metrics.receive(news)
     assert samples(metrics.text())['gitkruise_superseded_total{unit="shop/web"}'] == 1
 
 
@@ -231,7 +231,7 @@ def test_a_controller_tells_how_its_units_stand(staged: MakeStage, tmp_path: Pat
             assert status == 200
             return samples(text)
 
-    told = asyncio.run(main())
+    found = asyncio.run(main())
     for line in (
         'gitkruise_push_to_applied_seconds_count{unit="shop/web"}',
         'gitkruise_push_to_ready_seconds_count{unit="shop/web"}',
@@ -239,13 +239,13 @@ def test_a_controller_tells_how_its_units_stand(staged: MakeStage, tmp_path: Pat
         'gitkruise_unit_state{state="Done",unit="shop/web"}',
         "gitkruise_leader",
     ):
-        assert told[line] == 1
-    assert told['gitkruise_source_failing{source="shop/src"}'] == 0
-    assert told['gitkruise_source_read_timestamp_seconds{source="shop/src"}'] > begun
-    assert told['gitkruise_unit_reconciled_timestamp_seconds{unit="shop/web"}'] > begun
-    assert told["process_resident_memory_bytes"] > 0
+        assert found[line] == 1
+    assert found['gitkruise_source_failing{source="shop/src"}'] == 0
+    assert found['gitkruise_source_read_timestamp_seconds{source="shop/src"}'] > begun
+    assert found['gitkruise_unit_reconciled_timestamp_seconds{unit="shop/web"}'] > begun
+    assert found["process_resident_memory_bytes"] > 0
     written = 'gitkruise_api_requests_total{code="200",resource="configmaps",verb="patch"}'
-    assert told[written] >= 1
+    assert found[written] >= 1
 
 
 Script = Callable[[aiohttp.ClientSession, Meter, str], Awaitable[None]]

@@ -118,7 +118,7 @@ def names(answer: BuildResult) -> list[str]:
     return [d.key.name for d in answer.objects or ()]
 
 
-def told_of(objects: Sequence[Desired]) -> list[tuple[Any, ...]]:
+def contents_of(objects: Sequence[Desired]) -> list[tuple[Any, ...]]:
     """Objects as far as our process needs them, with the place of their names."""
     return [
         (replace(d, document=Document(obj={}, file="")), d.document.place(("metadata", "name")))
@@ -128,7 +128,7 @@ def told_of(objects: Sequence[Desired]) -> list[tuple[Any, ...]]:
 
 def same(one: BuildResult, other: BuildResult) -> bool:
     bare = replace(one, objects=None) == replace(other, objects=None)
-    return bare and told_of(one.objects or ()) == told_of(other.objects or ())
+    return bare and contents_of(one.objects or ()) == contents_of(other.objects or ())
 
 
 def wrong(answer: BuildResult) -> tuple[str, str]:
@@ -458,11 +458,11 @@ def test_a_plan_from_the_live_state_is_made_in_the_process_that_reads(house: Hou
             before, after, catalog, transport=transport, now=lab.now, cluster="lab"
         )
         (reading,) = pool.pids
-        told = await pool.plan_text(house.repository, *rules, facts, base=base, head=head)
+        plan = await pool.plan_text(house.repository, *rules, facts, base=base, head=head)
         here = await InProcess().plan_text(house.repository, *rules, facts, base=base, head=head)
-        assert told == here
-        assert told.moved
-        assert "2 pods restarted in place" in told.plan
+        assert plan == here
+        assert plan.moved
+        assert "2 pods restarted in place" in plan.plan
         assert pool.pids == [reading]
         with pytest.raises(InvalidManifests) as caught:
             await pool.plan_text(house.repository, *rules, facts, base=base, head=bomb)
@@ -482,13 +482,13 @@ def test_a_strangers_plan_has_a_process_of_its_own(house: House) -> None:
             rules = (config(house), load_catalog(), Gates())
             house_read = await read(pool, house.reader(), base)
             (reading,) = pool.pids
-            told = await pool.plan_text(house.repository, *rules, base=base, head=head)
+            plan = await pool.plan_text(house.repository, *rules, base=base, head=head)
             here = await InProcess().plan_text(house.repository, *rules, base=base, head=head)
-            assert told == here
-            assert "b" in told.plan
+            assert plan == here
+            assert "b" in plan.plan
             side = await pool.side(house.repository, head, *rules)
             alone = await InProcess().side(house.repository, head, *rules)
-            assert told_of(side.objects) == told_of(alone.objects)
+            assert contents_of(side.objects) == contents_of(alone.objects)
             with pytest.raises(InvalidManifests) as caught:
                 await pool.plan_text(house.repository, *rules, base=base, head=bomb)
             assert caught.value.findings[0].code == "GK9030"

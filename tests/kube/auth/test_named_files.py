@@ -82,8 +82,8 @@ def test_what_is_not_a_small_regular_file_is_refused(
     place(path, kind)
     with pytest.raises(refusal) as caught:
         read(path)
-    said = f"{caught.value} {getattr(caught.value, 'findings', '')}"
-    assert "not a regular file" in said or "larger than" in said
+    text = f"{caught.value} {getattr(caught.value, 'findings', '')}"
+    assert "not a regular file" in text or "larger than" in text
 
 
 def test_bytes_of_a_token_that_is_no_text_are_not_quoted(tmp_path: Path) -> None:

@@ -303,8 +303,8 @@ def test_an_outage_of_several_watches_is_one_line_and_its_end_another(
     watched = [Informer(FEED, toy, InformerCache(), clock, outages=outages) for _ in range(4)]
 
     def lines() -> list[str]:
-        said = [record.msg for record in caplog.records]
-        found = [line for line in said if isinstance(line, LogLine) and "error" in line.facts]
+        messages = [record.msg for record in caplog.records]
+        found = [line for line in messages if isinstance(line, LogLine) and "error" in line.facts]
         caplog.clear()
         return [f"{line.event} {line.facts['error']}" for line in found]
 

@@ -38,15 +38,15 @@ def spec(toy: Toy) -> dict[str, object]:
 
 
 def test_the_second_waits_until_the_first_lets_go() -> None:
-    clock, toy, story = ManualClock(), Toy(), list[tuple[str, str, int]]()
+    clock, toy, events = ManualClock(), Toy(), list[tuple[str, str, int]]()
 
     async def lead(who: str, seconds: float) -> None:
         one = lease(who, toy, clock)
         async with one.held():
-            story.append((who, "leads", round(clock.monotonic())))
+            events.append((who, "leads", round(clock.monotonic())))
             await clock.sleep(seconds)
             one.check()
-        story.append((who, "ends", round(clock.monotonic())))
+        events.append((who, "ends", round(clock.monotonic())))
 
     async def main() -> None:
         async with asyncio.TaskGroup() as group:
@@ -56,9 +56,9 @@ def test_the_second_waits_until_the_first_lets_go() -> None:
 
     clock.run(main())
     names = [("a", "leads"), ("a", "ends"), ("b", "leads"), ("b", "ends")]
-    assert [event[:2] for event in story] == names
-    assert [at for *_, at in story[:2]] == [0, 100]
-    assert 100 <= story[2][2] <= 100 + DURATION_S * RETRY
+    assert [event[:2] for event in events] == names
+    assert [at for *_, at in events[:2]] == [0, 100]
+    assert 100 <= events[2][2] <= 100 + DURATION_S * RETRY
     assert (spec(toy)["holderIdentity"], spec(toy)["leaseTransitions"]) == ("", 1)
 
 
@@ -223,8 +223,8 @@ def test_a_holder_by_design_is_no_warning(
 
     with caplog.at_level("INFO"):
         clock.run(main())
-    told = [r.levelname for r in caplog.records if "lease-not-held" in r.getMessage()]
-    assert told == [level]
+    levels = [r.levelname for r in caplog.records if "lease-not-held" in r.getMessage()]
+    assert levels == [level]
 
 
 REFUSALS: dict[str, tuple[ApiError, str]] = {
@@ -248,12 +248,14 @@ def test_a_lease_that_only_a_user_can_help_to_is_a_warning(
             pass
 
     clock.run(main())
-    told = [r.getMessage() for r in caplog.records if "lease-not-held" in r.getMessage()]
-    assert told == [f'event=lease-not-held reason="lease ops/gitkruise cannot be written: {why}"']
+    messages = [r.getMessage() for r in caplog.records if "lease-not-held" in r.getMessage()]
+    assert messages == [
+        f'event=lease-not-held reason="lease ops/gitkruise cannot be written: {why}"'
+    ]
 
 
 def test_replicas_of_one_identity_hold_a_joint_lease_until_the_last_has_ended() -> None:
-    clock, toy, story = ManualClock(), Toy(), list[str]()
+    clock, toy, events = ManualClock(), Toy(), list[str]()
 
     async def together(seconds: float) -> None:
         async with lease("3 shards", toy, clock, joint=True).held():
@@ -261,7 +263,7 @@ def test_replicas_of_one_identity_hold_a_joint_lease_until_the_last_has_ended() 
 
     async def alone() -> None:
         async with lease("other", toy, clock).held():
-            story.append(f"other at {clock.monotonic():.0f}")
+            events.append(f"other at {clock.monotonic():.0f}")
 
     async def main() -> None:
         async with asyncio.TaskGroup() as group:
@@ -271,8 +273,8 @@ def test_replicas_of_one_identity_hold_a_joint_lease_until_the_last_has_ended() 
             group.create_task(alone())
 
     clock.run(main())
-    (told,) = story
-    assert 100 < int(told.rpartition(" ")[2]) <= 100 + DURATION_S * (JOINT + 2 * RETRY)
+    (event,) = events
+    assert 100 < int(event.rpartition(" ")[2]) <= 100 + DURATION_S * (JOINT + 2 * RETRY)
 
 
 def finding(holder: str) -> Finding:
@@ -311,20 +313,20 @@ def test_a_rival_that_is_dead_is_waited_out() -> None:
 
 
 def test_a_drained_lease_lets_writes_end_and_none_begin() -> None:
-    clock, toy, story = ManualClock(), Toy(), list[str]()
+    clock, toy, events = ManualClock(), Toy(), list[str]()
     one = lease("a", toy, clock)
 
     async def write() -> None:
         async with one.writing():
             await clock.sleep(2)
-        story.append(f"written at {clock.monotonic():.0f}")
+        events.append(f"written at {clock.monotonic():.0f}")
 
     async def main() -> None:
         async with one.held(), asyncio.TaskGroup() as group:
             group.create_task(write())
             await clock.sleep(1)
             await one.drain()
-            story.append(f"drained at {clock.monotonic():.0f}")
+            events.append(f"drained at {clock.monotonic():.0f}")
             with pytest.raises(NotLeading):
                 await write()
             assert spec(toy)["holderIdentity"] == "a"
@@ -332,8 +334,8 @@ def test_a_drained_lease_lets_writes_end_and_none_begin() -> None:
             await write()
 
     clock.run(main())
-    assert story[:2] == ["written at 2", "drained at 2"]
-    assert len(story) == 3
+    assert events[:2] == ["written at 2", "drained at 2"]
+    assert len(events) == 3
 
 
 class Link:

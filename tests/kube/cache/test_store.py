@@ -253,8 +253,8 @@ def test_owners_are_found_and_lost_with_their_references(store: InformerCache) -
 
 
 def test_subscribers_hear_each_accepted_change_once(store: InformerCache) -> None:
-    heard: list[StoreChange] = []
-    end = store.subscribe(heard.append, frozenset({POD}))
+    changes: list[StoreChange] = []
+    end = store.subscribe(changes.append, frozenset({POD}))
     store.note_write(pod("a", 14))
     store.apply(FEED, ObjectSeen(pod("a", 14)))
     store.apply(FEED, ObjectSeen(pod("a", 20, uid="new")))
@@ -262,7 +262,7 @@ def test_subscribers_hear_each_accepted_change_once(store: InformerCache) -> Non
     store.apply(FEED, ObjectGone(pod("b", 30)))
     versions = [
         (c.before and (c.before.uid, c.before.version), c.after and (c.after.uid, c.after.version))
-        for c in heard
+        for c in changes
     ]
     assert versions == [
         (("uid-a", 3), ("uid-a", 14)),
@@ -297,8 +297,8 @@ def test_a_feed_that_ends_keeps_its_objects_until_another_one_lists_them(
 def test_a_write_through_a_cache_is_read_in_the_one_below() -> None:
     below = InformerCache()
     below.follow(FEED)
-    above, heard = LayeredCache(below, frozenset({POD})), list[StoreChange]()
-    leave = above.subscribe(heard.append, frozenset({POD, CONFIG_MAP}))
+    above, changes = LayeredCache(below, frozenset({POD})), list[StoreChange]()
+    leave = above.subscribe(changes.append, frozenset({POD, CONFIG_MAP}))
     above.note_write(pod("a", 3, owners=("web",)))
     assert held(below) == {"a": ("uid-a", 3)}
     assert [found.name for found in above.pods_of("web", "shop")] == ["a"]
@@ -309,7 +309,7 @@ def test_a_write_through_a_cache_is_read_in_the_one_below() -> None:
     assert held(below) == {}
     leave()
     below.note_write(pod("b", 5))
-    assert [(change.before, change.after) == (None, None) for change in heard] == [False] * 3
+    assert [(change.before, change.after) == (None, None) for change in changes] == [False] * 3
 
 
 def test_managed_fields_go() -> None:

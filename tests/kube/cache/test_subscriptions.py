@@ -7,49 +7,49 @@ from gitkruise.kube.cache.subscriptions import RoundRequests, Subscriptions
 
 def test_news_reaches_its_subscribers_and_those_of_all_news() -> None:
     hub: Subscriptions[str, [int]] = Subscriptions()
-    heard: list[tuple[str, int]] = []
-    hub.join("a", lambda n: heard.append(("a", n)), ["x", "y"])
-    hub.join("b", lambda n: heard.append(("b", n)))
-    hub.listen(lambda n: heard.append(("all", n)))
+    received: list[tuple[str, int]] = []
+    hub.join("a", lambda n: received.append(("a", n)), ["x", "y"])
+    hub.join("b", lambda n: received.append(("b", n)))
+    hub.listen(lambda n: received.append(("all", n)))
     hub.notify(["x", "y"], 1)  # one call, however many of its topics are concerned
-    assert sorted(heard) == [("a", 1), ("all", 1)]
+    assert sorted(received) == [("a", 1), ("all", 1)]
     hub.notify_all(2)
-    assert sorted(heard[2:]) == [("a", 2), ("all", 2), ("b", 2)]
+    assert sorted(received[2:]) == [("a", 2), ("all", 2), ("b", 2)]
 
 
 def test_topics_are_added_replaced_and_kept_for_who_joins_later() -> None:
     hub: Subscriptions[str, []] = Subscriptions()
-    heard: list[str] = []
+    received: list[str] = []
     hub.watch("late", ["x"])
     hub.notify(["x"])
-    assert not heard
-    hub.join("late", lambda: heard.append("first"), ["y"])
-    hub.join("late", lambda: heard.append("second"))  # in place of the first, with its topics
+    assert not received
+    hub.join("late", lambda: received.append("first"), ["y"])
+    hub.join("late", lambda: received.append("second"))  # in place of the first, with its topics
     hub.notify(["x"])
     hub.notify(["y"])
-    assert heard == ["second", "second"]
+    assert received == ["second", "second"]
     hub.watch("late", ["z"])
     hub.notify(["x", "y"])
-    assert len(heard) == 2
+    assert len(received) == 2
     assert not hub.calls(["z"], but="late")
 
 
 def test_a_subscription_ends_also_from_within_a_call() -> None:
     hub: Subscriptions[str, []] = Subscriptions()
-    heard: list[str] = []
-    end = hub.listen(lambda: heard.append("all"))
+    received: list[str] = []
+    end = hub.listen(lambda: received.append("all"))
 
     def once() -> None:
-        heard.append("once")
+        received.append("once")
         hub.leave("once")
-        hub.join("new", lambda: heard.append("new"), ["x"])
+        hub.join("new", lambda: received.append("new"), ["x"])
 
     hub.join("once", once, ["x"])
     hub.notify(["x"])
-    assert heard == ["all", "once"]
+    assert received == ["all", "once"]
     end()
     hub.notify(["x"])
-    assert heard[2:] == ["new"]
+    assert received[2:] == ["new"]
     assert hub.of("once") is None
     hub.leave("stranger")
 

@@ -104,13 +104,13 @@ def test_many_different_messages_of_one_reason_become_one_event() -> None:
 def test_a_talker_is_silenced_until_its_allowance_refills() -> None:
     correlator, now = Correlator(), START
 
-    def heard(count: int, now: datetime) -> int:
+    def accepted(count: int, now: datetime) -> int:
         return sum(correlator.take(WEB, MADE, "c", now) is not None for _ in range(count))
 
-    assert heard(40, now) == 25
-    assert heard(40, now + timedelta(minutes=10)) == 2
-    assert heard(40, now - timedelta(hours=6)) == 0
-    assert heard(40, now - timedelta(hours=6, minutes=-5)) == 1  # the clock was set back
+    assert accepted(40, now) == 25
+    assert accepted(40, now + timedelta(minutes=10)) == 2
+    assert accepted(40, now - timedelta(hours=6)) == 0
+    assert accepted(40, now - timedelta(hours=6, minutes=-5)) == 1  # the clock was set back
 
 
 @pytest.mark.parametrize("error", [Forbidden("no events for you")])

@@ -33,9 +33,9 @@ STARTS_WITHIN = 600  # looks at the port, a tenth of a second apart
 def find(name: str) -> str:
     """Return the path of the program `name`, found as other Kubernetes suites do; or ""."""
     variables = os.environ  # noqa: TID251  the test run's own switches
-    said = variables.get("TEST_ASSET_" + name.upper().replace("-", "_"), "")
+    chosen = variables.get("TEST_ASSET_" + name.upper().replace("-", "_"), "")
     assets = variables.get("KUBEBUILDER_ASSETS", "")
-    places = [said, str(Path(assets) / name) if assets else "", shutil.which(name) or ""]
+    places = [chosen, str(Path(assets) / name) if assets else "", shutil.which(name) or ""]
     return next((place for place in places if place and Path(place).exists()), "")
 
 

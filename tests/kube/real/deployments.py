@@ -245,7 +245,7 @@ class Watched:
             version_of(one): (one["spec"].get("minReadySeconds"), one.get("status"))
             for one in self.sets.values()
         }
-        return f"{pods} {sets} {self.story}"
+        return f"{pods} {sets} {self.history}"
 
     @property
     def held(self) -> bool:
@@ -267,14 +267,14 @@ class Watched:
                     self._moved.clear()
                     await self._moved.wait()
         except TimeoutError:
-            raise AssertionError(self.story) from None
+            raise AssertionError(self.history) from None
 
     @property
-    def story(self) -> str:
+    def history(self) -> str:
         notes = get(self.raw, "metadata", "annotations", default={})
-        said = {k: v for k, v in notes.items() if "canary" in k}
+        marks = {k: v for k, v in notes.items() if "canary" in k}
         spec = {k: v for k, v in self.raw.get("spec", {}).items() if k != "template"}
-        return f"{self.name}: {version_of(self.raw)} {self.lines[-12:]}, {said}, {spec}"
+        return f"{self.name}: {version_of(self.raw)} {self.lines[-12:]}, {marks}, {spec}"
 
     async def rest(self, quiet_s: float = QUIET_S) -> str:
         """Wait until nothing is written for a while; returns the sizes."""
@@ -295,7 +295,7 @@ class Watched:
                     if self.line != line:
                         await self._moved.wait()
         except TimeoutError:
-            raise AssertionError(f"waiting for {line}: {self.story}") from None
+            raise AssertionError(f"waiting for {line}: {self.history}") from None
 
     async def pass_by(self, line: str) -> None:
         """Wait until the sizes are `line`, or were since the last such call."""

@@ -90,9 +90,9 @@ async def play(folder: Path, failures: int, pause_s: float = 2.0) -> Played:
                         await _rolled(transport, shop, outcome)
                     watching.cancel()
                     replicas.rest()
-        story = written(server)
-    outcome.writes, outcome.judged, outcome.broken = len(story), budgets.judged, budgets.broken
-    outcome.trespasses = [f"{one}, held by {holder}" for one, holder in trespasses(story)]
+        writes = written(server)
+    outcome.writes, outcome.judged, outcome.broken = len(writes), budgets.judged, budgets.broken
+    outcome.trespasses = [f"{one}, held by {holder}" for one, holder in trespasses(writes)]
     return outcome
 
 

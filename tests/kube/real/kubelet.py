@@ -108,11 +108,17 @@ class Kubelet:
         open_ = all(get(conditions, gate, "status") == "True" for gate in gates)
         wanted = {"PodScheduled": True, "Initialized": True, "ContainersReady": ready,
                   "Ready": ready and open_}  # fmt: skip
-        told = [c for name, value in wanted.items() if (c := self._turned(conditions, name, value))]
-        if statuses == list(running.values()) and not told:
+        changed = [
+            c for name, value in wanted.items() if (c := self._turned(conditions, name, value))
+        ]
+        if statuses == list(running.values()) and not changed:
             return
-        others = [c for name, c in conditions.items() if name not in {t["type"] for t in told}]
-        status = {"phase": "Running", "conditions": [*others, *told], "containerStatuses": statuses}
+        others = [c for name, c in conditions.items() if name not in {t["type"] for t in changed}]
+        status = {
+            "phase": "Running",
+            "conditions": [*others, *changed],
+            "containerStatuses": statuses,
+        }
         start = old.get("startTime") or self._now()
         body = {"metadata": {"resourceVersion": pod["metadata"]["resourceVersion"]},
                 "status": {**status, "startTime": start, "podIP": "10.0.0.1"}}  # fmt: skip
@@ -128,10 +134,10 @@ class Kubelet:
                 self.restarts.append((pod["metadata"]["name"], status["image"]))
 
     def _turned(self, conditions: Obj, name: str, value: bool) -> Obj | None:
-        said = "True" if value else "False"
-        if get(conditions, name, "status") == said:
+        status = "True" if value else "False"
+        if get(conditions, name, "status") == status:
             return None
-        return {"type": name, "status": said, "lastTransitionTime": self._now()}
+        return {"type": name, "status": status, "lastTransitionTime": self._now()}
 
     def _now(self) -> str:
         return format_time(self.clock.now())

@@ -98,10 +98,10 @@ def written(server: Apiserver) -> list[Written]:
     )
 
 
-def trespasses(story: list[Written]) -> list[tuple[Written, str]]:
+def trespasses(writes: list[Written]) -> list[tuple[Written, str]]:
     """Writes of a process after another one took over their lease, each with that one's account."""
     found, holders = list[tuple[Written, str]](), dict[str, Written]()
-    for one in story:
+    for one in writes:
         holder = holders.get(one.lease)
         if one.resource == "leases":
             holders[one.lease] = one
@@ -225,12 +225,12 @@ class Replicas:
         """The first write by which the present holder of `lease`, not `but`, took it."""
         async with asyncio.timeout(HANG_S):
             while True:
-                told = [w for w in written(self.server) if w.resource == "leases"]
-                told = [w for w in told if w.name == lease]
-                if told and told[-1].account != but:
-                    last = told[-1].account
-                    others = [n for n, w in enumerate(told) if w.account != last]
-                    return told[others[-1] + 1 if others else 0]
+                writes = [w for w in written(self.server) if w.resource == "leases"]
+                writes = [w for w in writes if w.name == lease]
+                if writes and writes[-1].account != but:
+                    last = writes[-1].account
+                    others = [n for n, w in enumerate(writes) if w.account != last]
+                    return writes[others[-1] + 1 if others else 0]
                 await asyncio.sleep(_LOOK_S)
 
 

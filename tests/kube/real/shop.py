@@ -157,9 +157,9 @@ async def following(
 
 async def install_crds(transport: Transport) -> None:
     """Install the CRDs as `gitkruise install --crds` does."""
-    wishes = InstallOptions(crds_only=True)
-    installer = Installer(transport, load_catalog(), SystemClock(), wishes)
-    await installer.install(manifests(wishes))
+    options = InstallOptions(crds_only=True)
+    installer = Installer(transport, load_catalog(), SystemClock(), options)
+    await installer.install(manifests(options))
 
 
 async def listed(transport: Transport, ref: ResourceRef, namespace: str = "shop") -> list[Obj]:

@@ -32,8 +32,8 @@ def test_helm_installs_upgrades_and_uninstalls(fresh: Apiserver, tmp_path: Path)
         (found,) = json.loads(run("list", "-o", "json"))
         return dict(found)
 
-    told = run("install", "gitkruise", str(archive), "--create-namespace")
-    assert f"is installed in the namespace {HOME}" in told
+    output = run("install", "gitkruise", str(archive), "--create-namespace")
+    assert f"is installed in the namespace {HOME}" in output
     assert (release()["status"], release()["chart"]) == ("deployed", "gitkruise-1.2.3")
     parts = "--set=webhook.enabled=true,agent.enabled=true"
     run("upgrade", "gitkruise", str(archive), "--reuse-values", parts)

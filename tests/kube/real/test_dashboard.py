@@ -57,7 +57,7 @@ async def entered(gate: ClusterGate, token: str) -> Viewer:
     return viewer
 
 
-async def story(admin: HttpTransport) -> None:
+async def scenario(admin: HttpTransport) -> None:
     for space in (HOME, "shop", "bank"):
         await create(admin, ResourceRef("", "v1", "namespaces"), {"metadata": {"name": space}})
     for name in ("jane", "boss", "stranger"):
@@ -89,6 +89,6 @@ async def story(admin: HttpTransport) -> None:
 def test_rbac_decides_what_a_viewer_sees(fresh: Apiserver) -> None:
     async def main() -> None:
         async with asyncio.timeout(60), talking(fresh) as admin:
-            await story(admin)
+            await scenario(admin)
 
     asyncio.run(main())

@@ -70,9 +70,9 @@ AFTER: dict[str, list[tuple[dict[str, Any], str]]] = {
     "CAN-96": [({"replicas": 0}, "0 paused"), ({"replicas": 5}, "2,3 paused")],
     "CAN-97": [({"replicas": 1}, "1,0 paused"), ({"replicas": 10}, "7,3 paused")],
     **{
-        name: [(edits[0], end) for edits, end in story]
-        for name, story in RESUMED.items()
-        if all(len(edits) == 1 for edits, _ in story)
+        name: [(edits[0], end) for edits, end in row_steps]
+        for name, row_steps in RESUMED.items()
+        if all(len(edits) == 1 for edits, _ in row_steps)
     },
 }
 
@@ -305,7 +305,7 @@ def test_every_row_holds_where_kubernetes_sizes_the_replica_sets(server: Apiserv
             rows = [on.settle(name, row[:4], row[4]) for name, row in SETTLING.items()]
             rows += [on.after(name, edits) for name, edits in AFTER.items()]
             rows += [on.never_ready(name, row) for name, row in NEVER_READY.items()]
-            rows += [story(on, story.__name__.replace("_", "-")) for story in STORIES]
+            rows += [steps(on, steps.__name__.replace("_", "-")) for steps in STORIES]
             await all_of(rows)
 
     with manager(server):

@@ -34,9 +34,9 @@ def test_schemas(server: Apiserver) -> None:
     index = json.loads(client.ask("/openapi/v3").data)["paths"]
     for name in RECORDED:
         document = json.loads(client.ask(index[name.replace("__", "/")]["serverRelativeURL"]).data)
-        told = _without_prose(document["components"]["schemas"])
+        schemas = _without_prose(document["components"]["schemas"])
         ours = read_json("openapi", f"{name}.json")["schemas"]
-        assert {key: told.get(key) for key in ours} == ours, name
+        assert {key: schemas.get(key) for key in ours} == ours, name
 
 
 def _without_prose(value: Any) -> Any:
@@ -54,10 +54,10 @@ def test_every_kind_that_users_may_write_is_known(server: Apiserver) -> None:
             catalog = await served_catalog(transport, load_catalog())
         return {(kind.group, kind.version, kind.kind) for kind in catalog.kinds()}
 
-    told = json.loads(client_of(server).ask("/apis", headers={"Accept": ACCEPT}).data)
+    document = json.loads(client_of(server).ask("/apis", headers={"Accept": ACCEPT}).data)
     served = {
         (group["metadata"]["name"], version["version"], one["responseKind"]["kind"])
-        for group in told["items"]
+        for group in document["items"]
         for version in group["versions"]
         for one in version["resources"]
         if {"create", "list", "patch"} <= {*one["verbs"]}

@@ -40,7 +40,7 @@ async def create(admin: HttpTransport, ref: ResourceRef, body: Obj, namespace: s
     await admin.send(ApiRequest(verb="create", resource=ref, namespace=namespace, body=body))
 
 
-async def story(admin: HttpTransport) -> None:
+async def scenario(admin: HttpTransport) -> None:
     await create(admin, ResourceRef("", "v1", "namespaces"), {"metadata": {"name": SPACE}})
     for name in ("scraper", "stranger"):
         await create(admin, ACCOUNTS, {"metadata": {"name": name}}, SPACE)
@@ -69,6 +69,6 @@ async def story(admin: HttpTransport) -> None:
 def test_only_those_whom_rbac_lets_read_them_do(fresh: Apiserver) -> None:
     async def main() -> None:
         async with asyncio.timeout(60), talking(fresh) as admin:
-            await story(admin)
+            await scenario(admin)
 
     asyncio.run(main())

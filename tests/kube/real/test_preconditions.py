@@ -67,8 +67,8 @@ class Meddled(HttpTransport):
                 subresource, body = self.write(pod, self.patches, self._clock.now())
                 version = {"resourceVersion": pod["metadata"]["resourceVersion"]}
                 bound = {**body, "metadata": {**body.get("metadata", {}), **version}}
-                told = replace(read, verb="patch", subresource=subresource, body=bound)
-                await super().send(replace(told, content_type=MERGE_PATCH))
+                patch = replace(read, verb="patch", subresource=subresource, body=bound)
+                await super().send(replace(patch, content_type=MERGE_PATCH))
             except Conflict:
                 continue
             except NotFound:

@@ -105,7 +105,7 @@ async def play(folder: Path) -> tuple[list[dict[int, str]], list[Written]]:
                     begun = len(written(server))
                     change(shop, "two")
                     await settled(transport, ":two")
-                    story = written(server)[begun:]
+                    writes = written(server)[begun:]
                     killed = replicas.running[before[0]]
                     killed.send(signal.SIGKILL)
                     killed.process.wait()
@@ -113,18 +113,18 @@ async def play(folder: Path) -> tuple[list[dict[int, str]], list[Written]]:
                     after = await spread(replicas, but=killed.account)
                     await settled(transport, ":three")
                     replicas.rest()
-    return [before, after], story
+    return [before, after], writes
 
 
 def test_three_replicas_share_the_units_and_two_take_over(tmp_path: Path) -> None:
-    (before, after), story = asyncio.run(play(tmp_path))
+    (before, after), writes = asyncio.run(play(tmp_path))
     assert len(set(before.values())) == COUNT
     assert set(after.values()) == set(before.values()) - {before[0]}
     assert {n: who for n, who in after.items() if n != 0} == {
         n: who for n, who in before.items() if n != 0
     }
     authors = defaultdict(set)
-    for one in story:
+    for one in writes:
         if one.resource in {"clonesets", "pods"}:
             key = one.name if one.resource == "clonesets" and not one.part else "driven"
             authors[key].add(one.account)

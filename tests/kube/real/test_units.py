@@ -90,7 +90,7 @@ class Kubectl:
         return await self("get", "unit", "web", "-o=jsonpath={.status.conditions[0].message}")
 
 
-async def story(kubectl: Kubectl, shop: Shop) -> None:
+async def scenario(kubectl: Kubectl, shop: Shop) -> None:
     """The account is not ours to act for, then may do nothing, then all it needs."""
     commit = shop.push("The shop")
     await kubectl.apply(OBJECTS.format(url=shop.bare))
@@ -135,6 +135,6 @@ def test_kubectl_shows_units_and_rbac_bounds_them(
                     identity="test", custom=ResourceRules(local_sources=True),
                 )  # fmt: skip
                 async with controller(options, account, SystemClock()):
-                    await story(Kubectl(kubectl, config), Shop(tmp_path))
+                    await scenario(Kubectl(kubectl, config), Shop(tmp_path))
 
     asyncio.run(play())

@@ -80,7 +80,9 @@ async def read(transport: HttpTransport, ref: ResourceRef, name: str, space: str
     return (await transport.send(request)).body
 
 
-async def told(transport: HttpTransport, ref: ResourceRef, obj: Obj, space: str = "hooked") -> Obj:
+async def created_through_webhooks(
+    transport: HttpTransport, ref: ResourceRef, obj: Obj, space: str = "hooked"
+) -> Obj:
     """Created, once the server has heard of the webhooks: it watches their configurations."""
     for _ in range(200):
         try:
@@ -122,7 +124,9 @@ def barrier(obj: Obj, at: int) -> Any:
 def test_pods_clonesets_and_conversion(fresh: Apiserver, tmp_path: Path) -> None:
     async def scene(transport: HttpTransport, found: Serving, _: WebhookOptions) -> None:
         assert found.written == tuple(EVERYTHING)
-        made = await told(transport, ALPHA, cloneset("v1alpha1", updateStrategy={"partition": 2}))
+        made = await created_through_webhooks(
+            transport, ALPHA, cloneset("v1alpha1", updateStrategy={"partition": 2})
+        )
         assert made["spec"]["updateStrategy"]["type"] == "ReCreate", "defaulted as v1alpha1"
         assert made["spec"]["replicas"] == 1
         beta = await read(transport, BETA, "web", "hooked")
@@ -184,8 +188,8 @@ def test_subsets_of_pods_and_their_records(fresh: Apiserver, tmp_path: Path) -> 
         return *found, list(a.get("deletingPods", ()))
 
     async def scene(transport: HttpTransport, found: Serving, __: WebhookOptions) -> None:
-        web = await told(transport, BETA, cloneset("v1beta1", replicas=2))
-        await told(transport, alpha, zones)
+        web = await created_through_webhooks(transport, BETA, cloneset("v1beta1", replicas=2))
+        await created_through_webhooks(transport, alpha, zones)
         for _ in range(200):
             if found.handler.around.store.objects(SPREAD, "hooked"):
                 break
@@ -214,7 +218,7 @@ def test_subsets_of_pods_and_their_records(fresh: Apiserver, tmp_path: Path) -> 
 
 def test_dead_it_blocks_our_kinds_and_no_pods(fresh: Apiserver, tmp_path: Path) -> None:
     async def scene(transport: HttpTransport, _: Serving, __: WebhookOptions) -> None:
-        await told(transport, ALPHA, cloneset("v1alpha1"))
+        await created_through_webhooks(transport, ALPHA, cloneset("v1alpha1"))
 
     play(fresh, tmp_path, scene)
 
@@ -229,7 +233,7 @@ def test_dead_it_blocks_our_kinds_and_no_pods(fresh: Apiserver, tmp_path: Path) 
             crd = await read(transport, CRDS, "clonesets.apps.kruise.io")
             assert get(crd, "spec", "conversion", "strategy") == "None"
             assert [v["name"] for v in crd["spec"]["versions"] if v["served"]] == ["v1beta1"]
-            await told(transport, BETA, cloneset("v1beta1", "other"))
+            await created_through_webhooks(transport, BETA, cloneset("v1beta1", "other"))
             assert await Registrar(transport, address).withdraw() == []
 
     asyncio.run(afterwards())
@@ -257,7 +261,7 @@ def test_what_the_cluster_was_told_is_kept(fresh: Apiserver, tmp_path: Path) -> 
             "clonesets.apps.kruise.io",
         ]
         assert await registrar.publish(bundle) == []
-        await told(transport, ALPHA, cloneset("v1alpha1"))
+        await created_through_webhooks(transport, ALPHA, cloneset("v1alpha1"))
         assert found.handler.counts.answered["/mutate"] > 0
 
     play(fresh, tmp_path, scene)
@@ -274,7 +278,7 @@ def test_beside_the_controller_pods_start_in_order(fresh: Apiserver, tmp_path: P
             shop.push("The shop")
             options = replace(shop.options("real", News()), webhook=hook_options(tmp_path))
             async with controller(options, transport, SystemClock()):
-                await told(transport, ALPHA, cloneset("v1alpha1", replicas=0))
+                await created_through_webhooks(transport, ALPHA, cloneset("v1alpha1", replicas=0))
                 await create(transport, PODS, pod("p"))
                 released = await barrier_of(transport, 1)
                 assert released == {"p_5": "true"}

@@ -30,7 +30,7 @@ from tests.admission.injection.test_recorded_injection import (
 )
 from tests.kube.real.apiserver import Apiserver, talking
 from tests.kube.real.shop import PODS, install_crds
-from tests.kube.real.test_webhook import create, namespace, serving, told
+from tests.kube.real.test_webhook import create, created_through_webhooks, namespace, serving
 
 pytestmark = [
     pytest.mark.kube,
@@ -118,7 +118,9 @@ def test_every_recorded_pod_is_admitted_alike(fresh: Apiserver, tmp_path: Path) 
                     WORKLOADS, transport, load_catalog(), clock, ControllerOptions()
                 )
                 tasks.create_task(controllers.run())
-                await told(transport, SETS["v1alpha1"], ROWS[0]["sidecarsets"][0]["manifest"], "")
+                await created_through_webhooks(
+                    transport, SETS["v1alpha1"], ROWS[0]["sidecarsets"][0]["manifest"], ""
+                )
                 name = ROWS[0]["sidecarsets"][0]["manifest"]["metadata"]["name"]
                 await remove(transport, SETS["v1beta1"], name, "")
                 around = hooks.handler.around

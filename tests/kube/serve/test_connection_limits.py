@@ -46,7 +46,7 @@ async def fresh(port: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "data",
     [
         b"",
         b"GET / HTTP/1.1\r\nHo",
@@ -55,12 +55,12 @@ async def fresh(port: int) -> bytes:
     ],
     ids=["nothing", "half a header", "a request, then nothing", "half a body"],
 )
-def test_whoever_holds_all_connections_makes_room(said: bytes) -> None:
+def test_whoever_holds_all_connections_makes_room(data: bytes) -> None:
     async def main() -> None:
         async with door() as (server, port):
             held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MOST * 4)]
             for _, writer in held:
-                writer.write(said)
+                writer.write(data)
             for _ in range(3):
                 assert await fresh(port) == b"HTTP/1.1 200 OK\r\n"
                 assert server.held <= MOST

@@ -25,22 +25,22 @@ class Shaking:
     """A TLS handshake in steps: what a client has to send next."""
 
     def __init__(self, trusted: str) -> None:
-        self._heard, self._said = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         context = ssl.create_default_context(cadata=trusted)
-        self._tls = context.wrap_bio(self._heard, self._said, server_hostname="127.0.0.1")
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="127.0.0.1")
 
-    def next(self, heard: bytes = b"") -> tuple[bytes, bool]:
-        """Return the bytes to send after `heard`, and whether they end the handshake."""
-        self._heard.write(heard)
+    def next(self, data: bytes = b"") -> tuple[bytes, bool]:
+        """Return the bytes to send after `data`, and whether they end the handshake."""
+        self._incoming.write(data)
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
-            return self._said.read(), False
-        return self._said.read(), True
+            return self._outgoing.read(), False
+        return self._outgoing.read(), True
 
     def sealed(self, data: bytes) -> bytes:
         self._tls.write(data)
-        return self._said.read()
+        return self._outgoing.read()
 
 
 def test_a_handshake_that_ends_after_the_server_left_is_nobodys(tmp_path: Path) -> None:
@@ -55,12 +55,12 @@ def test_a_handshake_that_ends_after_the_server_left_is_nobodys(tmp_path: Path) 
         context = pair.server_context(tmp_path)
         async with serving(answer, TERMS, Listen("127.0.0.1", 0), context) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            said, done = shaking.next()
+            data, done = shaking.next()
             while not done:
-                writer.write(said)
-                said, done = shaking.next(await reader.read(65536))
+                writer.write(data)
+                data, done = shaking.next(await reader.read(65536))
         with suppress(ConnectionError):
-            writer.write(said + shaking.sealed(REQUEST))
+            writer.write(data + shaking.sealed(REQUEST))
             while await reader.read(65536):
                 pass
         writer.close()

@@ -20,11 +20,11 @@ LIMIT = 4 * SMALL
 @asynccontextmanager
 async def reading(limit: int = LIMIT) -> AsyncIterator[tuple[int, list[int]]]:
     """A server that counts what it reads, and the sizes of the large bodies it held at a time."""
-    desk, held, most = Bodies(), [0], [0]
+    bodies, held, most = Bodies(), [0], [0]
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         try:
-            async with desk.read(request, limit=limit) as data:
+            async with bodies.read(request, limit=limit) as data:
                 held[0] += len(data) > SMALL
                 most[0] = max(most[0], held[0])
                 await asyncio.sleep(0)

@@ -91,8 +91,8 @@ class Played:
                 body["spec"][field] = value
         self._store(merge_patch(self.raw, body))
 
-    def play(self, story: list[tuple[list[dict[str, Any]], str]]) -> None:
-        for edits, end in story:
+    def play(self, steps: list[tuple[list[dict[str, Any]], str]]) -> None:
+        for edits, end in steps:
             for changes in edits:
                 self.edit(**changes)
             assert self.settle()[-1] == end, edits

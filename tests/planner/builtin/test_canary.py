@@ -188,9 +188,9 @@ def test_after_the_pause(edits: list[tuple[dict[str, Any], str]]) -> None:
         assert played.settle()[-1] == end
 
 
-@pytest.mark.parametrize("story", RESUMED.values(), ids=RESUMED)
-def test_a_new_value_is_a_new_pause(story: Any) -> None:
-    at_canary().play(story)
+@pytest.mark.parametrize("steps", RESUMED.values(), ids=RESUMED)
+def test_a_new_value_is_a_new_pause(steps: Any) -> None:
+    at_canary().play(steps)
 
 
 def approved() -> Played:

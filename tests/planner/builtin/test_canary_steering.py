@@ -179,9 +179,9 @@ def test_edits_of_the_pause(row: tuple[dict[str, Any], str]) -> None:
     assert one.settle()[-1] == row[1]
 
 
-@pytest.mark.parametrize("story", RESUMED.values(), ids=RESUMED)
-def test_a_new_value_is_a_new_pause(story: Any) -> None:
-    at_canary().play(story)
+@pytest.mark.parametrize("steps", RESUMED.values(), ids=RESUMED)
+def test_a_new_value_is_a_new_pause(steps: Any) -> None:
+    at_canary().play(steps)
 
 
 def test_can_28_a_value_that_was_approved_before_pauses_again_after_another_one() -> None:

@@ -45,7 +45,7 @@ def status(lab: Lab) -> Obj:
     return found
 
 
-def said(lab: Lab) -> list[str]:
+def reasons_of(lab: Lab) -> list[str]:
     return lab.events("tick")
 
 
@@ -55,7 +55,7 @@ def test_ctl_80_a_job_starts_at_every_time() -> None:
     assert status(lab)["lastScheduleTime"] == "2026-11-21T10:30:00Z"
     assert status(lab)["lastSuccessfulTime"] == "2026-11-21T10:30:03Z"
     assert "active" not in status(lab)
-    assert said(lab) == ["SuccessfulCreate", "SawCompletedJob"] * 3
+    assert reasons_of(lab) == ["SuccessfulCreate", "SawCompletedJob"] * 3
 
 
 def test_ctl_80_a_job_carries_what_a_real_controller_writes() -> None:
@@ -101,7 +101,7 @@ def test_ctl_81_jobs_that_still_run(policy: str, left: list[str], reasons: set[s
     assert [ref["name"] for ref in status(lab)["active"]] == [
         j["metadata"]["name"] for j in lab.world.objects(JOB, SPACE)
     ]
-    assert {"JobAlreadyActive", "SuccessfulDelete"} & set(said(lab)) == reasons
+    assert {"JobAlreadyActive", "SuccessfulDelete"} & set(reasons_of(lab)) == reasons
 
 
 def test_ctl_82_a_suspended_one_starts_nothing_and_catches_up_with_the_last_time() -> None:
@@ -126,7 +126,7 @@ def test_ctl_82_more_than_a_hundred_missed_times_are_said() -> None:
     lab.patch(cron(), {"spec": {"suspend": False}})
     lab.run(10)
     assert jobs(lab) == ["12:00"]
-    assert "TooManyMissedTimes" in said(lab)
+    assert "TooManyMissedTimes" in reasons_of(lab)
 
 
 def test_ctl_83_only_so_many_finished_jobs_are_kept() -> None:

@@ -24,17 +24,17 @@ TEMPLATES: Final[list[dict[str, Any]]] = [
 ]
 
 
-def told(lab: Lab, name: str = "web") -> tuple[str, set[str]]:
+def update_failures(lab: Lab, name: str = "web") -> tuple[str, set[str]]:
     """(message of FailedUpdate while it is True, messages of FailedUpdate events)."""
     raw = lab.get({**cloneset(), "metadata": {"name": name}})
     condition = find(raw["status"].get("conditions") or (), "FailedUpdate") or {}
     events = lab.world.objects(GroupKind("", "Event"), SPACE)
-    said = {
+    messages = {
         e["message"]
         for e in events
         if e["reason"] == "FailedUpdate" and e["involvedObject"]["name"] == name
     }
-    return (condition.get("message", "") if condition.get("status") == "True" else ""), said
+    return (condition.get("message", "") if condition.get("status") == "True" else ""), messages
 
 
 def images(lab: Lab) -> list[str]:
@@ -68,7 +68,7 @@ def test_a_pod_with_broken_annotations_stays_and_the_others_go_on(broken: dict[s
     lab.patch(victim, {"metadata": {**broken, "labels": labels}})
     lab.patch(web, {"spec": {"template": template("app:v2")}})
     lab.run(300)
-    message, events = told(lab)
+    message, events = update_failures(lab)
     assert name in message or images(lab) == ["app:v2"] * 4  # a newer update replaces a lost state
     assert any(name in text for text in events)
     others = [p for p in lab.pods() if p["metadata"]["name"] != name]
@@ -88,7 +88,7 @@ def test_a_pod_whose_readiness_keys_are_broken_stays_and_the_others_go_on() -> N
     lab.patch(victim, {"status": {"conditions": conditions}}, subresource="status")
     lab.patch(web, {"spec": {"template": template("app:v2")}})
     lab.run(300)
-    message, events = told(lab)
+    message, events = update_failures(lab)
     assert name in message
     assert "KruisePodReady" in message
     assert message in events
@@ -104,7 +104,7 @@ def test_a_revision_of_garbage_is_named_and_its_pods_are_recreated() -> None:
     left.status(currentRevision=OLD, updateRevision=NEW)
     before = set(left.restarts())
     left.taken_over()
-    message, events = told(left.lab)
+    message, events = update_failures(left.lab)
     assert any(OLD in text and "no pod template" in text for text in events)
     assert message == ""  # it is over
     assert images(left.lab) == ["nginx:1.26"] * 3
@@ -137,7 +137,7 @@ def test_a_claim_somebody_else_controls_is_named_and_left_alone() -> None:
     lab.run(300)
     (kept,) = lab.world.objects(CLAIM, SPACE)
     assert kept["metadata"]["name"] == claim["metadata"]["name"]
-    message, events = told(lab)
+    message, events = update_failures(lab)
     assert claim["metadata"]["name"] in message
     assert "ConfigMap keeper" in message
     assert message in events
@@ -162,7 +162,7 @@ def test_a_new_pod_takes_no_claim_that_somebody_else_has_under_its_name() -> Non
     (made,) = again.pods()
     used = made["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"]
     assert used != name
-    assert any(name in text for text in told(again)[1])
+    assert any(name in text for text in update_failures(again)[1])
 
 
 def test_cloneset_selecting_the_same_pods_is_named_and_each_keeps_its_own() -> None:
@@ -175,7 +175,7 @@ def test_cloneset_selecting_the_same_pods_is_named_and_each_keeps_its_own() -> N
     lab.apply({**other, "spec": spec})
     lab.apply({**pod("orphan"), "metadata": {"name": "orphan", "labels": {"app": "web"}}})
     lab.run()
-    message, events = told(lab, "other")
+    message, events = update_failures(lab, "other")
     assert "CloneSet web selects the same pods" in message
     assert message in events
     uids = [p["metadata"]["uid"] for p in lab.pods()]

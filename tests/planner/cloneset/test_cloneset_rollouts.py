@@ -12,7 +12,7 @@ from tests.traces import render_text
 from tests.worlds import Lab, cloneset
 from tests.worlds import pod as stranger
 
-Story = tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]
+Steps = tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]
 BAD: Final = "app:v2-bad"
 
 
@@ -26,7 +26,7 @@ def rolling(**fields: Any) -> dict[str, Any]:
 
 
 # The CloneSet as first applied, then (what happens, the change of its spec).
-STORIES: Final[dict[str, Story]] = {
+STORIES: Final[dict[str, Steps]] = {
     "scale": (
         cloneset(replicas=3),
         [("scaled out", {"replicas": 5}), ("scaled in", {"replicas": 2})],

@@ -38,7 +38,7 @@ def node(*phases: str) -> dict[str, Any]:
         {"tag": f"v{n}", "version": 0, "createdAt": "2026-07-02T10:00:00Z"}
         for n in range(len(phases))
     ]
-    told = [
+    listed = [
         {"tag": f"v{n}", "version": 0, "phase": phase} for n, phase in enumerate(phases) if phase
     ]
     return {
@@ -46,7 +46,7 @@ def node(*phases: str) -> dict[str, Any]:
         "kind": "NodeImage",
         "metadata": {"name": "n1"},
         "spec": {"images": {"app": {"tags": tags}}},
-        "status": {"imageStatuses": {"app": {"tags": told}}},
+        "status": {"imageStatuses": {"app": {"tags": listed}}},
     }
 
 
@@ -142,7 +142,7 @@ OVER = {**BEGAN, "completionTime": "2026-07-02T10:00:00Z"}
 
 
 @pytest.mark.parametrize(
-    ("obj", "told"),
+    ("obj", "message"),
     [
         (job(desired=0, **OVER), "the job is over"),
         (job(NEVER, desired=0, **BEGAN), "wait for such a node"),
@@ -151,10 +151,10 @@ OVER = {**BEGAN, "completionTime": "2026-07-02T10:00:00Z"}
     ],
     ids=["over", "goes on", "pulled", "not begun"],
 )
-def test_a_pull_job_without_a_node_is_warned_of(obj: dict[str, Any], told: str) -> None:
+def test_a_pull_job_without_a_node_is_warned_of(obj: dict[str, Any], message: str) -> None:
     found = pulls_nowhere(KEY, obj)
-    assert (found is not None) == bool(told)
+    assert (found is not None) == bool(message)
     if found is not None:
         assert found.message == "ImagePullJob shop/pull pulls app:v2 nowhere: no node matches it"
-        assert (found.is_error, told in found.notes[0][1]) == (False, True)
+        assert (found.is_error, message in found.notes[0][1]) == (False, True)
     assert pulls_nowhere(KEY._replace(kind="ConfigMap"), obj) is None

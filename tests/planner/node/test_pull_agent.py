@@ -72,18 +72,18 @@ def run_of(**policy: Any) -> PullRun:
 
 def failing(run: PullRun, *, attempt_s: float = 0) -> list[tuple[float, str]]:
     """(seconds after NOW, what is done) of a run whose every attempt fails."""
-    now, told = NOW, []
+    now, events = NOW, []
     for _ in range(50):
         at = (now - NOW).total_seconds()
         match next_move(run, now):
             case Attempt(timeout_s=seconds):
-                told.append((at, f"pull {seconds:g}"))
+                events.append((at, f"pull {seconds:g}"))
                 now += timedelta(seconds=attempt_s)
                 run = not_pulled(run, "registry is down", now)
             case Pause(until=until):
                 now = until
             case GiveUp(error=error):
-                return [*told, (at, error)]
+                return [*events, (at, error)]
     raise AssertionError("the run never ends")
 
 

@@ -54,7 +54,7 @@ def barrier(*keys: int, owner: str = "u") -> Obj:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
 
 
-def told(actions: Sequence[Action]) -> list[str]:
+def described(actions: Sequence[Action]) -> list[str]:
     """`+5` a key added, `done` the order complete, `make` or `drop` the barrier."""
     words = []
     for action in actions:
@@ -108,7 +108,7 @@ ROUNDS: dict[str, tuple[PodFacts, Obj | None, list[str]]] = {
 
 @pytest.mark.parametrize(("facts", "config", "words"), ROUNDS.values(), ids=ROUNDS)
 def test_rounds(facts: PodFacts, config: Obj | None, words: list[str]) -> None:
-    assert told(plan_launch(Launch(facts, config))) == words
+    assert described(plan_launch(Launch(facts, config))) == words
 
 
 def test_the_barrier_belongs_to_the_pod_and_has_no_flags() -> None:
@@ -125,7 +125,7 @@ def test_the_barrier_belongs_to_the_pod_and_has_no_flags() -> None:
 def test_quirk_a_deleted_barrier_comes_back_with_all_keys() -> None:
     """OpenKruise leaves it deleted once the order is complete: no container could start again."""
     facts = pod(SIX, "abcdef", completed=True)
-    assert told(plan_launch(Launch(facts, None))) == ["make+3+5+0+-1"]
+    assert described(plan_launch(Launch(facts, None))) == ["make+3+5+0+-1"]
 
 
 def test_quirk_the_barrier_of_a_former_pod_of_that_name_is_not_used() -> None:

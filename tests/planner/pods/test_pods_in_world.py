@@ -20,7 +20,7 @@ REQUESTS = GroupKind("apps.kruise.io", "ContainerRecreateRequest")
 BARRIERS = GroupKind("", "ConfigMap")
 
 
-def wishes(name: str, priority: int, **more: Any) -> dict[str, Any]:
+def prioritized(name: str, priority: int, **more: Any) -> dict[str, Any]:
     env = [{"name": PRIORITY, "value": str(priority)}]
     return container(name, f"{name}:v1", env=env, **more)
 
@@ -35,7 +35,7 @@ def started(lab: Lab, name: str = "p") -> list[str]:
 
 def test_containers_start_highest_first() -> None:
     lab = Lab()
-    lab.apply(pod("p", wishes("a", -1), wishes("b", 5), container("c", "c:v1")))
+    lab.apply(pod("p", prioritized("a", -1), prioritized("b", 5), container("c", "c:v1")))
     lab.run()
     assert started(lab) == ["b", "c", "a"]
     assert lab.get(pod())["metadata"]["annotations"][COMPLETED] == "true"
@@ -45,7 +45,7 @@ def test_containers_start_highest_first() -> None:
 
 def test_the_barrier_goes_with_the_pod() -> None:
     lab = Lab()
-    lab.apply(pod("p", wishes("a", 1), container("b")))
+    lab.apply(pod("p", prioritized("a", 1), container("b")))
     lab.run()
     lab.delete(pod())
     lab.run()
@@ -54,7 +54,7 @@ def test_the_barrier_goes_with_the_pod() -> None:
 
 def test_a_container_that_never_becomes_ready_holds_the_lower_ones() -> None:
     lab = Lab()
-    lab.apply(pod("p", wishes("a", 1) | {"image": "a:unready"}, container("b")))
+    lab.apply(pod("p", prioritized("a", 1) | {"image": "a:unready"}, container("b")))
     lab.run(600)
     status = {c["name"]: c for c in lab.get(pod())["status"]["containerStatuses"]}
     assert get(status["b"], "state", "waiting", "reason") == "CreateContainerConfigError"
@@ -63,7 +63,7 @@ def test_a_container_that_never_becomes_ready_holds_the_lower_ones() -> None:
 
 def test_quirk_a_deleted_barrier_comes_back_at_once() -> None:
     lab = Lab()
-    lab.apply(pod("p", wishes("a", 1), container("b")))
+    lab.apply(pod("p", prioritized("a", 1), container("b")))
     lab.run()
     (barrier,) = lab.world.objects(BARRIERS, SPACE)
     lab.delete(barrier)
@@ -75,10 +75,10 @@ def test_quirk_a_deleted_barrier_comes_back_at_once() -> None:
 
 def test_quirk_a_pod_of_the_same_name_is_ordered_anew() -> None:
     lab = Lab()
-    lab.apply(pod("p", wishes("a", 1), container("b")))
+    lab.apply(pod("p", prioritized("a", 1), container("b")))
     lab.run()
     lab.delete(pod(), gracePeriodSeconds=0)
-    lab.apply(pod("p", container("a"), wishes("b", 1)))
+    lab.apply(pod("p", container("a"), prioritized("b", 1)))
     lab.run()
     assert started(lab) == ["b", "a"]
 
@@ -86,7 +86,7 @@ def test_quirk_a_pod_of_the_same_name_is_ordered_anew() -> None:
 def test_a_cloneset_launches_its_pods_in_order() -> None:
     lab = Lab()
     raw = cloneset(replicas=2)
-    spec = {"containers": [container("a"), wishes("b", 1)]}
+    spec = {"containers": [container("a"), prioritized("b", 1)]}
     template = {**raw["spec"]["template"], "spec": spec}
     lab.apply({**raw, "spec": {**raw["spec"], "template": template}})
     lab.run()
@@ -205,7 +205,7 @@ def updated(first: str, *, grace_s: int = 0) -> tuple[Lab, list[tuple[float, lis
     """
     lab = Lab()
     web = cloneset(replicas=1, inPlaceUpdateStrategy={"gracePeriodSeconds": grace_s})
-    pair = [wishes("redis", 10), wishes("main", 5)]
+    pair = [prioritized("redis", 10), prioritized("main", 5)]
     template = {**web["spec"]["template"], "spec": {"containers": pair}}
     lab.apply({**web, "spec": {**web["spec"], "template": template}})
     lab.run()

@@ -49,7 +49,7 @@ def plan(raw: Obj, *requests: str, on: Obj | None = None) -> Plan:
     return plan_ending(Ending(raw=raw, node=on or node(), requests=frozenset(requests), now=NOW))
 
 
-def told(actions: tuple[Action, ...]) -> list[str]:
+def described(actions: tuple[Action, ...]) -> list[str]:
     """`crr a,b` a recreate request, `phase Failed` a phase, `image a=b` an image."""
     words = []
     for action in actions:
@@ -116,14 +116,14 @@ ROWS: dict[str, tuple[Obj, tuple[str, ...], list[str]]] = {
 
 @pytest.mark.parametrize(("raw", "requests", "words"), ROWS.values(), ids=ROWS)
 def test_endings(raw: Obj, requests: tuple[str, ...], words: list[str]) -> None:
-    assert told(plan(raw, *requests).actions) == words
+    assert described(plan(raw, *requests).actions) == words
 
 
 @pytest.mark.parametrize("policy", ["Never", "OnFailure"])
 def test_term_8_on_a_virtual_kubelet_images_are_replaced(policy: str) -> None:
     virtual = node(type="virtual-kubelet")
     raw = pod(policy, "main/0", "image", "image/0", "normal")
-    assert told(plan(raw, on=virtual).actions) == ["image image-1=exit:1"]
+    assert described(plan(raw, on=virtual).actions) == ["image image-1=exit:1"]
     raw["spec"]["containers"][1]["image"] = "exit:1"
     assert plan(raw, on=virtual).actions == ()
 

@@ -146,18 +146,18 @@ STATES: dict[str, tuple[Any, list[PodFacts], str, str, tuple[int, int, int]]] = 
 @pytest.mark.parametrize("name", STATES)
 def test_state(name: str) -> None:
     raw, found, state, message, amounts = STATES[name]
-    told = judged(raw, found)
-    assert (told.state, told.message) == (state, message)
-    assert (told.updated, told.asked, told.kept) == amounts
+    rollout = judged(raw, found)
+    assert (rollout.state, rollout.message) == (state, message)
+    assert (rollout.updated, rollout.asked, rollout.kept) == amounts
 
 
 def test_pods_are_counted_by_revision() -> None:
-    told = judged(stateful(partition=2), pods("old", "old", "new"))
-    assert [(r.role, r.hash, r.pods) for r in told.revisions] == [
+    rollout = judged(stateful(partition=2), pods("old", "old", "new"))
+    assert [(r.role, r.hash, r.pods) for r in rollout.revisions] == [
         ("update", "new", 1), ("current", "old", 2),
     ]  # fmt: skip
-    assert (told.gate, told.budget, told.in_place) == ("partition 2", 1, False)
-    assert (len(told.members), len(told.behind)) == (3, 2)
+    assert (rollout.gate, rollout.budget, rollout.in_place) == ("partition 2", 1, False)
+    assert (len(rollout.members), len(rollout.behind)) == (3, 2)
 
 
 def test_the_revision_before_has_its_whole_name() -> None:

@@ -321,14 +321,14 @@ def test_a_failing_native_sidecar_that_an_update_ended_is_no_failure() -> None:
 
 def test_a_crash_loop_stays_one_piece_of_news() -> None:
     """Kubelet's own words count seconds, and between two crashes the container runs."""
-    told = {
+    messages = {
         judged(owner(), (*pods("3o+"), pod)).message
         for pod in (
             failing("CrashLoopBackOff", "back-off 10s restarting failed container"),
             failing("CrashLoopBackOff", "back-off 20s restarting failed container"),
         )
     }
-    assert len(told) == 1
+    assert len(messages) == 1
 
 
 def test_counts_by_revision() -> None:

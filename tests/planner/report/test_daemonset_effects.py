@@ -83,10 +83,10 @@ def test_other_nodes_lose_and_get_pods_whatever_the_strategy_is(placement: Obj) 
 
 def test_pods_that_waited_to_be_deleted_are_replaced_by_another_strategy() -> None:
     after = daemons()
-    told = "pods of an older template, if there are any, are replaced"
-    assert effect(daemons(strategy="OnDelete"), after) == told
+    text = "pods of an older template, if there are any, are replaced"
+    assert effect(daemons(strategy="OnDelete"), after) == text
     waiting = {**daemons(strategy="OnDelete"), "status": status(updated=2)}
-    assert effect(waiting, after) == told
+    assert effect(waiting, after) == text
     complete = {**daemons(strategy="OnDelete"), "status": status(updated=3)}
     assert effect(complete, after) == ""
 

@@ -19,5 +19,5 @@ def test_a_manifest_is_edited_by_a_command() -> None:
     ["charts/web/templates/app.yaml:1", "templates/app.yaml:7", "web/charts/db-1.0.0.tgz:0"],
 )
 def test_an_object_of_a_chart_is_changed_by_a_commit(source: str) -> None:
-    said = next_move("promote", KEY, source)
-    assert said == f"a commit that changes the values of its chart ({source})"
+    step = next_move("promote", KEY, source)
+    assert step == f"a commit that changes the values of its chart ({source})"

@@ -110,12 +110,12 @@ def test_quirk_a_push_into_a_running_rollout_counts_those_already_told_to_change
     """OpenKruise forgets a pod that was patched for the last spec and has not restarted yet, and
     takes down another one as well."""
     middle = sidecarset({**COLD, "image": "side:0.5"})
-    told = injected(middle, "p-0")
-    told["status"]["containerStatuses"][1] |= {"image": "side:0", "imageID": "old-id"}
-    told["metadata"]["annotations"]["kruise.io/sidecarset-inplace-update-state"] = (
+    status_pod = injected(middle, "p-0")
+    status_pod["status"]["containerStatuses"][1] |= {"image": "side:0", "imageID": "old-id"}
+    status_pod["metadata"]["annotations"]["kruise.io/sidecarset-inplace-update-state"] = (
         '{"ss":{"revision":"h","updateTimestamp":"2026-07-02T09:59:59Z",'
         '"lastContainerStatuses":{"side":{"imageID":"old-id"}}}}'
     )
-    made = plan(sidecarset(), [told, injected(OLD, "p-1")])
+    made = plan(sidecarset(), [status_pod, injected(OLD, "p-1")])
     assert moved(made) == []
     assert reasons(made) == {"p-0": Hold.UPDATING, "p-1": Hold.BUDGET}

@@ -91,10 +91,10 @@ def test_the_worked_example() -> None:
 
     made = plan(v2, [pod])
     assert counters(made) == (1, 0, 1, 0), "status is what was observed before the write"
-    told = taken(pod, made, restarted=False)
-    assert row(told) == ("side:1", "side:2", second, "1", "1000", "1000", "1")
-    assert counters(plan(v2, [told])) == (1, 1, 0, 0)
-    assert moved(plan(v2, [told])) == [], "the new side does not run yet"
+    status_pod = taken(pod, made, restarted=False)
+    assert row(status_pod) == ("side:1", "side:2", second, "1", "1000", "1000", "1")
+    assert counters(plan(v2, [status_pod])) == (1, 1, 0, 0)
+    assert moved(plan(v2, [status_pod])) == [], "the new side does not run yet"
 
     up = taken(pod, made)
     made = plan(v2, [up])

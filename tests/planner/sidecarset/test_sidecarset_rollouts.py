@@ -12,7 +12,7 @@ from gitkruise.wire.primitives.names import Obj
 from tests.traces import render_text
 from tests.worlds import Lab, cloneset, container, sidecarset
 
-Story = tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]
+Steps = tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]
 BAD: Final = "mesh:v2-bad"
 EMPTY: Final = "mesh-empty:v1"
 
@@ -31,7 +31,7 @@ def strategy(**fields: Any) -> dict[str, Any]:
 
 
 # The SidecarSet as first applied, then (what happens, the change of its spec). Four pods.
-STORIES: Final[dict[str, Story]] = {
+STORIES: Final[dict[str, Steps]] = {
     "cold-by-partition": (
         sidecarset(**mesh("mesh:v1")),
         [

@@ -35,7 +35,7 @@ def steps(made: Plan, name: str = "p") -> list[PatchStep]:
     return [step for patch in found for step in patch.steps]
 
 
-def told(can: object, *, since: str = stamp(-60), status: str = "") -> dict[str, Any]:
+def upgradable(can: object, *, since: str = stamp(-60), status: str = "") -> dict[str, Any]:
     message = can if isinstance(can, str) else json.dumps(can)
     return {
         "type": "SidecarSetUpgradable",
@@ -153,14 +153,14 @@ def test_side_61_pods_that_cannot_change_are_told_so_once() -> None:
         "UpdateImmutableField",
         '{"ss":false}',
     )
-    again = plan(new, [with_condition(pod, told({"ss": False}))], old=[BARRED])
+    again = plan(new, [with_condition(pod, upgradable({"ss": False}))], old=[BARRED])
     assert again.actions == ()
     assert again.events == (), "quirk 32: OpenKruise repeats the event every round"
     assert again.held[0].why == Hold.CANNOT_UPDATE
 
 
 def test_side_62_one_set_that_cannot_speaks_for_all() -> None:
-    pod = with_condition(injected(OLD), told({"other": False}))
+    pod = with_condition(injected(OLD), upgradable({"other": False}))
     _, step = steps(plan(sidecarset(), [pod]))
     (condition,) = step.body["status"]["conditions"]
     assert (condition["status"], condition["message"]) == ("False", '{"other":false,"ss":true}')
@@ -169,19 +169,19 @@ def test_side_62_one_set_that_cannot_speaks_for_all() -> None:
 
 def test_quirk_what_was_said_is_taken_back_when_the_set_is_what_the_pod_runs_again() -> None:
     """OpenKruise leaves the pod's condition False for ever after such a revert."""
-    pod = with_condition(injected(OLD), told({"ss": False}))
+    pod = with_condition(injected(OLD), upgradable({"ss": False}))
     (step,) = steps(plan(OLD, [pod]))
     assert step.body["status"]["conditions"][0]["status"] == "True"
 
 
 @pytest.mark.parametrize("message", ["no json", "[1]"])
 def test_a_condition_nobody_can_read_holds_its_pod_alone(message: str) -> None:
-    broken = with_condition(injected(OLD, "p-0"), told(message))
+    broken = with_condition(injected(OLD, "p-0"), upgradable(message))
     new = sidecarset(update={"maxUnavailable": 2})
     made = plan(new, [broken, injected(OLD, "p-1")])
     assert moved(made) == ["p-1"]
     assert "SidecarSetUpgradable" in made.held[0].detail
-    untold = plan(sidecarset(), [with_condition(injected(BARRED), told(message))])
+    untold = plan(sidecarset(), [with_condition(injected(BARRED), upgradable(message))])
     assert untold.actions == ()
     assert [e.reason for e in untold.events] == ["FailedUpdate"]
 

@@ -109,8 +109,8 @@ def test_pre_3_jobs_wait_for_updated_ready_pods(least: str) -> None:
     ],
 )
 def test_settings(notes: Obj, fields: Obj, expected: tuple[int, int]) -> None:
-    said = {f"apps.kruise.io/image-predownload-{name}": text for name, text in notes.items()}
-    lab = lab_of(notes=said, rolling={"inPlaceUpdateStrategy": fields})
+    settings = {f"apps.kruise.io/image-predownload-{name}": text for name, text in notes.items()}
+    lab = lab_of(notes=settings, rolling={"inPlaceUpdateStrategy": fields})
     lab.update(seconds=5, partition=4)
     (job,) = jobs(lab)
     spec = job["spec"]

@@ -32,5 +32,5 @@ def test_target(kind: str, target: Obj, expected: str | None) -> None:
         "spec": {"scaleTargetRef": target},
     }
     found = target_of(autoscaler)
-    told = found and f"{found.group} {found.kind} {found.namespace}/{found.name}"
-    assert told == expected
+    text = found and f"{found.group} {found.kind} {found.namespace}/{found.name}"
+    assert text == expected

@@ -54,13 +54,13 @@ ROWS: dict[str, tuple[Any, str, tuple[int | str, int | str]]] = {
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_the_amounts_that_are_sent(row: Any) -> None:
     live, asked, amounts = row
-    wish = git(asked if asked.startswith("v") else "v2")
+    asked_for = git(asked if asked.startswith("v") else "v2")
     if not asked.startswith("v"):
-        wish["metadata"]["annotations"][ANNOTATION] = asked
-    notes = {**live["metadata"]["annotations"], **wish["metadata"]["annotations"]}
-    spec = {**live["spec"], "template": wish["spec"]["template"]}
+        asked_for["metadata"]["annotations"][ANNOTATION] = asked
+    notes = {**live["metadata"]["annotations"], **asked_for["metadata"]["annotations"]}
+    spec = {**live["spec"], "template": asked_for["spec"]["template"]}
     applied = {**live, "metadata": {**live["metadata"], "annotations": notes}, "spec": spec}
-    sent = as_sent(desired(wish), live, applied).obj
+    sent = as_sent(desired(asked_for), live, applied).obj
     rolling = get(sent, "spec", "strategy", "rollingUpdate")
     assert (rolling["maxSurge"], rolling["maxUnavailable"]) == amounts
     assert get(sent, "spec", "paused") is (asked == "v3")
@@ -95,9 +95,9 @@ PAUSES: dict[str, tuple[Any, Any, tuple[bool, bool, bool]]] = {
 
 @pytest.mark.parametrize("row", PAUSES.values(), ids=PAUSES)
 def test_can_38_a_pause_by_git_stops_the_lock_where_it_is(row: Any) -> None:
-    live, wish, wanted = row
-    applied = {**live, "spec": {**live["spec"], "template": wish["spec"]["template"]}}
-    sent = as_sent(desired(wish), live, applied).obj
+    live, asked_for, wanted = row
+    applied = {**live, "spec": {**live["spec"], "template": asked_for["spec"]["template"]}}
+    sent = as_sent(desired(asked_for), live, applied).obj
     notes = sent["metadata"]["annotations"]
     begun = json.loads(notes[LOCK])["begun"]
     assert (notes.get(GIT_PAUSE) == "true", get(sent, "spec", "paused"), begun) == wanted

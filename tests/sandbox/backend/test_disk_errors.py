@@ -36,10 +36,10 @@ try:
 except ClusterFailed:
     sys.exit("unusable")
 for version in range(1, {versions} + 1):
-    said = outcome(version)
-    if said == "full":
-        said = "full, then " + outcome(version)
-    print(said)
+    result = outcome(version)
+    if result == "full":
+        result = "full, then " + outcome(version)
+    print(result)
 """
 
 
@@ -79,16 +79,16 @@ def test_a_store_that_cannot_be_made_is_made_later(tmp_path: Path, call: str, at
 
 @pytest.mark.parametrize(("call", "at"), WRITING)
 def test_nothing_follows_what_failed(tmp_path: Path, call: str, at: int) -> None:  # STORE-12
-    said = outcomes(tmp_path / "db", f"{call}:error=EIO:when={at}")
-    kept = said.index("failed")
-    assert said == ["kept"] * kept + ["failed"] * (VERSIONS - kept)
+    lines = outcomes(tmp_path / "db", f"{call}:error=EIO:when={at}")
+    kept = lines.index("failed")
+    assert lines == ["kept"] * kept + ["failed"] * (VERSIONS - kept)
     version = content(tmp_path / "db")[1]
     assert version in {kept, kept + 1}, "what was acknowledged is there, and nothing later"
 
 
 @pytest.mark.parametrize("at", [12, 19, 25])
 def test_a_full_disk_passes(tmp_path: Path, at: int) -> None:  # STORE-13
-    said = outcomes(tmp_path / "db", f"pwrite64:error=ENOSPC:when={at}")
-    assert said.count("full, then kept") == 1
-    assert said.count("kept") == VERSIONS - 1
+    lines = outcomes(tmp_path / "db", f"pwrite64:error=ENOSPC:when={at}")
+    assert lines.count("full, then kept") == 1
+    assert lines.count("kept") == VERSIONS - 1
     assert content(tmp_path / "db")[1] == VERSIONS

@@ -45,7 +45,7 @@ async def followed(cluster: Cluster, *, watches: int) -> list[list[EventBatch]]:
     return got
 
 
-def told(stretches: Sequence[EventBatch]) -> list[tuple[str, str]]:
+def events_of(stretches: Sequence[EventBatch]) -> list[tuple[str, str]]:
     return [seen(event) for stretch in stretches for event in stretch.events]
 
 
@@ -54,7 +54,9 @@ def test_each_watch_sees_everything_in_order(
     clock: ManualClock, cluster: Cluster, watches: int
 ) -> None:
     got = clock.run(followed(cluster, watches=watches))
-    assert [told(stretches) for stretches in got] == [[("ADDED", name) for name in NAMES]] * watches
+    assert [events_of(stretches) for stretches in got] == [
+        [("ADDED", name) for name in NAMES]
+    ] * watches
 
 
 def test_those_in_step_share_what_is_written(clock: ManualClock, cluster: Cluster) -> None:

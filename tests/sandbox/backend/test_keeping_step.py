@@ -44,8 +44,8 @@ class Far:
 
 
 def frame(line: bytes) -> tuple[str, str]:
-    told = json.loads(line)
-    return told["type"], told["object"]["metadata"].get("name", "")
+    event = json.loads(line)
+    return event["type"], event["object"]["metadata"].get("name", "")
 
 
 def stream(cluster: Cluster, far: Far, **more: str) -> AsyncGenerator[EventBatch]:

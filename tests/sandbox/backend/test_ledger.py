@@ -56,7 +56,7 @@ def asked(at: int, **changed: object) -> Callable[[History], History]:
     return broken
 
 
-def told(*events: Change, tier: str = "", start: int = 10) -> Callable[[History], History]:
+def watched(*events: Change, tier: str = "", start: int = 10) -> Callable[[History], History]:
     """The history with one more watch."""
 
     def broken(history: History) -> History:
@@ -77,17 +77,21 @@ BROKEN: Final = {
     "STORE-5 what no client wrote is read": asked(3, token="t9"),
     "STORE-5 what no client wrote is there": asked(0, token="t9"),
     "STORE-15 refused, and done": asked(4, token="t5"),
-    "WATCH-1 the wrong order": told(A, C, B, D, E),
-    "WATCH-1 an event twice": told(A, B, B, C, D, E),
-    "WATCH-3 an event left out": told(A, B, D, E),
-    "WATCH-3 an event of others": told(*CHANGES, tier="w"),
-    "WATCH-1 (WATCH-5) an event after its bookmark": told(A, replace(MARK, version=13), B, C, D, E),
-    "WATCH-5 a bookmark that goes back": told(A, B, C, MARK, D, E),
-    "WATCH-3 (WATCH-7) what leaves goes unseen": told(A, replace(C, type="ADDED"), D, E, tier="v"),
-    "WATCH-3 (WATCH-7) what comes looks known": told(
+    "WATCH-1 the wrong order": watched(A, C, B, D, E),
+    "WATCH-1 an event twice": watched(A, B, B, C, D, E),
+    "WATCH-3 an event left out": watched(A, B, D, E),
+    "WATCH-3 an event of others": watched(*CHANGES, tier="w"),
+    "WATCH-1 (WATCH-5) an event after its bookmark": watched(
+        A, replace(MARK, version=13), B, C, D, E
+    ),
+    "WATCH-5 a bookmark that goes back": watched(A, B, C, MARK, D, E),
+    "WATCH-3 (WATCH-7) what leaves goes unseen": watched(
+        A, replace(C, type="ADDED"), D, E, tier="v"
+    ),
+    "WATCH-3 (WATCH-7) what comes looks known": watched(
         A, replace(A, type="DELETED", version=12), C, D, E, tier="v"
     ),
-    "WATCH-1 (WATCH-10) a deletion of the old version": told(A, B, C, replace(D, version=13), E),
+    "WATCH-1 (WATCH-10) a deletion of the old version": watched(A, B, C, replace(D, version=13), E),
 }
 
 

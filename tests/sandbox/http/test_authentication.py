@@ -31,10 +31,10 @@ def token_of(client: Client, name: str) -> str:
 def test_a_token_is_its_accounts_and_ends_with_it(client: Client) -> None:
     token = token_of(client, "robot")
     headers = {"Authorization": f"Bearer {token}"}
-    told = client.ask(WHO, "POST", {}, headers).body["status"]["userInfo"]
-    assert told == {"username": ROBOT, "groups": GROUPS}
+    user = client.ask(WHO, "POST", {}, headers).body["status"]["userInfo"]
+    assert user == {"username": ROBOT, "groups": GROUPS}
     status = client.ask(REVIEWS, "POST", {"spec": {"token": token}}).body["status"]
-    assert (status["authenticated"], status["user"]) == (True, told)
+    assert (status["authenticated"], status["user"]) == (True, user)
     changed = token[:-2] + ("AA" if token[-2:] != "AA" else "BB")
     for other in (changed, token.rpartition(".")[0] + ".", "a.b.c", "..", "é.é.é"):
         bearer = {"Authorization": f"Bearer {other}"}

@@ -44,7 +44,7 @@ def opened(client: Client) -> Iterator[ssl.SSLSocket]:
         yield tls
 
 
-def heard(tls: ssl.SSLSocket) -> bytes:
+def received(tls: ssl.SSLSocket) -> bytes:
     """Everything up to the end of the connection."""
     pieces = []
     try:
@@ -60,12 +60,12 @@ def head(client: Client, *lines: str) -> bytes:
     return "\r\n".join([*lines, host, f"Authorization: Bearer {client.token}", ""]).encode()
 
 
-@pytest.mark.parametrize("said", ["nothing", "half a header"])
-def test_a_connection_without_a_whole_header_is_closed(strict: Served, said: str) -> None:
+@pytest.mark.parametrize("answer", ["nothing", "half a header"])
+def test_a_connection_without_a_whole_header_is_closed(strict: Served, answer: str) -> None:
     with opened(strict.client) as tls:
-        if said != "nothing":
+        if answer != "nothing":
             tls.sendall(head(strict.client, "GET /version HTTP/1.1"))
-        assert heard(tls) == b""
+        assert received(tls) == b""
 
 
 @pytest.mark.slow
@@ -74,7 +74,7 @@ def test_a_body_that_does_not_come_is_answered_504(strict: Served) -> None:
     with opened(strict.client) as tls:
         lines = (f"POST {path} HTTP/1.1", "Content-Length: 100", "Content-Type: application/json")
         tls.sendall(head(strict.client, *lines) + b"\r\n{")
-        assert heard(tls).startswith(b"HTTP/1.1 504 ")
+        assert received(tls).startswith(b"HTTP/1.1 504 ")
 
 
 def test_a_connection_too_many_is_hung_up(strict: Served) -> None:

@@ -57,8 +57,8 @@ def test_changes_and_drift_below_a_secret_field_show_no_value(
         kind=ChangeKind.CONFIGURE, key=ObjectKey("db.io", "D", "shop", "x"),
         before={"spec": {}}, after={"spec": {}}, fields=(field,),
     )  # fmt: skip
-    (told,) = covered(change, bytes(32))
-    assert ("hunter" not in f"{told.before} {told.after}") == hidden
+    (shown,) = covered(change, bytes(32))
+    assert ("hunter" not in f"{shown.before} {shown.after}") == hidden
     (record,) = drift_records([change])
     assert ((record.git, record.live) == ("(hidden)", "(hidden)")) == hidden
     assert ("hunter" not in f"{record.git} {record.live}") == hidden

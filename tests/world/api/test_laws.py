@@ -30,7 +30,7 @@ class ClusterAgainstDict(RuleBasedStateMachine):
         self.start = self.api.world.version
         self.views: dict[str, dict[str, Any]] = {"": {}, "labelSelector=tier%3Dweb": {}}
         self.positions = dict.fromkeys(self.views, self.start)
-        self.last_told = dict.fromkeys(self.views, self.start)
+        self.last_reported = dict.fromkeys(self.views, self.start)
 
     def url(self, name: str) -> str:
         return f"{CONFIG_MAPS}/{name}"
@@ -131,8 +131,8 @@ class ClusterAgainstDict(RuleBasedStateMachine):
         )
         for event in events:
             version = int(event.object["metadata"]["resourceVersion"])
-            assert version > self.last_told[which]
-            self.last_told[which] = version
+            assert version > self.last_reported[which]
+            self.last_reported[which] = version
             self.note(self.views[which], event)
         assert self.views[which] == {
             item["metadata"]["name"]: item.get("data")

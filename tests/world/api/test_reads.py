@@ -133,14 +133,14 @@ def test_bad_reads(url: str, code: int) -> None:
     assert filled(1).code("GET", url) == code
 
 
-def told(events: Any) -> list[tuple[str, str]]:
+def events_of(events: Any) -> list[tuple[str, str]]:
     return [(event.type, event.object["metadata"].get("name", "")) for event in events]
 
 
 def test_a_watch_starts_with_what_is_there() -> None:
     api = filled(2)
     events, position = api.watch(CONFIG_MAPS)
-    assert told(events) == [("ADDED", "c0"), ("ADDED", "c1")]
+    assert events_of(events) == [("ADDED", "c0"), ("ADDED", "c1")]
     assert position == api.world.version
     assert api.watch(CONFIG_MAPS, position) == ([], position)
 
@@ -149,7 +149,7 @@ def test_a_watch_list_ends_its_start_with_a_bookmark() -> None:
     query = "?sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     api = filled(1)
     events, _ = api.watch(CONFIG_MAPS + query)
-    assert told(events) == [("ADDED", "c0"), ("BOOKMARK", "")]
+    assert events_of(events) == [("ADDED", "c0"), ("BOOKMARK", "")]
     meta = events[-1].object["metadata"]
     assert meta["annotations"] == {INITIAL_EVENTS_END: "true"}
     assert meta["resourceVersion"] == str(api.world.version)
@@ -162,7 +162,12 @@ def test_watch_7_selectors_are_entered_and_left() -> None:
         api.merge(CONFIG_MAPS + "/c0", {"metadata": {"labels": {"tier": tier}}})
     api.merge(CONFIG_MAPS + "/c0", {"data": {"n": "9"}})
     events, position = api.watch(url, position)
-    assert told(events) == [("ADDED", "c0"), ("DELETED", "c0"), ("ADDED", "c0"), ("MODIFIED", "c0")]
+    assert events_of(events) == [
+        ("ADDED", "c0"),
+        ("DELETED", "c0"),
+        ("ADDED", "c0"),
+        ("MODIFIED", "c0"),
+    ]
     assert events[1].object["metadata"]["labels"] == {"tier": "web"}, "as it was when selected"
     assert position == api.world.version
 

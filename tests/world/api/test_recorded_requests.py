@@ -25,8 +25,8 @@ def test_conversation(name: str) -> None:
         code, body = api.answer(*row["request"])
         assert code == row["code"], (row["request"], body)
         if "message" in row:
-            said = VARYING.sub("U", body.get("message", ""))
-            assert said == row["message"]
+            message = VARYING.sub("U", body.get("message", ""))
+            assert message == row["message"]
             assert body.get("reason") == row["reason"] or not row["reason"]
         if code >= 300:
             assert api.world.version == before, "STORE-15: a refusal leaves no trace"

@@ -72,7 +72,7 @@ def test_scale(make: Any, url: str) -> None:
     assert (scale["kind"], scale["apiVersion"]) == ("Scale", "autoscaling/v1")
     assert (scale["spec"], scale["status"]["replicas"]) == ({"replicas": 3}, 0)
     api.merge(url + "/w/scale", {"spec": {"replicas": 5}})
-    api.tell("PUT", url + "/w/scale", {"metadata": {"name": "w"}, "spec": {"replicas": 6}})
+    api.send("PUT", url + "/w/scale", {"metadata": {"name": "w"}, "spec": {"replicas": 6}})
     assert api.get(url + "/w")["spec"]["replicas"] == 6
     stale = {**scale, "spec": {"replicas": 1}}
     assert api.code("PUT", url + "/w/scale", stale) == 409

@@ -103,7 +103,7 @@ def test_no_more_than_a_thousand_addresses_and_the_ready_ones_first() -> None:
     assert found["metadata"]["annotations"][OVER_CAPACITY] == "truncated"
     (subset,) = found["subsets"]
     assert (len(subset["addresses"]), len(subset["notReadyAddresses"])) == (999, 1)
-    api.tell("DELETE", PODS, {"gracePeriodSeconds": 0})
+    api.send("DELETE", PODS, {"gracePeriodSeconds": 0})
     controller.run(api.world, api.wait(seconds=9))
     found = api.get(f"{ENDPOINTS}/web")
     assert OVER_CAPACITY not in found["metadata"].get("annotations", {})

@@ -94,8 +94,8 @@ def test_finalizers_inside_are_told_and_waited_for() -> None:
     api.post(SHOP + "/configmaps", config_map("c", finalizers=["e.io/x"]))
     api.delete(SHOP)
     assert controller.run(api.world, api.now) == api.now + timedelta(seconds=15)
-    told = conditions(api)
-    assert told["NamespaceFinalizersRemaining"].endswith("e.io/x in 1 resource instances")
+    messages = conditions(api)
+    assert messages["NamespaceFinalizersRemaining"].endswith("e.io/x in 1 resource instances")
     before = api.world.version
     controller.run(api.world, api.wait(seconds=15))
     assert api.world.version == before, "what was said already is not written again"
@@ -114,8 +114,8 @@ def test_a_budget_goes_with_the_pods_that_it_guards() -> None:
     )
     NamespaceController().run(lab.world, lab.now)
     (space,) = (one for one in lab.world.objects(NAMESPACE) if one["metadata"]["name"] == "shop")
-    told = {c["type"]: c["message"] for c in space["status"]["conditions"]}
-    failed = told["NamespaceDeletionContentFailure"]
+    messages = {c["type"]: c["message"] for c in space["status"]["conditions"]}
+    failed = messages["NamespaceDeletionContentFailure"]
     assert failed.startswith("Failed to delete all resource types, 1 remaining: "), "of pods"
     lab.run(120)
     assert "shop" not in {one["metadata"]["name"] for one in lab.world.objects(NAMESPACE)}

@@ -58,13 +58,13 @@ def test_a_pod_that_fits_nowhere_says_why(spec: dict[str, Any], message: str) ->
     lab.apply({**pod(), "spec": {**pod()["spec"], **spec}})
     assert lab.run().quiet
     found = lab.pods()[0]
-    said = [
+    messages = [
         c["message"]
         for c in (found.get("status") or {}).get("conditions") or ()
         if c.get("reason") == "Unschedulable"
     ]
     assert "nodeName" not in found["spec"]
-    assert said == ([message] if message else [])
+    assert messages == ([message] if message else [])
 
 
 def test_pods_spread_over_the_least_loaded_nodes() -> None:

@@ -67,9 +67,9 @@ VOLUMES: dict[str, tuple[dict[str, Any], str]] = {
 def test_volumes(lab: Lab, source: dict[str, Any], message: str) -> None:
     raw = pod("p", volumes=[{"name": "v", **source}])
     raw["metadata"]["namespace"] = SPACE
-    told = missing_volume(lab.world, raw)
-    assert told.endswith(message)
-    assert bool(told) == bool(message)
+    reason = missing_volume(lab.world, raw)
+    assert reason.endswith(message)
+    assert bool(reason) == bool(message)
 
 
 def test_a_pod_waits_for_its_volumes_and_starts_when_they_are_there() -> None:

@@ -67,8 +67,8 @@ def test_a_namespace_with_a_condition_without_a_time_goes() -> None:
         "name": "held", "namespace": "old", "finalizers": ["example.com/hold"]}}  # fmt: skip
     lab.apply(space)
     lab.apply(held)
-    said = [{"type": "NamespaceContentRemaining", "status": "True"}]
-    lab.patch(space, {"status": {"conditions": said}}, subresource="status")
+    status = [{"type": "NamespaceContentRemaining", "status": "True"}]
+    lab.patch(space, {"status": {"conditions": status}}, subresource="status")
     lab.delete(space)
     lab.run(10)
     lab.patch(held, {"metadata": {"finalizers": None}})

@@ -119,12 +119,14 @@ def test_kub_86_a_readiness_probe_that_fails_restarts_nothing() -> None:
     assert state(lab) == (0, False, "running")
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(6, "waiting"), (7, "running")])
-def test_kub_87_a_container_is_reported_after_its_post_start_hook(seconds: int, told: str) -> None:
+@pytest.mark.parametrize(("seconds", "expected"), [(6, "waiting"), (7, "running")])
+def test_kub_87_a_container_is_reported_after_its_post_start_hook(
+    seconds: int, expected: str
+) -> None:
     hook = {"postStart": {"exec": {"command": ["sleep", "5"]}}}
     lab = ran(seconds, lifecycle=hook)
-    assert state(lab)[2] == told
-    if told == "running":
+    assert state(lab)[2] == expected
+    if expected == "running":
         assert entry(lab)["state"]["running"]["startedAt"] == "2026-11-21T10:00:02Z"
 
 

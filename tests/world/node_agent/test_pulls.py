@@ -274,5 +274,5 @@ def test_a_pulled_image_shortens_the_start_of_a_pod(lab: Lab) -> None:
     assert started_after(lab, "ahead", "docker.io/library/nginx:1.20") == usual - 1
     assert started_after(lab, "again", "nginx:1.20", "Always") == usual
     found = lab.world.objects(GroupKind("", "Event"), "shop")
-    said = {event["message"] for event in found if event["involvedObject"]["name"] == "ahead"}
-    assert 'Container image "docker.io/library/nginx:1.20" already present on machine' in said
+    messages = {event["message"] for event in found if event["involvedObject"]["name"] == "ahead"}
+    assert 'Container image "docker.io/library/nginx:1.20" already present on machine' in messages

@@ -164,8 +164,8 @@ def test_events_tell_what_was_done_and_what_was_refused(lab: Lab) -> None:
     actions = tuple(Create(obj=new_pod(n), done=done, failed=failed) for n in ("good", "bad"))
     run(lab, Plan(actions=actions, events=(Event("Normal", "Note", "hello"),)), send=refuse)
     found = lab.world.objects(GroupKind("", "Event"), SPACE)
-    told = {(e["reason"], e["message"], e["source"]["component"]) for e in found}
-    assert told == {
+    events = {(e["reason"], e["message"], e["source"]["component"]) for e in found}
+    assert events == {
         ("Note", "hello", "deployment-controller"),
         ("SuccessfulCreate", "Created pod: good", "deployment-controller"),
         ("FailedCreate", "Error creating: quota", "deployment-controller"),

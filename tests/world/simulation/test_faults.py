@@ -110,16 +110,16 @@ def send(kind: Fault) -> tuple[Lab, Faults, str]:
         obj = {**pod(f"p{seed}"), "metadata": {"name": f"p{seed}", "namespace": SPACE}}
         try:
             faults.send(create(lab.world, obj), lab.now)
-            heard = "created"
+            outcome = "created"
         except ApiError as error:
-            heard = error.reason
+            outcome = error.reason
         if faults.struck:
-            return lab, faults, heard
+            return lab, faults, outcome
         lab.delete(obj)
     raise AssertionError("no fault in a hundred seeds")
 
 
-HEARD = {
+OUTCOMES = {
     Fault.DROPPED: ("ServiceUnavailable", 0),
     Fault.UNANSWERED: ("Timeout", 1),
     Fault.DUPLICATED: ("created", 1),
@@ -132,8 +132,8 @@ HEARD = {
 
 @pytest.mark.parametrize("kind", list(Fault))
 def test_what_the_sender_hears_and_what_was_done(kind: Fault) -> None:
-    lab, _, heard = send(kind)
-    assert (heard, len(lab.pods())) == HEARD[kind]
+    lab, _, outcome = send(kind)
+    assert (outcome, len(lab.pods())) == OUTCOMES[kind]
 
 
 def test_a_late_write_arrives_in_the_end() -> None:

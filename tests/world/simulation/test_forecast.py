@@ -154,9 +154,9 @@ def test_pods_of_several_revisions_stay() -> None:
 def test_the_real_cluster_stays_as_it_was() -> None:
     lab = running(cloneset(replicas=3))
     version, pods = lab.world.version, lab.pods()
-    told = forecast(lab, change(**image("app:v2")))
+    forecasted = forecast(lab, change(**image("app:v2")))
     assert (lab.world.version, lab.pods()) == (version, pods)
-    assert told.world.version > version
+    assert forecasted.world.version > version
 
 
 def test_the_forecast_is_what_then_happens() -> None:
@@ -187,8 +187,8 @@ def test_a_workload_without_end_stops_no_other(monkeypatch: pytest.MonkeyPatch) 
         replace(create(lab.world, obj), namespace=SPACE) for obj in (leaving, cloneset("web", 2))
     ]
     found = forecast(lab, *writes)
-    told = {p.key.name: (p.hold, p.message) for p in found.rollouts}
-    assert told == {
+    outcomes = {p.key.name: (p.hold, p.message) for p in found.rollouts}
+    assert outcomes == {
         "leaving": ("Stuck", "its pods are created and deleted without end"),
         "web": ("", "2/2 updated"),
     }  # fmt: skip

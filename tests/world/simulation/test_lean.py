@@ -192,10 +192,10 @@ def test_pods_that_live_alike_keep_their_own_ids_and_addresses(row: str) -> None
     pods = played(lab, body, lean=True)[1].objects(PODS, SPACE)
     assert len({pod["status"]["podIP"] for pod in pods}) == len(pods) > 1
     for one in pods:
-        (told,) = one["status"]["containerStatuses"]
-        last = told["lastState"].get("terminated")
-        ids = [entry["containerID"] for entry in ([last] if last else []) + [told]]
-        uid, restarts = one["metadata"]["uid"], range(told["restartCount"] + 1)
+        (status,) = one["status"]["containerStatuses"]
+        last = status["lastState"].get("terminated")
+        ids = [entry["containerID"] for entry in ([last] if last else []) + [status]]
+        uid, restarts = one["metadata"]["uid"], range(status["restartCount"] + 1)
         assert ids == [container_id(uid, "app", n) for n in restarts]
 
 
@@ -211,13 +211,13 @@ def test_a_lean_cluster_leaves_out_who_manages_a_pod() -> None:
 
 def changing(raw: Obj, *steps: PatchStep, **pins: str) -> Patch:
     uid, version = raw["metadata"]["uid"], raw["metadata"]["resourceVersion"]
-    told = {"uid": uid, "resource_version": version, **pins}
-    return Patch(key=key_of(raw), version="v1", steps=steps, **told)
+    preconditions = {"uid": uid, "resource_version": version, **pins}
+    return Patch(key=key_of(raw), version="v1", steps=steps, **preconditions)
 
 
 def going(raw: Obj, **asked: Any) -> Delete:
-    told = {"uid": raw["metadata"]["uid"], "resource_version": "", **asked}
-    return Delete(key=key_of(raw), version="v1", **told)
+    preconditions = {"uid": raw["metadata"]["uid"], "resource_version": "", **asked}
+    return Delete(key=key_of(raw), version="v1", **preconditions)
 
 
 def coming(raw: Obj, **asked: Any) -> Create:

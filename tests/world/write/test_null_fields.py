@@ -40,7 +40,7 @@ def test_a_null_time_in_a_template_is_no_time(write: str) -> None:
         template = {**stored["spec"]["template"], "metadata": NULLED}
         changed = {**stored, "spec": {**stored["spec"], "template": template}}
         if write == "update":
-            api.tell("PUT", f"{DEPLOYMENTS}/web", changed)
+            api.send("PUT", f"{DEPLOYMENTS}/web", changed)
         elif write == "json patch":
             operation = {"op": "replace", "path": "/spec/template", "value": template}
             api.json_patch(f"{DEPLOYMENTS}/web", [operation])

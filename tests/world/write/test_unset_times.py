@@ -14,12 +14,12 @@ from tests.worlds import pod
 def test_a_condition_has_its_times() -> None:
     api = Api()
     api.post(PODS, pod())
-    said = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-    (condition,) = api.merge(f"{PODS}/p/status", said)["status"]["conditions"]
+    status = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    (condition,) = api.merge(f"{PODS}/p/status", status)["status"]["conditions"]
     assert condition == {"type": "Ready", "status": "True", "lastProbeTime": None,
                          "lastTransitionTime": None}  # fmt: skip
     version = api.get(f"{PODS}/p")["metadata"]["resourceVersion"]
-    assert api.merge(f"{PODS}/p/status", said)["metadata"]["resourceVersion"] == version
+    assert api.merge(f"{PODS}/p/status", status)["metadata"]["resourceVersion"] == version
 
 
 def test_a_container_has_the_times_of_its_states() -> None:

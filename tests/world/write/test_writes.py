@@ -266,6 +266,6 @@ def test_an_untracked_object_stays_untracked_until_applied() -> None:
     for change in changes:
         assert "managedFields" not in api.merge(CONFIG_MAPS + "/a", change)["metadata"]
     url = CONFIG_MAPS + "/a?fieldManager=gk"
-    after = api.tell("PATCH", url, config_map("a", {"x": "1"}), APPLY_PATCH)
+    after = api.send("PATCH", url, config_map("a", {"x": "1"}), APPLY_PATCH)
     managers = [entry["manager"] for entry in after["metadata"]["managedFields"]]
     assert managers == ["gk", "before-first-apply"]

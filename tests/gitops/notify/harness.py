@@ -52,16 +52,16 @@ class Chat:
     """Takes every message."""
 
     def __init__(self) -> None:
-        self.heard: list[bytes] = []
+        self.received: list[bytes] = []
 
     async def exchange(
         self, _method: str, _url: str, _headers: Mapping[str, str], body: bytes | None
     ) -> JsonReply:
-        self.heard.append(body or b"")
+        self.received.append(body or b"")
         return JsonReply(200, CIMultiDictProxy(CIMultiDict()), b"ok")
 
 
-class Desk:
+class ForgeHarness:
     """One unit, its forge and its chats."""
 
     def __init__(self, stage: Stage, folder: Path, kind: str = "github") -> None:
@@ -172,5 +172,5 @@ class Desk:
         (ours,) = [c["body"] for c in self.model.comments.get(number, []) if c["author"] == ME]
         return str(ours)
 
-    def told(self, commit: str, context: str = CONTEXT) -> tuple[str, str]:
+    def status(self, commit: str, context: str = CONTEXT) -> tuple[str, str]:
         return self.model.last(commit, context)
