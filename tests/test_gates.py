@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent
 # Each promise, and the tests that hold it, as `file::test` below tests/.
 GATES = {
     "leftovers: after the demo no process, port or folder remains": (
-        "e2e/test_demo.py::test_the_whole_story",
+        "e2e/test_demo.py::test_the_whole_demo",
         "e2e/test_demo.py::test_interrupted_in_the_middle",
     ),
     "streams: data parses, stderr may be closed, no escape byte where none belongs": (
@@ -57,14 +57,14 @@ GATES = {
     ),
     "status: words fit, held and superseded are success, at most 50 writes": (
         "gitops/notify/test_commit_statuses.py::test_any_words_fit_what_forges_take",
-        "gitops/notify/test_commit_statuses.py::test_a_state_is_told_in_words",
+        "gitops/notify/test_commit_statuses.py::test_a_state_is_reported_in_words",
         "gitops/notify/test_commit_statuses.py::test_overtaken_commits_get_a_last_status_and_merged_branches_share_the_merge",
         "gitops/notify/test_commit_statuses.py::test_no_commit_and_context_is_written_more_than_fifty_times",
     ),
     "write-back: idle rounds write nothing, concurrent writers lose nothing": (
         "gitops/status/test_quiet.py::test_a_thousand_idle_rounds_write_nothing",
         "git/push/test_status_branch.py::test_concurrent_pushers_lose_nothing",
-        "laws/test_many_writers.py::test_each_piece_of_news_is_told_once_and_nothing_is_forced",
+        "laws/test_many_writers.py::test_each_piece_of_news_is_published_once_and_nothing_is_forced",
     ),
 }
 TWELVE = (

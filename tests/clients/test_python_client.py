@@ -127,7 +127,7 @@ def test_watch_goes_on_from_a_version(api: client.ApiClient) -> None:
     assert seen == [("ADDED", "w1"), ("ADDED", "w2"), ("DELETED", "w1")]
 
 
-def test_a_watch_that_ends_tells_where(api: client.ApiClient) -> None:
+def test_a_watch_that_ends_reports_its_version(api: client.ApiClient) -> None:
     """Bookmarks carry the version on, so that the next watch misses and repeats nothing."""
     core: Any = client.CoreV1Api(api)
     options = {"label_selector": "made=nowhere", "allow_watch_bookmarks": True}

@@ -152,7 +152,7 @@ def test_a_lost_answer_is_followed_by_a_live_read_and_not_repeated(verb: str) ->
     assert stage.status("web") == {"pods": 1}
 
 
-def test_failures_are_retried_with_growing_pauses_and_told() -> None:
+def test_failures_are_retried_with_growing_pauses_and_reported() -> None:
     stage = Stage()
     stage.fleet("web", 1)
     stage.toy.faults = [Fault("create", Unavailable("down")) for _ in range(4)]
@@ -236,7 +236,7 @@ def test_a_crash_parks_its_key_and_nobody_else() -> None:
     assert "boom" not in crash["message"], "the text of an exception may quote a Secret"
 
 
-def test_wishes_to_look_again_are_honoured() -> None:
+def test_requests_to_look_again_are_honoured() -> None:
     stage = Stage()
     stage.fleet("web", 0, wake="600")
 
@@ -277,7 +277,7 @@ def test_news_that_may_be_late_are_written_once_a_second(even: bool, statuses: l
     assert stage.status("web") == {"pods": 5}
 
 
-def test_a_wish_for_the_past_does_not_spin() -> None:
+def test_a_request_for_the_past_does_not_spin() -> None:
     stage = Stage()
     stage.fleet("web", 0, wake="-5")
     controllers = stage.settled(1)

@@ -56,7 +56,7 @@ class Scene:
         return asyncio.run(self.repairer.round())
 
 
-def test_a_missed_pod_is_made_anew_and_told() -> None:
+def test_a_missed_pod_is_made_again_and_reported() -> None:
     scene = Scene()
     scene.missed()
     assert scene.repaired() == ["p"]

@@ -16,7 +16,7 @@ def at(seconds: int) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def test_the_earliest_wish_wins() -> None:
+def test_the_earliest_request_wins() -> None:
     queue = WorkQueue[str]()
     for seconds in (5, 2, 9):
         queue.add("a", at(seconds))
@@ -26,7 +26,7 @@ def test_the_earliest_wish_wins() -> None:
     assert [queue.pop(at(9)) for _ in range(3)] == ["a", "b", None]
 
 
-def test_a_wish_during_a_round_waits_for_its_end() -> None:
+def test_a_request_during_a_round_waits_for_its_end() -> None:
     queue = WorkQueue[str]()
     queue.add("a", at(0))
     assert queue.pop(at(0)) == "a"
@@ -49,7 +49,7 @@ def test_news_gather_until_they_pause_or_last_too_long() -> None:
     assert queue.pop(at(10)) == "a"
 
 
-def test_news_put_off_no_other_wish() -> None:
+def test_news_put_off_no_other_request() -> None:
     queue = WorkQueue[str]()
     queue.add("a", at(4))
     for seconds in (0, 2, 3):

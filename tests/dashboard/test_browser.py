@@ -126,7 +126,7 @@ def test_a_workload_shows_every_pod_as_a_cell_and_as_a_row(
     expect(rows).to_have_count(9)
 
 
-def test_what_is_said_of_a_chosen_pod_stays_true(page: Page, dashboard: Dashboard) -> None:
+def test_what_is_shown_of_a_chosen_pod_stays_true(page: Page, dashboard: Dashboard) -> None:
     dashboard.write(fleet=fleet(), pods=pods())
     enter(page, dashboard, CART)
     page.get_by_role("img", name="10 pods").focus()
@@ -170,7 +170,7 @@ def colours(page: Page) -> int:
     return int(page.evaluate(script))
 
 
-def test_an_object_that_is_gone_is_said_to_be(page: Page, dashboard: Dashboard) -> None:
+def test_an_object_that_is_gone_is_shown_as_gone(page: Page, dashboard: Dashboard) -> None:
     dashboard.write(fleet=fleet())
     enter(page, dashboard, CART)
     expect(page.get_by_text("The cluster has no such object")).to_be_visible()
@@ -189,7 +189,7 @@ def test_an_object_that_goes_takes_its_rollout_and_may_come_back(
         dashboard.write(pods={})
         expect(title).to_contain_text("not there")
         for locator in (page.get_by_text("4/10"), page.get_by_role("heading", name="10 pods"),
-                     page.get_by_role("heading", name="Partition")):  # fmt: skip
+                        page.get_by_role("heading", name="Partition")):  # fmt: skip
             expect(locator).not_to_be_visible()
         expect(page.get_by_role("region", name="Revisions").locator("tbody tr")).to_have_count(0)
         dashboard.write(pods=pods())
@@ -297,7 +297,7 @@ def test_without_the_token_there_is_nothing_to_see(page: Page, dashboard: Dashbo
 
 
 @pytest.mark.parametrize("path", ["/", CART, "/commits", "/nodes", "/events"])
-def test_a_cluster_that_is_away_is_told_and_what_is_known_stays(
+def test_a_cluster_that_is_away_is_reported_and_what_is_known_stays(
     page: Page, dashboard: Dashboard, path: str
 ) -> None:
     away = {"problem": "connection refused", "problemSince": "2026-11-25T10:02:11Z"}
@@ -409,7 +409,7 @@ def test_nothing_moves_for_who_wants_it_still(page: Page, dashboard: Dashboard) 
         assert page.evaluate("document.getAnimations().length") == 0
 
 
-def test_a_session_that_ends_is_told_and_one_that_returns_shows_its_rows(browser: Browser) -> None:
+def test_a_session_that_ends_is_named_and_one_that_returns_shows_its_rows(browser: Browser) -> None:
     context = browser.new_context()
     page, failures = context.new_page(), list[str]()
     page.on("pageerror", lambda error: failures.append(str(error)))

@@ -88,7 +88,7 @@ def test_commits_that_changed_the_workload_are_marked(page: Page, dashboard: Das
     assert page.url.endswith("/commit/8ab13d0" + "0" * 33)
 
 
-def test_a_moment_that_is_not_remembered_is_said_to_be(page: Page, dashboard: Dashboard) -> None:
+def test_a_moment_that_is_not_remembered_is_reported(page: Page, dashboard: Dashboard) -> None:
     rolled_out(page, dashboard)
     page.goto(f"{dashboard.base}{CART}?at=2020-01-01T00:00:00Z")
     expect(page.get_by_text("nothing is remembered from before")).to_be_visible()

@@ -243,7 +243,7 @@ def test_only_assets_are_files() -> None:
 
 
 @pytest.mark.slow
-def test_a_stream_tells_what_changes_and_takes_new_topics() -> None:
+def test_a_stream_sends_what_changes_and_takes_new_topics() -> None:
     async def body(browser: Browser) -> None:
         await browser.enter()
         table = browser.table

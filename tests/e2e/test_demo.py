@@ -29,7 +29,7 @@ def port_is_free(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
-def test_the_whole_story(tmp_path: Path) -> None:
+def test_the_whole_demo(tmp_path: Path) -> None:
     state, scratch = tmp_path / "state", tmp_path / "tmp"
     scratch.mkdir()
     env = environment(state, TMPDIR=str(scratch), CI="true")

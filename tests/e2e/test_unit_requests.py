@@ -100,7 +100,7 @@ def test_a_unit_is_suspended_resumed_and_reconciled(scene: Scene) -> None:
     assert scene.count() == "2"  # the command returns after the round, not before
 
 
-def test_a_commit_that_is_rejected_is_told_by_reconcile(scene: Scene) -> None:
+def test_a_commit_that_is_rejected_is_reported_by_reconcile(scene: Scene) -> None:
     (scene.shop.clone / "web" / "settings.yaml").write_text("kind: ConfigMap\n")
     commit = scene.shop.push("broken")
     code, text = scene("reconcile", "unit/web")

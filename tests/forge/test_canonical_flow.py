@@ -116,7 +116,7 @@ async def ended(fleet: Fleet, number: int, newer: str) -> None:
     await shown(superseded)
 
 
-def test_a_bad_version_is_told_and_rollback_brings_all_pods_back(
+def test_a_bad_version_is_reported_and_rollback_brings_all_pods_back(
     forge: Gitea, staged: MakeStage, tmp_path: Path
 ) -> None:
     async def main() -> None:

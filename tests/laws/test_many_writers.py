@@ -82,7 +82,9 @@ def finding(message: str) -> Finding:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("branch", [OWN, SHARED], ids=["a branch each", "one branch for all"])
-def test_each_piece_of_news_is_told_once_and_nothing_is_forced(tmp_path: Path, branch: str) -> None:
+def test_each_piece_of_news_is_published_once_and_nothing_is_forced(
+    tmp_path: Path, branch: str
+) -> None:
     origin = make_origin(tmp_path)
     origin.commit({"a": "1"})
     moves: list[tuple[str, str]] = []

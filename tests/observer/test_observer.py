@@ -37,7 +37,7 @@ def seeds() -> list[range]:
 
 
 @pytest.mark.parametrize("block", seeds(), ids=lambda block: f"{block.start}")
-def test_what_is_said_is_so(block: range, tmp_path: Path) -> None:
+def test_what_is_stated_is_so(block: range, tmp_path: Path) -> None:
     for seed in block:
         folder = tmp_path / str(seed)
         folder.mkdir()
@@ -55,7 +55,7 @@ OTHERS: Final = (
 
 @pytest.mark.parametrize("player", OTHERS)
 @pytest.mark.parametrize("block", seeds(), ids=lambda block: f"{block.start}")
-def test_what_is_said_of_others_is_so(block: range, player: type[Player], tmp_path: Path) -> None:
+def test_what_is_stated_of_others_is_so(block: range, player: type[Player], tmp_path: Path) -> None:
     """Gates, units that are objects, pull requests, changes beside git, and other workloads."""
     for seed in (seed for seed in block if seed % ONE_MORE == 0):
         playing = player(tmp_path, seed // ONE_MORE)

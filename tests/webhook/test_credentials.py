@@ -132,7 +132,7 @@ def test_files_are_for_nobody_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["ca.crt", "ca.key", "tls.crt", "tls.key"])
-def test_what_cannot_be_read_is_left_and_told(tmp_path: Path, name: str) -> None:
+def test_what_cannot_be_read_is_left_and_reported(tmp_path: Path, name: str) -> None:
     vault = FolderVault(tmp_path)
     asyncio.run(current(vault, HOSTS, NOW))
     (tmp_path / name).write_text("no certificate")

@@ -70,7 +70,7 @@ def crd(world: World, plural: str = "clonesets") -> Any:
 
 
 @pytest.mark.parametrize("address", [SERVICE, URL], ids=["service", "url"])
-def test_the_cluster_is_told_once_and_untold_again(address: Address) -> None:
+def test_the_webhook_is_registered_once_and_removed_again(address: Address) -> None:
     world = installed()
     registrar = Registrar(WorldTransport(Cluster(world, lambda: START)), address)
 
@@ -223,7 +223,7 @@ def test_a_url_keeps_its_base() -> None:
     assert address.client("/mutate", b"")["url"] == "https://h:1/base/mutate"
 
 
-def test_what_somebody_changes_is_put_right_and_told(
+def test_what_others_change_is_put_right_and_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = installed()

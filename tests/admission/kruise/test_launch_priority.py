@@ -84,7 +84,7 @@ def test_barrier_1_keys_nobody_would_write(key: str, number: int) -> None:
     assert priority_of(key) == number
 
 
-def test_the_last_of_several_wishes_counts() -> None:
+def test_the_last_of_several_priorities_counts() -> None:
     obj = pod("1", None)
     obj["spec"]["containers"][0]["env"].append({"name": PRIORITY, "value": "9"})
     assert barriers(admitted(obj)) == ["p_9", "p_0"]

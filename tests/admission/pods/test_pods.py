@@ -96,7 +96,7 @@ def test_a_priority_of_its_own_is_forbidden() -> None:
         ([{"operator": "Exists", "effect": "NoSchedule"}], 2),
     ],
 )
-def test_five_minutes_on_an_unwell_node_unless_said_otherwise(
+def test_five_minutes_on_an_unwell_node_unless_set_otherwise(
     given: list[dict[str, Any]], added: int
 ) -> None:
     tolerations = admitted(pod(tolerations=given))["spec"]["tolerations"]

@@ -101,7 +101,7 @@ BETA_FORM = RequestForm(BETA, ("apps.kruise.io", "v1beta1", "CloneSet"))
         (["v3"], "Equivalent", None),
     ],
 )
-def test_a_webhook_is_told_in_a_version_it_knows(
+def test_a_webhook_is_called_in_a_version_it_knows(
     versions: list[str], policy: str | None, form: RequestForm | None
 ) -> None:
     rules = [rule("apps.kruise.io", "clonesets", version) for version in versions]

@@ -95,7 +95,7 @@ def canary(folder: Path, kind: str, url: str) -> tuple[Origin, ModelForge]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", PAGES)
-def test_the_pull_request_is_opened_with_the_sinks_token_and_its_address_told(
+def test_the_pull_request_is_opened_with_the_sinks_token_and_its_address_printed(
     kind: str, gk: Caller, cluster: Path, tmp_path: Path
 ) -> None:
     model = ModelForge(kind)
@@ -188,7 +188,7 @@ def test_an_earlier_pull_request_that_cannot_be_closed_is_named_next_to_the_open
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", PAGES)
-def test_without_a_cluster_the_branch_is_pushed_and_the_page_told(
+def test_without_a_cluster_the_branch_is_pushed_and_the_page_printed(
     kind: str, gk: Caller, tmp_path: Path
 ) -> None:
     origin, _ = canary(tmp_path, kind, "http://127.0.0.1:9")

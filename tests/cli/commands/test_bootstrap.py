@@ -116,7 +116,7 @@ def origin(tmp_path: Path) -> Origin:
 
 
 @pytest.mark.slow
-def test_said_again_it_does_nothing_and_with_other_words_a_commit(
+def test_repeated_it_does_nothing_and_with_other_words_a_commit(
     gk: Caller, origin: Origin, own_cluster: Path
 ) -> None:
     words = (*WORDS, "--repo", str(origin.work), "--kubeconfig", str(own_cluster))

@@ -201,7 +201,7 @@ def test_an_edit_is_foreseen_without_the_lines_of_others_around_it(
     (f"{PROMOTE}?partition=90%", "GK7042"),
     (PROMOTE.replace("checkout", "ledgers"), "GK7091"),
 ])  # fmt: skip
-def test_a_refusal_is_told_where_it_names_no_other_object(
+def test_a_refusal_is_shown_where_it_names_no_other_object(
     checkout: Checkout, cluster: Path, about: str, code: str
 ) -> None:
     checkout.commit("first", {"cart.yaml": cloneset("v1")})
@@ -237,7 +237,7 @@ def test_nodes_are_shown_to_those_who_may_list_them(checkout: Checkout, cluster:
     assert found["unread"] == []
 
 
-def test_everyone_is_told_that_another_process_leads(checkout: Checkout, cluster: Path) -> None:
+def test_everyone_is_shown_that_another_process_leads(checkout: Checkout, cluster: Path) -> None:
     async def body(answers: Answers, viewer: Viewer) -> Any:
         answers.source = RunningSources(lambda: None)
         return await answers.find_out("drift", viewer)
@@ -247,7 +247,7 @@ def test_everyone_is_told_that_another_process_leads(checkout: Checkout, cluster
 
 
 @pytest.mark.parametrize("about", ["plan", "commit", "diff"])
-def test_the_reason_for_no_answer_is_not_told_to_everyone(
+def test_the_reason_for_no_answer_is_not_shown_to_everyone(
     checkout: Checkout, cluster: Path, about: str
 ) -> None:
     bank = {"ledger.yaml": "kind: [bank"}

@@ -39,7 +39,7 @@ def facts(*raw: Obj) -> list[PodFacts]:
     return [pod_facts(one) for one in raw]
 
 
-def test_one_pod_is_followed_and_each_state_told_once() -> None:
+def test_one_pod_is_followed_and_each_state_printed_once() -> None:
     lines: list[str] = []
     clock = ManualClock()
     pair = Pair(WorldTransport(Cluster(World(load_catalog()), clock.now)), clock, lines.append)
@@ -62,7 +62,7 @@ def test_one_pod_is_followed_and_each_state_told_once() -> None:
     ]
 
 
-def test_it_asks_the_cluster_until_it_is_told_to_stop() -> None:
+def test_it_asks_the_cluster_until_it_is_cancelled() -> None:
     clock = ManualClock()
     transport = WorldTransport(Cluster(World(load_catalog()), clock.now))
     lines: list[str] = []

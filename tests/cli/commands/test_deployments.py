@@ -141,7 +141,7 @@ def test_a_plan_of_the_canary_alone_starts_from_the_live_pods(
     assert "no pod is replaced; 10 pods created" in plan(web("v2", "3", replicas=20))
 
 
-def test_two_kinds_of_one_name_are_told_apart(gk: Caller, origin: Origin) -> None:
+def test_two_kinds_of_one_name_are_distinguished(gk: Caller, origin: Origin) -> None:
     ended = gk("promote", "web", cwd=origin.work, **WHO)
     assert (ended.code, "GK7040" in ended.err) == (2, True)
     assert "deployment/web" in ended.err

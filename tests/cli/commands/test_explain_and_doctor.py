@@ -379,7 +379,7 @@ def test_the_lease_that_chooses_the_engine_is_among_the_rights() -> None:
     assert str(right) == "get leases.coordination.k8s.io kruise-manager"
 
 
-def test_rights_are_said_to_be_those_of_a_controller() -> None:
+def test_rights_are_reported_as_those_of_a_controller() -> None:
     """A user who only reads lacks most of them, and is not to be given them."""
     rights = [Right("", "pods", "patch"), Right("", "pods", "list")]
     (check,) = rights_checks(rights, rights[:1])

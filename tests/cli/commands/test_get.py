@@ -89,7 +89,7 @@ def test_the_kind_of_the_owner_counts_where_two_have_one_name(gk: Caller, cluste
 @pytest.mark.parametrize(
     ("noun", "there"), [("cs", "there"), ("events", "there"), ("units", "web")]
 )
-def test_a_name_nobody_has_is_told_from_those_there_are(
+def test_a_name_that_no_object_has_is_distinguished_from_those_there_are(
     gk: Caller, cluster: Path, noun: str, there: str
 ) -> None:
     with applied(cluster, cloneset(name="there", replicas=1), **{"unit-ref": "shop/web"}):

@@ -69,7 +69,7 @@ def test_narrowed(gk: Caller, recorded: Checkout, words: list[str], count: int) 
     [["nope"], ["-n", "other"], ["--commit", "9999999"], ["ss/checkout"], ["checkout", "-n", "x"]],
     ids=" ".join,
 )
-def test_what_is_not_recorded_is_told_from_what_is(
+def test_what_is_not_recorded_is_distinguished_from_what_is(
     gk: Caller, recorded: Checkout, words: list[str]
 ) -> None:
     ended = gk("history", *words, "-o", "json", cwd=recorded.folder)
@@ -149,7 +149,7 @@ def test_a_step_that_its_record_left_under_way_goes_on_no_more(
     assert "so far" not in lines
 
 
-def test_several_clusters_must_be_told_apart(gk: Caller, recorded: Checkout) -> None:
+def test_several_clusters_must_be_distinguished(gk: Caller, recorded: Checkout) -> None:
     recorded.record("prod", unit_record())
     ended = gk("history", cwd=recorded.folder)
     assert (ended.code, "prod, sandbox" in ended.err) == (4, True)

@@ -63,7 +63,7 @@ def test_json_has_changes_and_steps(gk: Caller, checkout: Checkout) -> None:
     )  # fmt: skip
 
 
-def test_comments_and_pages_tell_the_same(gk: Caller, checkout: Checkout) -> None:
+def test_comments_and_pages_show_the_same(gk: Caller, checkout: Checkout) -> None:
     checkout.commit("before", {"c.yaml": CHANGES["canary"][0]})
     checkout.commit("after", {"c.yaml": CHANGES["canary"][1]})
     for form, start in (("markdown", "### gitkruise plan `"), ("html", "<!doctype html>")):
@@ -220,7 +220,7 @@ def test_a_change_no_cluster_takes_is_refused_with_its_line(
     assert label in ended.err
 
 
-def test_a_broken_file_is_told_with_what_stayed_and_what_to_do(
+def test_a_broken_file_is_reported_with_what_stayed_and_what_to_do(
     gk: Caller, checkout: Checkout
 ) -> None:
     checkout.commit("one", {"apps/c.yaml": cloneset()})
@@ -245,7 +245,7 @@ LIMITS: list[tuple[str, int, int, str]] = [
 
 
 @pytest.mark.parametrize("row", LIMITS, ids=[f"{r[0] or 'default'} {r[2]}" for r in LIMITS])
-def test_deletions_that_wait_for_a_person_are_told_first(
+def test_deletions_that_wait_for_a_person_are_listed_first(
     gk: Caller, checkout: Checkout, row: tuple[str, int, int, str]
 ) -> None:
     prune, many, gone, text = row

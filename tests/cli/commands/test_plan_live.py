@@ -75,7 +75,7 @@ def changes(gk: Caller, checkout: Checkout, cluster: Path, *words: str) -> list[
 
 
 @pytest.mark.slow
-def test_drift_of_any_kind_is_told_apart_from_the_change(
+def test_drift_of_any_kind_is_distinguished_from_the_change(
     gk: Caller, checkout: Checkout, cluster: Path
 ) -> None:
     space(cluster)
@@ -228,7 +228,7 @@ ANSWERS: Final = {"tried": ("--server",), "foreseen": (), "of git alone": ("--of
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_what_the_cluster_refuses_is_told_with_its_line_and_no_secret(
+def test_what_the_cluster_refuses_is_reported_with_its_line_and_no_secret(
     gk: Caller, checkout: Checkout, cluster: Path, name: str
 ) -> None:
     space(cluster)
@@ -245,7 +245,7 @@ def test_what_the_cluster_refuses_is_told_with_its_line_and_no_secret(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ANSWERS)
-def test_what_is_made_again_is_told_first(
+def test_what_is_made_again_is_listed_first(
     gk: Caller, checkout: Checkout, cluster: Path, name: str
 ) -> None:
     space(cluster)

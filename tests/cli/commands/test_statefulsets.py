@@ -179,7 +179,7 @@ def test_actions_are_proved_on_the_live_pods(gk: Caller, cluster: Path, origin: 
     assert "partition: 0" in (origin.work / FILE).read_text()
 
 
-def test_both_kinds_of_one_name_are_told_apart(gk: Caller, origin: Origin) -> None:
+def test_both_kinds_of_one_name_are_distinguished(gk: Caller, origin: Origin) -> None:
     ended = gk("promote", "sts/ledger", cwd=origin.work, **WHO)
     assert (ended.code, "GK7040" in ended.err) == (2, True)
     assert "asts/ledger" in ended.err

@@ -245,7 +245,7 @@ def test_commits_that_are_not_all_there(
     assert ended.code == code, ended.err + ended.out
 
 
-def test_json_tells_every_unit(gk: Caller, commits: RecordedCommits) -> None:
+def test_json_lists_every_unit(gk: Caller, commits: RecordedCommits) -> None:
     commits.record(commits.canary, State.HELD)
     ended = wait(gk, commits, commits.first[:8], "shop", "-o", "json")
     assert (ended.code, ended.err) == (0, "")
@@ -340,7 +340,7 @@ def test_a_newer_commit_that_this_clone_lacks_is_fetched(gk: Caller, tmp_path: P
 
 
 @pytest.mark.slow
-def test_a_shallow_clone_says_that_it_cannot_tell(gk: Caller, tmp_path: Path) -> None:
+def test_a_shallow_clone_says_that_it_cannot_decide(gk: Caller, tmp_path: Path) -> None:
     commits = RecordedCommits(Checkout(tmp_path))
     copy = gk.folder / "copy"
     run_git(gk.folder, "clone", "-q", "--depth=1", f"file://{commits.checkout.folder}", str(copy))

@@ -400,7 +400,9 @@ def test_a_live_pod(gk: Caller, halted: Path) -> None:
 @pytest.mark.parametrize(
     "words", ["why nope", "trace nope", "why deployment/nope", "why deployment/halted"]
 )
-def test_what_is_not_there_is_told_from_what_is(gk: Caller, halted: Path, words: str) -> None:
+def test_what_is_not_there_is_distinguished_from_what_is(
+    gk: Caller, halted: Path, words: str
+) -> None:
     ended = ask(gk, halted, *words.split(), "-n", "shop")
     assert (ended.code, "GK4010" in ended.err) == (5, True)
     assert "halted" in ended.err or "none" in ended.err

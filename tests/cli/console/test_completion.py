@@ -60,7 +60,7 @@ def test_units_and_recorded_objects(recorded: Checkout, line: str) -> None:
     assert completed(line) == LINES[line], recorded.folder
 
 
-def test_without_a_record_nothing_is_offered_and_nothing_is_said(
+def test_without_a_record_nothing_is_offered_and_nothing_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -112,7 +112,7 @@ def test_ctrl_z_gives_the_terminal_back_until_the_command_goes_on(kubeconfig: Pa
         assert terminal.settings == before
 
 
-def test_a_cluster_that_goes_away_is_told(tmp_path: Path) -> None:
+def test_a_cluster_that_goes_away_is_reported(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     words = ["sandbox", "up", "--ephemeral", "--kubeconfig", str(kubeconfig)]
     with Terminal(words, environment(HOME=str(tmp_path))) as cluster:

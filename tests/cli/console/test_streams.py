@@ -74,7 +74,7 @@ COLOUR_OPTIONS = [
 
 @pytest.mark.parametrize(("flags", "env", "coloured"), COLOUR_OPTIONS)
 @pytest.mark.parametrize("before", [True, False], ids=["before the command", "after it"])
-def test_wishes_about_colour(
+def test_options_of_colour(
     gk: Caller, shop: Checkout, flags: list[str], env: dict[str, str], coloured: bool, before: bool
 ) -> None:
     words = [*flags, "plan"] if before else ["plan", *flags]

@@ -52,7 +52,7 @@ def test_files(gk: Caller, row: tuple[str, str, str, int]) -> None:
     assert [path.name for path in gk.folder.iterdir()] == ["app.yaml"]
 
 
-def test_what_was_renamed_is_told_with_its_place(gk: Caller) -> None:
+def test_what_was_renamed_is_reported_with_its_place(gk: Caller) -> None:
     (gk.folder / "app.yaml").write_text(SLIP)
     done = gk("validate", "--fix")
     assert "renamed partiton → partition  app.yaml:24:5" in done.err
@@ -90,7 +90,7 @@ print("exit", run(["validate", "--fix", {file!r}]))
 """
 
 
-def test_a_file_that_cannot_be_written_stays_and_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_stays_and_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "app.yaml"
     file.write_text(SLIP)
     out = python(FULL_DISK.format(file=str(file)))

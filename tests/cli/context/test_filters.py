@@ -80,7 +80,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("words", "text"), WRONG, ids=[row[0] for row in WRONG])
-def test_wishes_nobody_can_grant(gk: Caller, words: str, text: str) -> None:
+def test_filters_that_cannot_apply_are_refused(gk: Caller, words: str, text: str) -> None:
     ended = gk("get", *words.split(), KUBECONFIG="/nonexistent")
     assert (ended.code, ended.out) == (2, "")
     assert text in ended.err

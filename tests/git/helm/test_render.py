@@ -352,7 +352,7 @@ def test_an_error_quotes_no_secret_value(origin: Origin, repository: Repository)
     assert CANARY in repr(refusal(repository, commit, real(), values={"level": CANARY}))
 
 
-def test_what_a_cluster_would_tell_is_told(origin: Origin, repository: Repository) -> None:
+def test_assumed_inputs_of_a_cluster_are_reported(origin: Origin, repository: Repository) -> None:
     inputs = ReleaseInputs(
         kube_version="v1.34.0", assumed=True, unread=("Secret prod/web",), why="it is away"
     )

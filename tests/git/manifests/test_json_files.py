@@ -25,7 +25,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "says", "where"), WRONG, ids=[row[0] for row in WRONG])
-def test_bad_json_is_told_in_words(text: str, says: str, where: str) -> None:
+def test_bad_json_is_reported_in_words(text: str, says: str, where: str) -> None:
     (finding,) = parse_file(text.encode(), "a.json").findings
     assert (finding.code, finding.message) == ("GK1101", f"this is not valid JSON: {says}")
     assert str(finding.places[0]) == f"a.json:{where}"

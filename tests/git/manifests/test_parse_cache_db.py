@@ -81,7 +81,7 @@ def test_many_reads_are_kept_in_one_transaction_at_their_end(
 
 
 @pytest.mark.parametrize("text", [SECRET, NOTED, LISTED], ids=["secret", "noted", "listed secret"])
-def test_secrets_and_what_is_told_about_files_stay_off_the_disk(
+def test_secrets_and_findings_about_files_stay_off_the_disk(
     origin: Origin, repository: Repository, tmp_path: Path, text: str
 ) -> None:
     commit, path = origin.commit({"a.yaml": text}), tmp_path / "parsed.sqlite"

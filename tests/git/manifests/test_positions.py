@@ -102,7 +102,7 @@ SAYINGS = [
 
 
 @pytest.mark.parametrize(("text", "says", "where", "label"), SAYINGS, ids=[r[1] for r in SAYINGS])
-def test_a_syntax_error_is_told_in_words(
+def test_a_syntax_error_is_reported_in_words(
     text: str, says: str, where: tuple[int, int], label: str
 ) -> None:
     (finding,) = parse_file(text.encode(), "a.yaml").findings

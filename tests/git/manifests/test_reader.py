@@ -195,7 +195,9 @@ def test_a_folder_that_nothing_renders_is_refused_and_not_read_as_it_is(
     assert names(manifests) in (["own"], ["own", "chart"], [])
 
 
-def test_all_problems_of_a_commit_are_told_at_once(origin: Origin, repository: Repository) -> None:
+def test_all_problems_of_a_commit_are_reported_together(
+    origin: Origin, repository: Repository
+) -> None:
     commit = origin.commit({f"f{n:02}.yaml": "a: [1\n" for n in range(23)} | {
         "good.yaml": config_map("good")})  # fmt: skip
     with pytest.raises(InvalidManifests) as caught:

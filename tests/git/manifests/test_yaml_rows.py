@@ -116,7 +116,7 @@ def test_unusual_yaml_is_read(text: str, objects: list[object], noted: list[str]
     assert [(f.code, f.severity) for f in parsed.findings] == [(code, "warning") for code in noted]
 
 
-def test_all_problems_of_a_file_are_told() -> None:
+def test_all_problems_of_a_file_are_reported() -> None:
     text = "a: 1\na: 2\n---\nb: .nan\n---\n1: x\n"
     codes = [finding.code for finding in parse_file(text.encode(), "a.yaml").findings]
     assert codes == ["GK1003", "GK1006", "GK1004"]

@@ -155,7 +155,7 @@ def test_one_file_may_be_named(origin: Origin, repository: Repository) -> None:
     assert len(read_desired(repository, commit, "app/a.yaml").checked().documents) == 1
 
 
-def test_an_object_in_two_files_that_fold_into_one_name_is_told(
+def test_an_object_in_two_files_that_fold_into_one_name_is_reported(
     origin: Origin, repository: Repository
 ) -> None:
     """B-G29"""

@@ -44,7 +44,7 @@ def steps(origin: Origin) -> list[object]:
     ]
 
 
-def test_every_change_of_refs_is_told(origin: Origin, repository: Repository) -> None:
+def test_every_change_of_refs_is_reported(origin: Origin, repository: Repository) -> None:
     assert asyncio.run(count_changes(repository, steps(origin))) == 5
 
 

@@ -67,7 +67,7 @@ def test_a_chain_of_tags_is_followed_so_far(
         repository.tip("refs/tags/t")
 
 
-def test_a_branch_and_a_tag_of_one_name_are_told_apart(
+def test_a_branch_and_a_tag_of_one_name_are_distinguished(
     origin: Origin, repository: Repository
 ) -> None:
     """B-G07"""

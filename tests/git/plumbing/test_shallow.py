@@ -145,7 +145,7 @@ def test_a_shallow_clone_of_this_machine_does_not_mislead(origin: Origin, tmp_pa
     assert caught.value.findings[0].code == "GK3108"
 
 
-def test_a_commit_that_a_shallow_clone_leaves_out_is_said_to_be_left_out(
+def test_a_commit_that_a_shallow_clone_leaves_out_is_reported_as_left_out(
     origin: Origin, tmp_path: Path
 ) -> None:
     commits = write_history(origin)

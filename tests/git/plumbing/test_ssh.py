@@ -188,7 +188,7 @@ def test_a_key_that_ssh_cannot_read_is_named_as_the_cause(
     assert dict(finding.notes)["git said"].startswith('Load key "identity": ')
 
 
-def test_what_ssh_said_is_quoted_and_not_that_git_read_nothing(tmp_path: Path) -> None:
+def test_the_output_of_ssh_is_quoted_and_not_that_git_read_nothing(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def hang_up() -> None:

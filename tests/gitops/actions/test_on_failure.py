@@ -223,7 +223,7 @@ def test_a_second_failure_in_a_row_goes_back_over_the_first(staged: MakeStage) -
 
 
 @pytest.mark.slow
-def test_without_anything_to_go_back_to_people_are_told(staged: MakeStage) -> None:
+def test_without_anything_to_go_back_to_people_are_notified(staged: MakeStage) -> None:
     stage = staged(onFailure="revert-push")
 
     async def script() -> None:

@@ -334,7 +334,7 @@ def test_a_unit_that_is_suspended_is_not_promoted(staged: MakeStage) -> None:
 
 
 @pytest.mark.slow
-def test_a_push_that_is_refused_is_told_and_tried_again(staged: MakeStage) -> None:
+def test_a_push_that_is_refused_is_reported_and_tried_again(staged: MakeStage) -> None:
     stage = staged(promotion=promotion())
 
     async def script() -> None:
@@ -352,7 +352,7 @@ def test_a_push_that_is_refused_is_told_and_tried_again(staged: MakeStage) -> No
 
 
 @pytest.mark.slow
-def test_while_it_soaks_nothing_is_told_again(staged: MakeStage) -> None:
+def test_while_it_soaks_nothing_is_reported_again(staged: MakeStage) -> None:
     stage = staged(promotion=promotion())
 
     async def script() -> None:

@@ -285,7 +285,7 @@ def test_a_step_that_was_withdrawn_is_proposed_again(staged: MakeStage) -> None:
 
 
 @pytest.mark.slow
-def test_a_forge_that_is_away_is_told_and_asked_again(staged: MakeStage) -> None:
+def test_a_forge_that_is_away_is_reported_and_asked_again(staged: MakeStage) -> None:
     stage = staged(promotion=promotion("pull-request"))
     model = forge_of(stage)
     model.fails = away

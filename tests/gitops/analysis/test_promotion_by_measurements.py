@@ -193,7 +193,7 @@ def test_inconclusive_values_and_lost_answers_hold_it(
         ([{"metric": {}, "value": [0, "+Inf"]}], "+Inf is not a number to compare"),
     ],
 )
-def test_a_rate_without_traffic_is_said_to_have_no_number(
+def test_a_rate_without_traffic_is_reported_as_having_no_number(
     staged: MakeStage, endpoint: Endpoint, result: list[object], why: str
 ) -> None:
     query = {"prometheus": {"address": endpoint.url, "query": "rate"}}
@@ -353,7 +353,7 @@ def test_bad_values_propose_the_rollback_with_the_numbers(
     stage.play(script)
 
 
-def test_the_pull_request_of_the_next_step_tells_what_was_measured(
+def test_the_pull_request_of_the_next_step_shows_what_was_measured(
     staged: MakeStage, endpoint: Endpoint
 ) -> None:
     rules = promotion("pull-request", steps=STEPS, metrics=[errors(endpoint)])

@@ -113,7 +113,7 @@ def test_a_version_that_is_not_there_changes_nothing(staged: MakeStage, host: Ho
     stage.play(script)
 
 
-def test_a_repository_that_is_away_is_said_and_deletes_nothing(
+def test_a_repository_that_is_away_is_reported_and_deletes_nothing(
     staged: MakeStage, host: Host
 ) -> None:
     stage = fetching(staged, host)

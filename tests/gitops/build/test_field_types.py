@@ -105,7 +105,7 @@ def test_words_that_no_cluster_serves_are_refused_and_shown_escaped(
     assert finding.message.isprintable()
 
 
-def test_a_word_is_told_how_to_be_written() -> None:
+def test_a_word_is_reported_with_its_spelling() -> None:
     (finding,) = taken(note("apply: true").encode()).errors
     assert dict(finding.notes)["next"] == 'quote it: "true"'
     (finding,) = taken(note("wave:").encode()).errors

@@ -162,7 +162,7 @@ def test_a_source_of_values_that_is_not_there_is_waited_for(staged: MakeStage) -
     stage.play(script)
 
 
-def test_a_secret_value_goes_into_secrets_alone_and_is_told_nowhere(staged: MakeStage) -> None:
+def test_a_secret_value_goes_into_secrets_alone_and_is_shown_nowhere(staged: MakeStage) -> None:
     stage = staged(render={"substitute": {"from": [{"secret": "tokens"}]}})
     stage.meddle(secret("tokens", TOKEN=CANARY))
     wanted = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "made"}}

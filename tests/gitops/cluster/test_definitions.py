@@ -77,7 +77,7 @@ def test_a_kind_that_was_discovered_meanwhile_is_followed_before_it_is_applied(
     stage.play(script)
 
 
-def test_the_other_objects_of_a_commit_with_an_unknown_kind_are_not_said_to_be_unchanged(
+def test_the_other_objects_of_a_commit_with_an_unknown_kind_are_not_reported_as_unchanged(
     staged: MakeStage,
 ) -> None:
     """No dry run goes into a namespace that the commit creates: the rest of it is applied."""
@@ -101,7 +101,7 @@ def test_the_other_objects_of_a_commit_with_an_unknown_kind_are_not_said_to_be_u
     stage.play(script)
 
 
-def test_tries_that_fail_alike_are_told_once(staged: MakeStage) -> None:
+def test_tries_that_fail_alike_are_reported_once(staged: MakeStage) -> None:
     """A record, a message and a log line for each try would bury what a user has to do."""
     stage = staged()
     states: list[State] = []

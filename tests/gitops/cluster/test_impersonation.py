@@ -51,7 +51,7 @@ def test_dry_runs_applies_and_deletions_are_made_for_the_account(staged: MakeSta
 
 
 @pytest.mark.slow
-def test_what_the_account_may_not_do_is_told_with_its_name(staged: MakeStage) -> None:
+def test_what_the_account_may_not_do_is_reported_with_its_name(staged: MakeStage) -> None:
     stage = staged(serviceAccountName="deployer")
     message = (
         f'clonesets.apps.kruise.io "web" is forbidden: User "{USER}" cannot patch resource '

@@ -54,7 +54,7 @@ def test_pods_and_revisions_are_followed_once(program: Program, drives: bool, wa
 
 
 @pytest.mark.slow
-def test_units_see_what_the_controllers_wrote_before_a_watch_tells(program: Program) -> None:
+def test_units_see_what_the_controllers_wrote_before_a_watch_reports_it(program: Program) -> None:
     stage = program.stage
 
     async def script() -> None:

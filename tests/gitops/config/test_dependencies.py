@@ -110,7 +110,7 @@ def test_what_was_live_is_healed_while_the_next_commit_waits_also_after_a_restar
     stage.play(script)
 
 
-def test_ready_may_be_said_in_other_words(staged: MakeStage) -> None:
+def test_ready_may_be_spelled_in_other_words(staged: MakeStage) -> None:
     stage = staged(path="db")
     app, reporter = second(stage, ready="updated >= 2")
 

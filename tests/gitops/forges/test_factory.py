@@ -330,7 +330,7 @@ def test_a_record_says_while_pull_requests_are_not_read(staged: MakeStage, tmp_p
         (["https://git.example/workshop/fleet.git", "ssh://git.example/shop/fleet"], ["u1"]),
     ],
 )
-def test_commits_are_told_to_the_forge_that_has_them(
+def test_commits_are_reported_to_the_forge_that_has_them(
     tmp_path: Path, urls: list[str], mine: list[str]
 ) -> None:
     texts = [source(f"s{n}", url=url) for n, url in enumerate(urls)]

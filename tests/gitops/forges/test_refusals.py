@@ -63,7 +63,7 @@ class Answering:
 
 
 @pytest.mark.parametrize(("status", "body", "message"), ROWS.values(), ids=ROWS)
-def test_a_refusal_is_told_in_words(status: int, body: Any, message: str) -> None:
+def test_a_refusal_is_reported_in_words(status: int, body: Any, message: str) -> None:
     data = body if isinstance(body, bytes) else msgspec.json.encode(body)
     forge = JsonClient(
         Answering(status, data), "https://hub.example", always("Authorization", "x"), SystemClock()

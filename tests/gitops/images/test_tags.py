@@ -110,7 +110,7 @@ def test_the_authority_in_a_pull_secret_is_trusted(host: Host) -> None:
     assert "ca.crt of its Secret is not a certificate" in error
 
 
-def test_a_pull_secret_of_another_registry_is_said_to_have_no_login(host: Host) -> None:
+def test_a_pull_secret_of_another_registry_is_reported_to_have_no_login(host: Host) -> None:
     host.user = BASIC
     other = json.dumps({"auths": {"registry.example": {"auth": BASIC.removeprefix("Basic ")}}})
     pull = secret("kubernetes.io/dockerconfigjson", __dockerconfigjson=other)

@@ -107,7 +107,7 @@ def test_a_plan_is_no_next_step_where_the_api_server_rejects(code: str, step: st
     assert reader.recorded_unit(record).correction == step
 
 
-def test_no_object_is_said_to_have_left_git_by_a_status_that_lists_none() -> None:
+def test_no_object_is_reported_to_have_left_git_by_a_status_that_lists_none() -> None:
     assert left_git(LIVE, reader.recorded_unit(RECORD))
     assert not left_git(LIVE, recorded_unit(declared(RECORD), "prod"))
 

@@ -44,7 +44,7 @@ def test_it_keeps_its_repository(image: str, installed: str, chosen: str, expect
         (f"{REGISTRY}:v0.0.9", "0.0.9"),
     ],
 )
-def test_a_name_that_does_not_tell_is_refused(image: str, installed: str) -> None:
+def test_an_ambiguous_name_is_refused(image: str, installed: str) -> None:
     with pytest.raises(UsageProblem, match="GK7074") as refused:
         next_image(controller(image), installed, "")
     (finding,) = refused.value.findings

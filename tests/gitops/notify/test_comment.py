@@ -116,7 +116,7 @@ def test_a_section_without_room_says_what_is_left_out() -> None:
     words=st.text(max_size=3_000), count=st.integers(0, 200),
     state=st.sampled_from(["open", "merged", "closed"]),
 )  # fmt: skip
-def test_any_story_fits_beside_the_largest_plan(
+def test_any_outcome_fits_next_to_the_largest_plan(
     plan: str, failed: str, unit: str, words: str, count: int, state: PullState
 ) -> None:
     outcomes = (Outcome(unit, str(State.STUCK), words),) * count

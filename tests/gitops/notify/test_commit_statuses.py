@@ -100,12 +100,12 @@ def test_statuses_of_removed_units_are_closed_and_their_history_stays() -> None:
 @pytest.mark.parametrize(
     ("given_", "state", "words"), [w[1:] for w in WORDS], ids=[w[0] for w in WORDS]
 )
-def test_a_state_is_told_in_words(given_: UnitRecord, state: str, words: str) -> None:
+def test_a_state_is_reported_in_words(given_: UnitRecord, state: str, words: str) -> None:
     commit = "2" if given_.state is State.REJECTED else "1"
     assert statuses_of(given_) == {f"{commit} gitkruise/prod/shop/web": (state, words)}
 
 
-def test_nothing_is_told_of_what_has_no_commit() -> None:
+def test_nothing_is_reported_of_what_has_no_commit() -> None:
     assert statuses_of(record("shop/web", State.UNKNOWN, None)) == {}
 
 
@@ -174,7 +174,7 @@ def test_what_was_left_pending_is_closed_when_units_moved_on() -> None:
         (("success", "a", WRITES_MAX), "failure", "b", None),
     ],
 )
-def test_news_are_told_at_once_counts_after_a_pause_and_not_for_ever(
+def test_news_are_reported_immediately_counts_after_a_pause_and_not_for_ever(
     before: tuple[str, str, int] | None, state: StatusState, words: str, pause: float | None
 ) -> None:
     known = LastStatus(before[0], before[1], START, before[2]) if before else None

@@ -59,7 +59,7 @@ def notices_of(*records: UnitRecord, gap: timedelta = AGAIN_AFTER) -> list[str]:
     return out
 
 
-def test_each_state_of_each_commit_is_told_once_and_waiting_not_at_all() -> None:
+def test_each_state_of_each_commit_is_reported_once_and_waiting_not_at_all() -> None:
     words = [State.ROLLING, State.WAITING, State.ROLLING, State.HELD, State.HELD]
     first = [record("shop/web", state) for state in words]
     then = [record("shop/web", state, TWO) for state in (State.ROLLING, State.STUCK, State.DONE)]
@@ -69,7 +69,7 @@ def test_each_state_of_each_commit_is_told_once_and_waiting_not_at_all() -> None
     ]  # fmt: skip
 
 
-def test_flapping_is_told_once_in_five_minutes() -> None:
+def test_flapping_is_reported_once_in_five_minutes() -> None:
     flaps = [record("shop/web", s) for s in (State.STUCK, State.ROLLING) * 10]
     assert notices_of(*flaps, gap=timedelta(seconds=10)) == ["Stuck@1 error", "Rolling@1 info"]
     assert len(notices_of(*flaps, gap=AGAIN_AFTER)) == 20
@@ -84,13 +84,13 @@ def test_a_failure_is_over_when_all_is_as_git_asks_and_not_when_a_commit_begins(
     ]  # fmt: skip
 
 
-def test_who_may_approve_is_told_that_a_unit_waits_for_it() -> None:
+def test_who_may_approve_is_notified_that_a_unit_waits_for_it() -> None:
     one = record("shop/web", State.WAITING, attempted=ONE, waits="approval (5 deletions; how)")
     other = record("shop/web", State.WAITING, attempted=TWO, waits="unit shop/db")
     assert notices_of(one, one, other) == ["Waiting@1 info"]
 
 
-def test_a_finding_that_is_the_message_is_said_once() -> None:
+def test_a_finding_that_is_the_message_is_stated_once() -> None:
     finding = Finding(code="GK1204", message="no")
     one = record("shop/web", State.REJECTED, message="GK1204: no", findings=(finding,))
     notice = Notice(record=one, severity="error", resolves=False, at=START)
@@ -200,7 +200,7 @@ TEMPLATE = '{"a": "${unit}", "b": ["${message}", "$5 ${state}${commit}"]}'
 
 
 @given(text=st.text(max_size=60))
-def test_a_template_gives_json_whatever_is_told(text: str) -> None:
+def test_a_template_gives_json_whatever_is_reported(text: str) -> None:
     rule = Notify(type="webhook", secret_ref=SECRET, template=TEMPLATE)
     document = json.loads(message_body(rule, notice(text)))
     assert (document["a"], document["b"][1]) == ("shop/web", f"$5 Stuck{ONE.id}")

@@ -23,7 +23,7 @@ from tests.gitops.stage import Inline
 from tests.worlds import START
 
 
-def test_a_state_that_a_unit_stays_in_is_told_after_the_pause_of_its_flapping(
+def test_a_state_that_a_unit_stays_in_is_reported_after_the_pause_of_its_flapping(
     tmp_path: Path,
 ) -> None:
     clock, chat = ManualClock(START), Chat()

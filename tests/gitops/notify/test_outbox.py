@@ -287,7 +287,7 @@ def test_a_box_has_a_limit_and_keeps_the_newest(
         assert first.key == "3"
 
 
-def test_trouble_is_told_when_it_lasts_and_when_it_ends(new_office: NewOffice) -> None:
+def test_a_problem_is_reported_when_it_lasts_and_when_it_ends(new_office: NewOffice) -> None:
     office, problems = new_office(), list[tuple[float, str]]()
     office.model.fails = away
     office.put(status(COMMITS[0]))
@@ -304,7 +304,7 @@ def test_trouble_is_told_when_it_lasts_and_when_it_ends(new_office: NewOffice) -
     assert 600 <= problems[1][0] <= 700
 
 
-def test_a_receiver_that_takes_no_letter_is_told(new_office: NewOffice) -> None:
+def test_a_receiver_that_takes_no_message_is_reported(new_office: NewOffice) -> None:
     """A chat answers 404 for a web hook that was deleted, to whatever it is sent."""
     office, problems = new_office(), list[str]()
     office.model.fails = lambda _method, _path: reply(404, {"message": "no_service"})
@@ -324,7 +324,7 @@ def test_a_receiver_that_takes_no_letter_is_told(new_office: NewOffice) -> None:
     assert end == ""
 
 
-def test_a_refused_token_is_told_at_once(new_office: NewOffice) -> None:
+def test_a_refused_token_is_reported_immediately(new_office: NewOffice) -> None:
     office, problems = new_office(), list[str]()
     office.model.fails = lambda _method, _path: reply(401, {"message": "Bad credentials"})
     office.put(status(COMMITS[0]), after=5)

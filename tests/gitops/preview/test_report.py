@@ -197,7 +197,7 @@ def prints(before: str, after: str, key: bytes = b"0123456789abcdef") -> str:
     return report(secrets[0], secrets[1], key=key).entries[0].rows[0].words
 
 
-def test_fingerprints_tell_rotated_from_restored() -> None:
+def test_fingerprints_distinguish_rotated_from_restored() -> None:
     there, back = prints("one", "two"), prints("two", "one")
     first, second = re.findall("[0-9a-f]{4}", there)
     assert back == f"••• changed ({second} → {first})"

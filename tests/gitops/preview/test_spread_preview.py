@@ -113,7 +113,7 @@ def test_pods_of_no_subset_are_counted() -> None:
     assert notes.endswith("1 in no subset")
 
 
-def test_without_a_spread_or_its_gate_nothing_is_said() -> None:
+def test_without_a_spread_or_its_gate_nothing_is_stated() -> None:
     rollout, notes = offline([], [placed(cloneset(replicas=5))])
     assert (rollout.division, notes) == (None, "")
     assert "workloadSpread" not in rollout_obj(rollout)

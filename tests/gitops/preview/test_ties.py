@@ -142,7 +142,7 @@ STEP = [
         pytest.param(STEP, "-a any 2 of {-b -c +1}", id="both"),
     ],
 )
-def test_what_is_open_is_said(step: list[PodMove], words: str) -> None:
+def test_what_is_open_is_stated(step: list[PodMove], words: str) -> None:
     forecast_step = ForecastStep(moves=tuple(step), starts=timedelta(0), lasts=timedelta(0))
     assert pods_named(forecast_step, lambda pod: pod.removeprefix("web"), most=2) == words
 

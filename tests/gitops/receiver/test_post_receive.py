@@ -18,7 +18,7 @@ from tests.gitops.stage import MakeStage
 
 
 @pytest.mark.slow
-def test_the_post_receive_hook_tells_and_never_fails(staged: MakeStage, tmp_path: Path) -> None:
+def test_the_post_receive_hook_reports_and_never_fails(staged: MakeStage, tmp_path: Path) -> None:
     stage = staged()
     put_secret(stage, "hook", token=KEY)
     bare = stage.origin.bare

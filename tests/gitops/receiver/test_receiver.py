@@ -384,7 +384,7 @@ def test_addresses_to_listen_at(words: str, listen: Listen | None) -> None:
         assert parse_listen(words) == listen
 
 
-def test_a_taken_port_is_told(staged: MakeStage, tmp_path: Path) -> None:
+def test_a_taken_port_is_reported(staged: MakeStage, tmp_path: Path) -> None:
     stage = staged()
     put_secret(stage, "hook", token=KEY)
     config = configured(tmp_path, source("src", url=URLS["github"]), receiver("x", "github"))

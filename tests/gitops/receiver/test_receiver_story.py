@@ -23,7 +23,7 @@ PATIENCE_S = 60.0  # of a test that has failed; nothing is measured
 
 
 @pytest.mark.slow
-def test_a_hook_is_heard_long_before_the_interval_is_over(
+def test_a_hook_is_received_long_before_the_interval_is_over(
     staged: MakeStage, tmp_path: Path
 ) -> None:
     stage, clock, done = staged(), SystemClock(), asyncio.Queue[str]()

@@ -243,7 +243,7 @@ def test_a_cluster_that_would_not_pause_gets_no_canary(staged: MakeStage) -> Non
     stage.play(script)
 
 
-def test_a_pod_of_a_deployment_that_cannot_start_is_told_when_it_fails(
+def test_a_pod_of_a_deployment_that_cannot_start_is_reported_when_it_fails(
     embedded: MakeStage,
 ) -> None:
     """Pods of a Deployment belong to its ReplicaSets; the unit hears of them all the same."""

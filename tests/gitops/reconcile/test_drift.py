@@ -150,7 +150,7 @@ def test_ignored_fields_are_neither_drift_nor_overwritten(
     stage.play(script)
 
 
-def test_a_fight_over_one_field_ends_is_told_and_leaves_the_others_in_order(
+def test_a_fight_over_one_field_ends_is_reported_and_leaves_the_others_in_order(
     staged: MakeStage,
 ) -> None:
     stage = staged()

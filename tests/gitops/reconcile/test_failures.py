@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 SETTINGS = config_map("settings", mode="fast")
 
 
-def test_a_silent_cluster_is_told_and_asked_again_until_it_answers(staged: MakeStage) -> None:
+def test_a_silent_cluster_is_reported_and_asked_again_until_it_answers(staged: MakeStage) -> None:
     stage = staged()
 
     async def script() -> None:
@@ -55,7 +55,7 @@ def test_a_start_without_a_cluster_waits_for_it(staged: MakeStage) -> None:
     stage.play(script)
 
 
-def test_an_unreadable_repository_changes_nothing_and_is_told_once(staged: MakeStage) -> None:
+def test_an_unreadable_repository_changes_nothing_and_is_reported_once(staged: MakeStage) -> None:
     stage = staged()
 
     async def script() -> None:

@@ -343,7 +343,7 @@ def test_what_a_rejected_unit_has_no_more_is_of_the_unit_whose_git_is_known(
 
 
 @pytest.mark.parametrize("let_go", [release, delete])
-def test_an_object_of_two_units_that_lost_its_mark_is_told_to_be_in_both(
+def test_an_object_of_two_units_that_lost_its_mark_is_reported_in_both(
     staged: MakeStage, let_go: Callable[[Stage], None]
 ) -> None:
     pair = Pair(staged(path="a"))

@@ -281,7 +281,7 @@ def test_a_unit_without_its_folder_keeps_no_other_from_deleting(staged: MakeStag
     stage.play(script)
 
 
-def test_what_waits_for_a_finalizer_is_told_after_the_timeout(staged: MakeStage) -> None:
+def test_what_waits_for_a_finalizer_is_reported_after_the_timeout(staged: MakeStage) -> None:
     stage = staged(prune={"timeout": "2m"})
 
     async def script() -> None:

@@ -164,7 +164,7 @@ REFUSED: list[tuple[str, dict[str, Any], Obj, Obj, str]] = [
 
 
 @pytest.mark.parametrize("row", REFUSED, ids=[row[0] for row in REFUSED])
-def test_it_stays_and_that_is_told(
+def test_it_stays_and_that_is_reported(
     staged: MakeStage, row: tuple[str, dict[str, Any], Obj, Obj, str]
 ) -> None:
     _, spec, before, after, words = row

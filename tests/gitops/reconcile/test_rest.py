@@ -52,7 +52,7 @@ def test_rounds_come_with_events_or_the_interval(
     stage.play(script)
 
 
-def test_a_cluster_that_falls_silent_is_told_within_a_minute(staged: MakeStage) -> None:
+def test_a_cluster_that_falls_silent_is_reported_within_a_minute(staged: MakeStage) -> None:
     stage = staged()
 
     async def script() -> None:

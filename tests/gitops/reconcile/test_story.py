@@ -12,7 +12,7 @@ from tests.gitops.stage import NOTES, STATUS, UNIT, MakeStage, config_map, docum
 from tests.worlds import cloneset, deployment
 
 
-def test_a_first_commit_is_applied_in_order_and_told(staged: MakeStage) -> None:
+def test_a_first_commit_is_applied_in_order_and_reported(staged: MakeStage) -> None:
     stage = staged()
 
     async def script() -> None:
@@ -79,7 +79,7 @@ def test_creation_counts_the_pods_that_git_asks_for(staged: MakeStage) -> None:
 
 
 @pytest.mark.slow
-def test_a_commit_during_a_rollout_overtakes_it_and_that_is_told(staged: MakeStage) -> None:
+def test_a_commit_during_a_rollout_overtakes_it_and_that_is_reported(staged: MakeStage) -> None:
     stage = staged()
 
     async def script() -> None:
@@ -128,7 +128,7 @@ def test_a_newer_commit_overtakes_between_two_writes(staged: MakeStage) -> None:
 
 
 @pytest.mark.slow
-def test_commits_pushed_together_are_told_though_only_the_last_is_applied(
+def test_commits_pushed_together_are_reported_though_only_the_last_is_applied(
     staged: MakeStage,
 ) -> None:
     stage = staged()
@@ -147,7 +147,7 @@ def test_commits_pushed_together_are_told_though_only_the_last_is_applied(
 
 
 @pytest.mark.slow
-def test_marks_tell_unit_commit_and_place_and_a_new_head_alone_writes_nothing(
+def test_marks_name_unit_commit_and_place_and_a_new_head_alone_writes_nothing(
     staged: MakeStage,
 ) -> None:
     stage = staged()

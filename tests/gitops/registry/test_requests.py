@@ -47,7 +47,7 @@ def test_a_registry_may_ask_for_the_user_instead_of_a_token(host: Host) -> None:
         asyncio.run(read.tags())
 
 
-def test_a_registry_that_limits_requests_is_said_to_do_so(host: Host) -> None:
+def test_a_registry_that_limits_requests_is_reported_to_do_so(host: Host) -> None:
     host.replies["/v2/app/tags/list?n=1000"] = (429, {"Retry-After": "60"}, b"")
     with pytest.raises(Unavailable) as caught:
         asyncio.run(registry(host).tags())

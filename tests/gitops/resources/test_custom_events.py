@@ -32,7 +32,7 @@ def events_about(hands: House, kind: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.slow
-def test_a_unit_and_its_source_tell_what_becomes_of_commits(hands: House) -> None:
+def test_a_unit_and_its_source_report_what_becomes_of_commits(hands: House) -> None:
     first = hands.push(web=[web("app:v1")])
 
     async def script() -> None:

@@ -71,7 +71,7 @@ def test_a_held_rollout_is_ready_and_a_moving_one_is_not(hands: House) -> None:
     play(hands, script)
 
 
-def test_an_object_is_told_why_what_it_names_does_not_serve(hands: House) -> None:
+def test_an_object_reports_why_what_it_names_does_not_serve(hands: House) -> None:
     hands.push(web=[config_map("web", a="1")])
 
     async def script(hands: House) -> None:
@@ -90,7 +90,7 @@ def test_an_object_is_told_why_what_it_names_does_not_serve(hands: House) -> Non
     play(hands, script)
 
 
-def test_a_broken_object_is_told_and_leaves_the_others_alone(hands: House) -> None:
+def test_a_broken_object_is_reported_and_leaves_the_others_alone(hands: House) -> None:
     hands.push(**{name: [config_map(name, a="1")] for name in ("good", "bad", "lost")})
 
     async def script(hands: House) -> None:
@@ -214,7 +214,7 @@ def test_a_secret_that_comes_later_is_found(hands: House) -> None:
 
 
 @pytest.mark.slow
-def test_the_status_branch_of_a_sink_is_written_and_its_state_told(hands: House) -> None:
+def test_the_status_branch_of_a_sink_is_written_and_its_state_reported(hands: House) -> None:
     hands.push(web=[config_map("a", x="1")])
 
     async def script(hands: House) -> None:

@@ -125,7 +125,7 @@ def test_policies(
 
 
 @pytest.mark.slow
-def test_more_than_the_limit_stays_and_is_told(house: House) -> None:
+def test_more_than_the_limit_stays_and_is_reported(house: House) -> None:
     async def script() -> None:
         house.push(*LEFT)
         await house.run("maxDelete: 3")

@@ -149,7 +149,7 @@ def test_a_file_outside_of_every_unit_costs_nothing(staged: MakeStage, tmp_path:
     stage.play(script)
 
 
-def test_a_restart_writes_nothing_and_tells_nothing(staged: MakeStage, tmp_path: Path) -> None:
+def test_a_restart_writes_nothing_and_reports_nothing(staged: MakeStage, tmp_path: Path) -> None:
     stage = staged()
     fleet = Fleet(stage, tmp_path, UNITS)
     stage.origin.commit(fleet.files())

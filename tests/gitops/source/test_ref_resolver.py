@@ -80,7 +80,7 @@ def test_the_strongest_of_several_refs_counts(
         ({"commit": "0" * 40}, "GK3201"),
     ],
 )
-def test_what_is_not_there_is_told_without_harm_to_others(
+def test_what_is_not_there_is_reported_without_harm_to_others(
     shelf: RevisionOwner, ref: dict[str, str], code: str
 ) -> None:
     with Repository.open(str(shelf.origin.bare)) as repository:

@@ -104,7 +104,7 @@ def test_a_kind_of_ones_own_is_judged_by_expressions(
     stage.play(script)
 
 
-def test_an_expression_without_an_answer_is_told_and_cured_by_news(staged: MakeStage) -> None:
+def test_an_expression_without_an_answer_is_reported_and_cured_by_news(staged: MakeStage) -> None:
     stage = staged(health={"exprs": [{"kind": "Database", "current": "status.phase > 1"}]})
 
     async def script() -> None:

@@ -44,7 +44,7 @@ def test_a_thousand_idle_rounds_write_nothing(staged: MakeStage) -> None:
     stage.play(script)
 
 
-def test_a_cluster_that_falls_silent_is_told_without_a_push(staged: MakeStage) -> None:
+def test_a_cluster_that_falls_silent_is_reported_without_a_push(staged: MakeStage) -> None:
     stage = staged()
 
     async def script() -> None:
@@ -61,7 +61,7 @@ def test_a_cluster_that_falls_silent_is_told_without_a_push(staged: MakeStage) -
     stage.play(script)
 
 
-def test_a_watch_that_works_again_is_told_at_once(staged: MakeStage) -> None:
+def test_a_watch_that_works_again_is_reported_immediately(staged: MakeStage) -> None:
     stage = staged()
 
     async def script() -> None:

@@ -139,7 +139,7 @@ def test_a_damaged_branch_is_begun_anew(data: bytes) -> None:
     assert restored(files, "shop/web", "prod-eu") == (None, {}, frozenset())
 
 
-def test_lines_of_units_not_heard_of_yet_stay_in_the_index() -> None:
+def test_lines_of_units_not_seen_yet_stay_in_the_index() -> None:
     other = replace(RECORD, unit="shop/api")
     both = shared_files([RECORD, other])["index.tsv"]
     assert shared_files([RECORD], both)["index.tsv"] == both

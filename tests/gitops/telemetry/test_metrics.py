@@ -199,7 +199,7 @@ async def got(session: aiohttp.ClientSession, url: str, **more: str) -> tuple[in
         return answer.status, await answer.read()
 
 
-def test_a_controller_tells_how_its_units_stand(staged: MakeStage, tmp_path: Path) -> None:
+def test_a_controller_reports_the_states_of_its_units(staged: MakeStage, tmp_path: Path) -> None:
     stage, done = staged(), asyncio.Queue[str]()
     begun = SystemClock().now().timestamp()
 
@@ -274,7 +274,7 @@ def serving(script: Script, *, public: bool, transport: Transport | None = None)
     asyncio.run(main())
 
 
-def test_probes_tell_a_start_that_takes_long_from_an_end() -> None:
+def test_probes_distinguish_a_start_that_takes_long_from_an_end() -> None:
     async def script(session: aiohttp.ClientSession, meter: Meter, base: str) -> None:
         assert await got(session, f"{base}/healthz") == (200, b"ok")
         assert await got(session, f"{base}/readyz") == (503, b"not ready")

@@ -252,7 +252,7 @@ def test_owners_are_found_and_lost_with_their_references(store: InformerCache) -
     assert set(of_pods(store)._owned) == {"y"}
 
 
-def test_subscribers_hear_each_accepted_change_once(store: InformerCache) -> None:
+def test_subscribers_receive_each_accepted_change_once(store: InformerCache) -> None:
     changes: list[StoreChange] = []
     end = store.subscribe(changes.append, frozenset({POD}))
     store.note_write(pod("a", 14))

@@ -239,7 +239,7 @@ def test_dead_it_blocks_our_kinds_and_no_pods(fresh: Apiserver, tmp_path: Path) 
     asyncio.run(afterwards())
 
 
-def test_what_the_cluster_was_told_is_kept(fresh: Apiserver, tmp_path: Path) -> None:
+def test_what_was_registered_is_kept(fresh: Apiserver, tmp_path: Path) -> None:
     async def scene(transport: HttpTransport, found: Serving, options: WebhookOptions) -> None:
         registrar = Registrar(transport, options.address)
         bundle = (tmp_path / "keys" / "ca.crt").read_bytes()

@@ -69,7 +69,7 @@ def test_a_handshake_that_ends_after_the_server_left_is_nobodys(tmp_path: Path) 
     assert answered == []
 
 
-def test_a_taken_port_is_told_with_the_flag_that_chose_it() -> None:
+def test_a_taken_port_is_reported_with_the_flag_that_chose_it() -> None:
     """The dashboard of `run` is at another flag than that of `dashboard`."""
 
     async def answer(request: web.BaseRequest) -> web.Response:

@@ -102,7 +102,7 @@ def test_hashes(spec: dict[str, Any], with_image: str, without: str, version: st
     assert (sidecarset_hash(raw), hash_without_image(raw)) == (with_image, without)
 
 
-def test_no_containers_and_an_empty_list_are_told_apart() -> None:
+def test_no_containers_and_an_empty_list_are_distinguished() -> None:
     empty = hashlib.sha256(b'{"containers":[]}').hexdigest()
     assert sidecarset_hash({"spec": {"containers": []}}) == safe_encode(empty)
     assert sidecarset_hash({"spec": {}}) != sidecarset_hash({"spec": {"containers": []}})

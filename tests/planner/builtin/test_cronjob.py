@@ -121,7 +121,7 @@ def test_ctl_82_beyond_its_deadline_a_time_is_missed() -> None:
     assert jobs(lab) == ["10:30"]
 
 
-def test_ctl_82_more_than_a_hundred_missed_times_are_said() -> None:
+def test_ctl_82_more_than_a_hundred_missed_times_are_reported() -> None:
     lab = started(cron("* * * * *", suspend=True), 120)
     lab.patch(cron(), {"spec": {"suspend": False}})
     lab.run(10)

@@ -106,7 +106,7 @@ def test_an_amount_nobody_can_read_moves_no_pod(update: dict[str, Any]) -> None:
     assert [e.reason for e in made.events] == ["FailedUpdate"]
 
 
-def test_quirk_a_push_into_a_running_rollout_counts_those_already_told_to_change() -> None:
+def test_quirk_a_push_into_a_running_rollout_counts_those_already_asked_to_change() -> None:
     """OpenKruise forgets a pod that was patched for the last spec and has not restarted yet, and
     takes down another one as well."""
     middle = sidecarset({**COLD, "image": "side:0.5"})

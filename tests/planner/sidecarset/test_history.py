@@ -125,7 +125,7 @@ def test_what_new_pods_get_is_kept(pin: str) -> None:
     assert gone == [r.name for r in revisions[1:3]]
 
 
-def test_quirk_a_version_tag_that_moves_is_said() -> None:
+def test_quirk_a_version_tag_that_moves_is_reported() -> None:
     """OpenKruise overwrites the tag of an unchanged spec in silence: the old one is lost."""
     old = of_image("side:1", customVersion="v1")
     new = of_image("side:1", customVersion="v2")

@@ -143,7 +143,7 @@ def test_quirk_a_pod_that_cannot_be_written_does_not_stop_the_others() -> None:
     assert "pod p-0: annotation oom" in event.message
 
 
-def test_side_61_pods_that_cannot_change_are_told_so_once() -> None:
+def test_side_61_pods_that_cannot_change_are_marked_so_once() -> None:
     new = sidecarset(COLD)
     pod = injected(BARRED)
     (step,) = steps(plan(new, [pod], old=[BARRED]))
@@ -167,7 +167,7 @@ def test_side_62_one_set_that_cannot_speaks_for_all() -> None:
     assert condition["lastTransitionTime"] == stamp(-60), "the status did not change"
 
 
-def test_quirk_what_was_said_is_taken_back_when_the_set_is_what_the_pod_runs_again() -> None:
+def test_quirk_the_condition_is_taken_back_when_the_set_is_what_the_pod_runs_again() -> None:
     """OpenKruise leaves the pod's condition False for ever after such a revert."""
     pod = with_condition(injected(OLD), upgradable({"ss": False}))
     (step,) = steps(plan(OLD, [pod]))

@@ -147,7 +147,7 @@ def test_a_field_that_rests_waits_and_the_others_do_not() -> None:
     assert plan(drifted(a="2"), resting=resting).quiet
 
 
-def test_a_fight_is_told_with_who_and_how_often() -> None:
+def test_a_fight_is_reported_with_who_and_how_often() -> None:
     path = ("data", "a")
     found = plan(
         drifted("hpa", a="2", b="2"),

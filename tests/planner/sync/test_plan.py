@@ -187,7 +187,7 @@ def test_a_hook_that_was_set_aside_does_not_run(note: str) -> None:
     assert [d.key.name for d in found.apply] == ["cfg"]
 
 
-def test_both_units_are_told_of_an_object_they_share() -> None:
+def test_both_units_report_an_object_they_share() -> None:
     found = plan(snapshot([MAP], [], claimed=frozenset({key(MAP)})))
     assert [f.code for f in found.blocked] == ["GK2402"]
 

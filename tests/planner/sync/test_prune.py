@@ -269,7 +269,7 @@ def test_an_approved_deletion_that_was_cut_short_goes_on() -> None:
     assert [f.code for f in more.blocked] == ["GK2303"]
 
 
-def test_what_does_not_go_away_is_told_when_its_time_is_over() -> None:
+def test_what_does_not_go_away_is_reported_when_its_time_is_over() -> None:
     since = "2026-11-21T10:00:00Z"
     meta = {"deletionTimestamp": since, "finalizers": ["example.com/wait"]}
     gone = applied(GONE, metadata={**applied(GONE).obj["metadata"], **meta})

@@ -316,7 +316,7 @@ def test_a_crash_at_any_step_leaves_the_old_state_or_the_new_one(
     assert seen == {damage or "version 3", "version 2"}
 
 
-def test_watches_of_the_time_before_are_told_to_list_again(tmp_path: Path) -> None:
+def test_watches_of_the_time_before_are_asked_to_list_again(tmp_path: Path) -> None:
     root, file = tmp_path / "state", tmp_path / "backup.tar"
     options = SandboxOptions(state_dir=root, kubelet=False, controllers=False)
 

@@ -76,7 +76,7 @@ def test_a_silent_watch_sends_bookmarks_and_ends_in_time(
     assert clock.monotonic() == pytest.approx(300)
 
 
-def test_a_watch_too_far_behind_is_told(
+def test_a_watch_too_far_behind_expires(
     clock: ManualClock, cluster: Cluster
 ) -> None:  # WATCH-6, WATCH-8
     cluster.world.state.journal.limit = 4

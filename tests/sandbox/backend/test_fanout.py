@@ -65,12 +65,12 @@ def test_those_in_step_share_what_is_written(clock: ManualClock, cluster: Cluste
     assert len({tuple(id(chunks) for chunks in one) for one in written}) == 1
 
 
-def test_many_are_told_together(clock: ManualClock, cluster: Cluster) -> None:
+def test_many_are_notified_together(clock: ManualClock, cluster: Cluster) -> None:
     got = clock.run(followed(cluster, watches=SERVE_NOW_MAX * 2))
     assert [len(stretch.events) for stretch in got[0] if stretch.events] == [len(NAMES)]
 
 
-def test_few_are_told_at_once(clock: ManualClock, cluster: Cluster) -> None:
+def test_few_are_notified_immediately(clock: ManualClock, cluster: Cluster) -> None:
     (got,) = clock.run(followed(cluster, watches=1))
     assert [len(stretch.events) for stretch in got if stretch.events] == [1] * len(NAMES)
 

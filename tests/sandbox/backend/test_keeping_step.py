@@ -152,7 +152,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def test_nothing_is_told_before_it_is_durable() -> None:
+def test_nothing_is_sent_before_it_is_durable() -> None:
     far = Far()
 
     async def play() -> None:
@@ -170,7 +170,7 @@ def test_nothing_is_told_before_it_is_durable() -> None:
     asyncio.run(play())
 
 
-def test_what_never_gets_durable_is_told_to_nobody() -> None:
+def test_what_never_gets_durable_is_sent_to_no_watch() -> None:
     far = Far()
 
     async def play() -> None:

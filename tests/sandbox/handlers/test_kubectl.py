@@ -210,7 +210,7 @@ def test_discovery_and_identity(kube: Kubectl) -> None:
     assert "Server Version" in kube("version")
 
 
-def test_a_watch_tells_of_changes(kube: Kubectl) -> None:
+def test_a_watch_reports_changes(kube: Kubectl) -> None:
     kube("create", "configmap", "seen", "--from-literal=a=b")
     words = [kube._program, "get", "cm", "seen", "-w", "--no-headers"]
     with subprocess.Popen(words, env=kube._env, stdout=subprocess.PIPE, text=True) as watch:

@@ -311,6 +311,6 @@ def test_a_name_in_use_is_refused() -> None:
         load_catalog().with_crd(crd()).with_crd(other)
 
 
-def test_missing_data_is_told() -> None:
+def test_missing_data_is_reported() -> None:
     with pytest.raises(FileNotFoundError, match="installed without its data folder 'nope'"):
         data_dir("nope")

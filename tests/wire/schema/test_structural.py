@@ -194,7 +194,7 @@ def test_validation(raw: dict[str, Any], value: Any, messages: list[str]) -> Non
     assert [problem.message for problem in validate(inline(raw), {"f": value})] == messages
 
 
-def test_required_fields_are_told_by_path() -> None:
+def test_required_fields_are_reported_by_path() -> None:
     found = validate(schema("cloneset"), {"spec": {"replicas": 1, "template": None}})
     assert [(problem.field, problem.reason, problem.message) for problem in found] == [
         ("spec.selector", "FieldValueRequired", "Required value"),
@@ -341,7 +341,7 @@ def test_recursive_definitions_compile_to_one_node_a_component() -> None:
     assert again.additional.child("not") is first.child("not")
 
 
-def test_a_bad_pattern_is_told_when_the_schema_is_applied() -> None:
+def test_a_bad_pattern_is_reported_when_the_schema_is_applied() -> None:
     crd = json.loads((JSON.parent / "crds" / "sinks.gitkruise.io.json").read_text())
     properties = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     properties["spec"]["properties"]["bad"] = {"type": "string", "pattern": "(?=a)b"}

@@ -89,7 +89,7 @@ def test_pods_go_first_and_are_waited_for() -> None:
     assert "shop" not in api.names(NAMESPACES)
 
 
-def test_finalizers_inside_are_told_and_waited_for() -> None:
+def test_finalizers_inside_are_reported_and_waited_for() -> None:
     api, controller = shop(), NamespaceController()
     api.post(SHOP + "/configmaps", config_map("c", finalizers=["e.io/x"]))
     api.delete(SHOP)

@@ -358,7 +358,7 @@ def test_an_in_place_update_costs_three_status_writes() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_cluster_full_of_trouble_still_becomes_ready(seed: int) -> None:
+def test_a_cluster_full_of_failures_still_becomes_ready(seed: int) -> None:
     lab = Lab(profile=replace(CHAOS, chaos_rate=0.5), seed=seed)
     for i in range(6):
         lab.apply(pod(f"p{i}", container(**PROBED)))

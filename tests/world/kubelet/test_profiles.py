@@ -31,7 +31,7 @@ FATES = {
 
 
 @pytest.mark.parametrize(("image", "fate"), FATES.items())
-def test_the_tag_of_an_image_tells_its_fate(image: str, fate: ImageFate | None) -> None:
+def test_the_tag_of_an_image_decides_its_fate(image: str, fate: ImageFate | None) -> None:
     assert GENERAL.fate_of(image) is fate
 
 

@@ -153,7 +153,7 @@ def test_followers_are_deleted_after_their_leader(lab: Lab) -> None:
     assert left is None or left["metadata"].get("deletionTimestamp")
 
 
-def test_events_tell_what_was_done_and_what_was_refused(lab: Lab) -> None:
+def test_events_report_what_was_done_and_what_was_refused(lab: Lab) -> None:
     def refuse(request: ApiRequest, now: Any) -> ApiReply:
         if request.body["metadata"]["name"] == "bad":
             raise Forbidden("quota")
@@ -209,6 +209,6 @@ def test_a_status_that_cannot_be_written_is_an_outcome(lab: Lab) -> None:
     assert isinstance(outcome, Refused)
 
 
-def test_nobody_is_told_about_an_object_that_is_gone(lab: Lab) -> None:
+def test_nothing_is_reported_about_an_object_that_is_gone(lab: Lab) -> None:
     lab.delete(deployment(), propagationPolicy="Background")
     assert run(lab, Plan(status={"replicas": 1}, events=(Event("Normal", "Note", "x"),))) == []

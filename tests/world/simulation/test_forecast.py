@@ -49,7 +49,7 @@ def forecast(lab: Lab, *writes: ApiRequest) -> Forecast:
     return predict(lab.world, writes, lab.now, profile=FAST)
 
 
-def test_an_in_place_canary_is_told_pod_by_pod_and_step_by_step() -> None:
+def test_an_in_place_canary_is_forecast_pod_by_pod_and_step_by_step() -> None:
     lab = running(cloneset(replicas=10, maxUnavailable="20%"))
     write = change(**image("app:v2"), **rolling(partition="60%"))
     (found,) = forecast(lab, write).rollouts

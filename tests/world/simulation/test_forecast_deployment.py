@@ -55,7 +55,7 @@ def waves(found: RolloutForecast) -> list[tuple[int, int, int]]:
     return [(c.new, c.old, c.available) for s in found.steps if (c := s.counts) is not None]
 
 
-def test_can_37_a_canary_is_told_wave_by_wave_up_to_its_hold() -> None:
+def test_can_37_a_canary_is_forecast_wave_by_wave_up_to_its_hold() -> None:
     lab = running(web("3"))
     found = forecast(lab, **image("app:v2"))
     assert waves(found) == [(3, 9, 9), (3, 7, 10)]

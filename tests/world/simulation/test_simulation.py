@@ -102,7 +102,7 @@ def test_a_refused_action_is_tried_again_with_growing_pauses() -> None:
     assert trace.lines[0].why == "Refused: quota"
 
 
-def test_why_a_pod_is_held_is_said_once() -> None:
+def test_why_a_pod_is_held_is_stated_once() -> None:
     lab, web = Lab(), cloneset(replicas=3, maxUnavailable=1)
     lab.apply(web)
     lab.run()
