@@ -257,7 +257,7 @@ class Stand:
         assert one.raw["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 2, "maxUnavailable": 1}
 
 
-STORIES = (
+SCENARIOS = (
     Stand.can_61_a_finished_rollout, Stand.can_62_a_gate_appears, Stand.can_63_a_running_rollout,
     Stand.can_73_a_value_raised_later, Stand.can_76_the_stable_one_is_not_the_largest,
     Stand.can_79_a_rollback_to_running_pods,
@@ -305,7 +305,7 @@ def test_every_row_holds_where_kubernetes_sizes_the_replica_sets(server: Apiserv
             rows = [on.settle(name, row[:4], row[4]) for name, row in SETTLING.items()]
             rows += [on.after(name, edits) for name, edits in AFTER.items()]
             rows += [on.never_ready(name, row) for name, row in NEVER_READY.items()]
-            rows += [steps(on, steps.__name__.replace("_", "-")) for steps in STORIES]
+            rows += [scenario(on, scenario.__name__.replace("_", "-")) for scenario in SCENARIOS]
             await all_of(rows)
 
     with manager(server):

@@ -12,7 +12,7 @@ from tests.traces import render_text
 from tests.worlds import Lab, cloneset
 from tests.worlds import pod as stranger
 
-Steps = tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]
+RolloutCase = tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]
 BAD: Final = "app:v2-bad"
 
 
@@ -26,7 +26,7 @@ def rolling(**fields: Any) -> dict[str, Any]:
 
 
 # The CloneSet as first applied, then (what happens, the change of its spec).
-STORIES: Final[dict[str, Steps]] = {
+ROLLOUTS: Final[dict[str, RolloutCase]] = {
     "scale": (
         cloneset(replicas=3),
         [("scaled out", {"replicas": 5}), ("scaled in", {"replicas": 2})],
@@ -60,9 +60,9 @@ STORIES: Final[dict[str, Steps]] = {
 }
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", ROLLOUTS)
 def test_rollout(name: str, golden: Callable[[str, str], None]) -> None:
-    first, changes = STORIES[name]
+    first, changes = ROLLOUTS[name]
     lab = Lab()
     lab.apply(first)
     text = f"# applied\n{render_text(lab.run(600))}"

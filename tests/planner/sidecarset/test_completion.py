@@ -169,11 +169,11 @@ def test_side_71_a_pod_wakes_the_sets_it_lists() -> None:
 
 def test_ready_for_the_set_means_that_no_hot_sidecar_is_between_two_versions() -> None:
     raw = injected(SET)
-    yardstick = MatchCriteria(sidecarset_facts(SET))
-    assert yardstick.judge(pod_facts(raw)).up
+    criteria = MatchCriteria(sidecarset_facts(SET))
+    assert criteria.judge(pod_facts(raw)).up
     raw["spec"]["containers"][3]["image"] = "hot:2"
     raw["status"]["containerStatuses"][3] = running({"name": H2, "image": "hot:2"})
-    judged = yardstick.judge(pod_facts(raw))
+    judged = criteria.judge(pod_facts(raw))
     assert (judged.consistent, judged.serving, judged.rested, judged.up) == (
         True, True, False, False
     )  # fmt: skip

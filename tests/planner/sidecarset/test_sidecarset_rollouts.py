@@ -12,7 +12,7 @@ from gitkruise.wire.primitives.names import Obj
 from tests.traces import render_text
 from tests.worlds import Lab, cloneset, container, sidecarset
 
-Steps = tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]
+RolloutCase = tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]
 BAD: Final = "mesh:v2-bad"
 EMPTY: Final = "mesh-empty:v1"
 
@@ -31,7 +31,7 @@ def strategy(**fields: Any) -> dict[str, Any]:
 
 
 # The SidecarSet as first applied, then (what happens, the change of its spec). Four pods.
-STORIES: Final[dict[str, Steps]] = {
+ROLLOUTS: Final[dict[str, RolloutCase]] = {
     "cold-by-partition": (
         sidecarset(**mesh("mesh:v1")),
         [
@@ -63,9 +63,9 @@ STORIES: Final[dict[str, Steps]] = {
 }
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", ROLLOUTS)
 def test_rollout(name: str, golden: Callable[[str, str], None]) -> None:
-    first, changes = STORIES[name]
+    first, changes = ROLLOUTS[name]
     lab = Lab()
     lab.apply(first)
     lab.run(10)
