@@ -95,7 +95,7 @@ _SECRETS = ResourceRef("", "v1", "secrets")
 class RunOptions:
     """Options of one controller process. `cluster` names the status branch.
 
-    `listeners` hear every new record, `problems` why an object of the cluster does not run;
+    `listeners` receive every new record, `problems` why an object of the cluster does not run;
     `identity` names the machine, and every process adds a part of its own. Processes with the same
     `lease` replace each other: one applies, the others take over `lease_s` after its last renewal.
     """

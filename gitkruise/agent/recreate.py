@@ -126,7 +126,7 @@ class RecreateAgent:
             await self.runtime.stop(step.id, grace)
         except RuntimeCallFailed as failed:
             if failed.unanswered:
-                raise  # the next look at the container tells whether it was stopped
+                raise  # the next look at the container shows whether it was stopped
             error = str(failed)
         log.info(log_line("container-stopped", request=request.key, id=step.id, error=error))
         await self._write(request, after_stop(request, step.target.name, error), locked=False)

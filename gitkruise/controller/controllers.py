@@ -133,7 +133,7 @@ def feeds(
     """One feed a kind, in the version its workload speaks or the cluster prefers."""
     versions: dict[GroupKind, str] = {}
     asked = _asked(options.gates)
-    owned = (kind for w in workloads for kind in (*w.owns, *w.watches, *w.hears))
+    owned = (kind for w in workloads for kind in (*w.owns, *w.watches, *w.also_watches))
     for kind in (*owned, *options.also, *asked):
         found = catalog.preferred(*kind)
         versions.setdefault(kind, found.version if found else "v1")

@@ -32,7 +32,7 @@ _CAPS_S: Final = {Retry.NEVER: 30.0}  # users wait for what they have just mende
 S = TypeVar("S")
 WORKERS: Final = 8
 # Changes of owned objects are planned together: a node agent that reports one pod after the other
-# is heard out, as OpenKruise hears it out while it writes what the first report asks for. In a
+# is waited for, as OpenKruise waits for it while it writes what the first report asks for. In a
 # rollout reports never end, so the first pods would wait for the whole of a longer time.
 GATHER, GATHER_MAX = timedelta(milliseconds=20), timedelta(milliseconds=50)
 STATUS_EVERY: Final = timedelta(seconds=1)  # for news that may be late
@@ -77,8 +77,10 @@ class Runner(Generic[S]):
         self._news, self._stopping = asyncio.Event(), False
         self._latest = tools.clock.now()  # that the clock showed
         self._kinds = frozenset({workload.kind, *workload.owns, *workload.watches})
-        self._finds = {**workload.watches, **workload.hears}
-        self._unsubscribe = self.store.subscribe(self._changed, self._kinds | workload.hears.keys())
+        self._finds = {**workload.watches, **workload.also_watches}
+        self._unsubscribe = self.store.subscribe(
+            self._changed, self._kinds | workload.also_watches.keys()
+        )
         for seen in self.store.all_seen(workload.kind):
             if workload.concerns(self.store, seen.key):
                 self._wake(seen.key, tools.clock.now())

@@ -61,7 +61,7 @@ class Board:
         return self._rows[topic]
 
     def read_all(self) -> None:
-        """Read every watched topic, and tell the watchers.
+        """Read every watched topic, and notify the watchers.
 
         Rows that are remembered hold until something changes which no browser watches.
         """

@@ -99,7 +99,7 @@ class Handler:
         return _reply(404, _NO_PAGE)
 
     async def known(self, request: web.BaseRequest) -> web.Response:
-        """Tell a page that its session is good, and whose it is."""
+        """Report to a page that its session is good, and whose it is."""
         viewer = request[VIEWER]
         return _json(200, {"viewer": viewer.name}) if viewer.name else _reply(204)
 

@@ -100,7 +100,7 @@ class Ignored:
         return bool(verdict)
 
     def files(self) -> list[str]:
-        """Ignore files outside the path that was given, which tell what counts inside."""
+        """Ignore files outside the path that was given, which decide what counts inside."""
         if not self._path:
             return []
         return [file for folder in _above(self._path) for file, _ in self._found(folder)]

@@ -81,7 +81,7 @@ class Promoter:
         self._key = unit.promoted
         self._wake = asyncio.Event()
         self._soak = Soak(self._clock)
-        self._asked = ""  # the commit of the branch up to which people were heard
+        self._asked = ""  # the commit of the branch up to which commands were read
         self._stop = ""  # why people do not want it to go on from here
         self._offered = ""  # where the next step is proposed
         self._merging: Pull | None = None  # what was to be merged at the last look

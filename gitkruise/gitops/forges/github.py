@@ -34,7 +34,7 @@ class ForgeDialect:
     scheme: str  # of the Authorization header
     headers: Mapping[str, str]
     queues: bool  # it has merge queues
-    by_branch: tuple[str, ...]  # lists that tell of a branch's pull requests, newest first
+    by_branch: tuple[str, ...]  # lists of a branch's pull requests, newest first
     ways: Mapping[str, str]  # to merge, by the settings of a repository that allow them
     merge: Callable[[str, str], tuple[str, Mapping[str, Any]]]  # method and body, by head and way
 

@@ -53,7 +53,7 @@ class PayloadFormat:
     prefix: str = ""
     event: tuple[str, ...] = ()
     events: frozenset[str] = frozenset()
-    pulls: frozenset[str] = frozenset()  # events that tell of a pull request
+    pulls: frozenset[str] = frozenset()  # events of a pull request
 
 
 def sole(headers: Headers, name: str) -> str:

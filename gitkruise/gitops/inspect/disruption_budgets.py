@@ -92,7 +92,7 @@ async def sharing(
 ) -> Sharing:
     """The SidecarSets in the pods of `found`, and the workloads that own them.
 
-    `look` surveys one kind in every namespace; it is asked only where pods tell of that kind.
+    `look` surveys one kind in every namespace; it is asked only where pods name that kind.
     """
     sets = {name for pod in found.pods for name in injected_sets(pod.annotations)}
     owners = {pod.controller_uid for pod in found.pods} - {""}

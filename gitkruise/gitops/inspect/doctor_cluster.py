@@ -339,7 +339,7 @@ def _attributes(right: Right) -> dict[str, str]:
 
 
 async def who_am_i(transport: Transport) -> str:
-    """The user name these credentials stand for; "" where the cluster does not tell."""
+    """The user name these credentials stand for; "" where the cluster does not show it."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         reply = await transport.send(ApiRequest(verb="create", resource=_WHO, body=body))

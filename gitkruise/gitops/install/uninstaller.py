@@ -266,7 +266,7 @@ class Uninstaller:
             return
 
     async def _gone(self, targets: Sequence[InstalledObject]) -> None:
-        """Come back when the objects are gone; tell of each."""
+        """Come back when the objects are gone; report each."""
         deadline = self._clock.monotonic() + GONE_WITHIN_S
         waiting = list(targets)
         while True:

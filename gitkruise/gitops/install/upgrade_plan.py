@@ -324,7 +324,7 @@ def _reference(controller: Obj) -> tuple[str, str]:
 def next_image(controller: Obj | None, installed: str, chosen: str) -> str:
     """Return the image of this version where the installed one came from; "" for that of deploy/.
 
-    Raises UsageProblem GK7074 if its name does not tell.
+    Raises UsageProblem GK7074 if its name does not show it.
     """
     if chosen or controller is None:
         return chosen

@@ -223,7 +223,7 @@ class _Assembly:
         return Channel(self.outbox, name, sender.wake)
 
     def add(self, writer: CommitStatusWriter | Notifier) -> None:
-        """Add a writer that hears all records."""
+        """Add a writer that receives all records."""
         self.result.listeners.append(writer.offer)
         self.result.jobs.append(writer.run)
 

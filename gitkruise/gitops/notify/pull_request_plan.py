@@ -37,7 +37,7 @@ _BROUGHT_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class PullRequestForecast:
-    """A story with its plan, the plan in a few words, and the units whose live state matters."""
+    """A report with its plan, the plan in a few words, and the units whose live state matters."""
 
     report: PullRequestReport
     summary: str = ""
@@ -132,7 +132,7 @@ class PullRequestPlanner:
         return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
     async def outdated(self, report: PullRequestReport) -> bool:
-        """Return whether the branch has other commits than those that a story was planned on, or
+        """Return whether the branch has other commits than those that a report was planned on, or
         the units other settings.
 
         It is the branch as last fetched for the units that follow it. Raises SourceFailed.
@@ -234,7 +234,7 @@ class PullRequestPlanner:
 
 
 def unplannable(pull: Pull, error: Crashed) -> PullRequestForecast:
-    """The story of a pull request whose planning crashed. Where the report is kept concerns only
+    """The report of a pull request whose planning crashed. Where the report is kept concerns only
     those who run gitkruise."""
     finding = error.findings[0]
     message = finding.message.partition("; report:")[0]
@@ -283,7 +283,7 @@ def _listed(findings: Sequence[Finding]) -> str:
 
 
 def _conflicting(report: PullRequestReport, error: Unmergeable) -> PullRequestReport:
-    """The story of a pull request that git cannot merge: as it is it changes nothing."""
+    """The report of a pull request that git cannot merge: as it is it changes nothing."""
     (finding,) = error.findings
     why = dict(finding.notes)["why"]
     failed = (

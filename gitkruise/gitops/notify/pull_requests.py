@@ -100,7 +100,7 @@ class PullRequestLoop:
         self.sink = channel.name.rpartition("/")[0]
         self.open: Mapping[int, Pull] = {}  # by number, as of the last look
         self.looked = False  # at least once: `open` has what the forge has
-        self._stories: dict[int, PullRequestReport] | None = None
+        self._reports: dict[int, PullRequestReport] | None = None
         self._latest: dict[str, UnitRecord] = {}
         self._news: dict[str, UnitRecord] = {}  # of `_latest`, not looked at yet
         self._look, self._wake = True, asyncio.Event()
@@ -290,7 +290,7 @@ class PullRequestLoop:
         return any((now.get(unit) or then) != then for unit, then in report.seen.items())
 
     async def _publish_plan(self, pull: Pull, found: PullRequestForecast) -> None:
-        """Store the story, with the check that follows from it unless the head has it already."""
+        """Store the report, with the check that follows from it unless the head has it already."""
         item = check(found.report, self._check, found.summary)
         await self._publish_checked(found.report, item)
 
@@ -336,7 +336,7 @@ class PullRequestLoop:
     async def _brought(
         self, planner: PullRequestPlanner, report: PullRequestReport, merged_as: str
     ) -> PullRequestReport:
-        """Return a story with what a merge brought, as far as the branch still has it."""
+        """Return a report with what a merge brought, as far as the branch still has it."""
         try:
             commits = await asyncio.to_thread(planner.brought, report, merged_as)
             unsaid = await asyncio.to_thread(planner.unsaid, report, merged_as)
@@ -347,7 +347,7 @@ class PullRequestLoop:
         return msgspec.structs.replace(report, commits=commits, unsaid=unsaid)
 
     async def _forget(self, report: PullRequestReport) -> None:
-        """Drop the story of a pull request that was deleted: nothing can be written there."""
+        """Drop the report of a pull request that was deleted: nothing can be written there."""
         note = {f"{_REPORT}{report.number}": None}
         await asyncio.to_thread(self._channel.put, [], note)
         (await self._known()).pop(report.number, None)
@@ -395,14 +395,14 @@ class PullRequestLoop:
             await self._publish(msgspec.structs.replace(report, outcomes=outcomes))
 
     async def _known(self) -> dict[int, PullRequestReport]:
-        if self._stories is None:
+        if self._reports is None:
             found = await asyncio.to_thread(self._channel.notes, _REPORT)
             decode = msgspec.json.Decoder(PullRequestReport).decode
-            self._stories = {int(number): decode(body) for number, body in found.items()}
-        return self._stories
+            self._reports = {int(number): decode(body) for number, body in found.items()}
+        return self._reports
 
     async def _publish(self, report: PullRequestReport, *entries: OutboxEntry) -> None:
-        """Store a story, and the items that publish it."""
+        """Store a report, and the items that publish it."""
         reports = await self._known()
         notes: dict[str, bytes | None] = {f"{_REPORT}{report.number}": msgspec.json.encode(report)}
         merged = sorted(n for n, s in reports.items() if s.state == "merged")
@@ -424,7 +424,7 @@ class PullRequestLoop:
     def _checks(
         self, reports: Mapping[int, PullRequestReport], report: PullRequestReport
     ) -> Iterator[OutboxEntry]:
-        """Yield the checks that a story changes: of its head, and of the one that it had."""
+        """Yield the checks that a report changes: of its head, and of the one that it had."""
         now = {**reports, report.number: report}
         before = reports.get(report.number, report)
         for head in {report.head, before.head} if self._check else ():

@@ -106,7 +106,7 @@ NO_EDGE: Final[Edge] = (UNREPORTED, lambda *_: None)
 
 @dataclass(frozen=True, slots=True)
 class SharedEndpoint:
-    """One Receiver in several programs of a process, each of which hears every delivery."""
+    """One Receiver in several programs of a process, each of which receives every delivery."""
 
     programs: Sequence[WebhookEndpoint]
 

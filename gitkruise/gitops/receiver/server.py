@@ -46,7 +46,7 @@ def path_of(receiver: str, key: str) -> str:
 class HookAddress:
     """The address of a process for web hooks, shared by the programs that run in it.
 
-    Each shard that a replica holds follows all sources and must hear of a push: a delivery goes to
+    Each shard that a replica holds follows all sources and must learn of a push: a delivery goes to
     the Receivers of all of them. Other replicas find the commit by polling.
     """
 

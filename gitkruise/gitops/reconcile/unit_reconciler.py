@@ -182,9 +182,9 @@ class UnitReconciler:
         return self._context.clock.now() if rests else self._reconciled_at
 
     def _in_order(self) -> bool:
-        """Return whether all was as git wants it in the last round: events tell of anything else.
+        """Return whether all was as git wants it in the last round: events report anything else.
 
-        They do not tell that a cluster falls silent; the watches are asked for that.
+        They do not report that a cluster falls silent; the watches are asked for that.
         """
         if not self._commits.empty or self._context.authority.passive or not self._reporter.at_rest:
             return False

@@ -193,7 +193,7 @@ class ResourceController:
     async def _forget(
         self, obj: Obj, unit: Unit, supervisor: Supervisor, record: UnitRecord, why: str
     ) -> None:
-        """Nothing is left to do: git hears of it, and the object may go. Raises ApiError."""
+        """Nothing is left to do: git records it, and the object may go. Raises ApiError."""
         outbox = supervisor.outboxes.get(sink_of(unit))
         if outbox is not None:
             try:

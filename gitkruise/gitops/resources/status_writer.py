@@ -187,7 +187,7 @@ class StatusWriter:
         self._dirty.add(name)
 
     def _look_behind(self) -> None:
-        """Statuses that tell whether the branch is written, when that has changed."""
+        """Statuses that show whether the branch is written, when that has changed."""
         if self.fleet is None:
             return
         behind = {name: outbox.problem for name, outbox in self.fleet.outboxes.items()}

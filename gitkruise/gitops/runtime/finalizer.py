@@ -102,8 +102,8 @@ class UnitFinalizer:
         left: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`foreign` returns whether it is known what units of other shards want of a source;
-        `left` hears the name of each unit."""
-        self._remaining, self._foreign, self._hears = remaining, foreign, left
+        `left` gets the name of each unit."""
+        self._remaining, self._foreign, self._report_left = remaining, foreign, left
         self._added = asyncio.Event()
         self._claims, self._live, self._clock = context.claims, context.live, context.clock
         self._containment = context.containment
@@ -122,7 +122,7 @@ class UnitFinalizer:
         self._left.append(unit)
         name = unit.record.unit
         self._claims.end(name, self._label(unit))
-        self._hears(name)
+        self._report_left(name)
         self._added.set()
 
     async def run(self) -> None:

@@ -161,7 +161,7 @@ class ForeignUnits:
     # States ---------------------------------------------------------------------------------
 
     def _share(self) -> None:
-        """Report the states that units of other shards wait for, and hear those of others."""
+        """Report the states that units of other shards wait for, and receive those of others."""
         if self._states is None:
             return
         standings, claims = self._context.standings, self._context.claims

@@ -32,7 +32,7 @@ async def end_removed(
 def _departed(
     name: str, removal: Removal, supervisor: Supervisor, removals: Removals, context: UnitContext
 ) -> RemovedUnit:
-    """A unit that left, with the branches that tell of it."""
+    """A unit that left, with the branches that name it."""
     found = {
         sink: record
         for sink, branch in supervisor.branch_files.items()

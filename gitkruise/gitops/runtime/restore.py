@@ -83,8 +83,8 @@ class BranchRecords:
 
 
 def restored(files: Mapping[str, bytes], unit: str, cluster: str) -> Restored:
-    """(record, steps, live objects) of a unit as the branch's files tell; (None, {}, empty) when
-    they tell nothing.
+    """(record, steps, live objects) of a unit as the branch's files state; (None, {}, empty) when
+    they state nothing.
 
     The branch is an answer, not an input: what is unreadable there is begun again, and nothing in
     it commands (removals come from the cluster: gitops.removals).

@@ -1,6 +1,6 @@
 """Serializer: a unit's record as the files and the commit message of the status branch.
 
-Files are sorted and stable, without anything that changes without news: the diff is the story.
+Files are sorted and stable, without anything that changes without news: the diff is what happened.
 """
 
 from __future__ import annotations

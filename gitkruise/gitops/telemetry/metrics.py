@@ -79,7 +79,7 @@ class MetricsSource(Protocol):
 
 
 class Metrics:
-    """Hears records and answers of the API server, and says it all in Prometheus' text.
+    """Counts records and answers of the API server, in Prometheus' text format.
 
     Labels are what a configuration bounds (units, workloads, sinks, resources), never commits or
     pods. A push counts from its committer's time, for git keeps no other; a clock that is ahead
@@ -122,13 +122,13 @@ class Metrics:
         )
 
     def of(self, metrics: MetricsSource) -> None:
-        """Tell from now on how things stand there, too."""
+        """Report from now on what runs there, too."""
         self._standings.append(metrics)
         self._leader.set_function(lambda: float(metrics.leads))
         self._registry.register(_Gauges(metrics, self._clock))
 
     def of_shards(self, held: Callable[[], Mapping[int, bool]]) -> None:
-        """Tell which shards this process holds."""
+        """Report which shards this process holds."""
         self._registry.register(_Shards(held))
 
     def of_process(self) -> None:

@@ -168,7 +168,7 @@ class Informer:
         yield Ended(self._clock.monotonic() - began, events)
 
     def _take(self, state: WatchState, reply: WatchReply) -> WatchState:
-        """One step; the store hears of it, and objects it cannot read are reported and skipped."""
+        """One step; the store gets it, and objects it cannot read are reported and skipped."""
         after, events = step(state, reply, self._asked)
         for event in events:
             try:

@@ -29,7 +29,7 @@ class Feed:
     namespace: str = ""  # "" for all namespaces and for cluster-scoped kinds
     label_selector: str = ""
     field_selector: str = ""
-    name_ends: str = ""  # others are heard of and not kept; "" keeps all
+    name_ends: str = ""  # others are seen and not kept; "" keeps all
 
     group_kind: GroupKind = field(init=False, compare=False, repr=False)
 

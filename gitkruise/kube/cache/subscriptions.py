@@ -55,7 +55,7 @@ class Interests(Generic[Item]):
 
 
 class Subscriptions(Generic[Item, P]):
-    """Callbacks of subscribers, and the topics that each one hears of.
+    """Callbacks of subscribers, and the topics of each one.
 
     A callback must neither block nor raise. It may subscribe and end subscriptions, its own too.
     """
@@ -99,7 +99,7 @@ class Subscriptions(Generic[Item, P]):
         return [self._calls[by] for by in names if by in self._calls and by != but]
 
     def notify(self, topics: Iterable[Item], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Call those who hear of one of `topics`."""
+        """Call the subscribers of `topics`."""
         for call in self.calls(topics):
             call(*args, **kwargs)
 

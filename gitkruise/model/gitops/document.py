@@ -122,7 +122,7 @@ def place_at(
 ) -> SourcePlace:
     """A Place at `position` with the line itself and the one above it as snippet.
 
-    Of a `hidden` value the marked line shows its key alone. Lines that tell of a secret show
+    Of a `hidden` value the marked line shows its key alone. Lines about a secret show
     their keys alone, wherever they are.
     """
     found = _snippet(lines, position) if position.column else ()

@@ -160,7 +160,7 @@ class ObjectRecord:
 class DriftRecord:
     """One field that differs from git and is not being corrected.
 
-    `manager` is who set it, as far as managedFields tell, and `written` when it last wrote.
+    `manager` is who set it, as far as managedFields show, and `written` when it last wrote.
     """
 
     key: ObjectKey

@@ -47,9 +47,9 @@ class Workload(Generic[S]):
     those that `named_by` reads from its annotations. `concerns` keeps objects out for which there
     is never anything to decide; it follows from their spec alone, and is true of one that is gone.
     `watches` finds by kind the keys that a change of one object wakes, where neither owner
-    references nor annotations name them; `hears` does so for kinds that rounds do not wait for,
-    because an account may not be allowed to list them. `fields` limits what is read of a kind by a
-    field selector. `only` names by kind how the names end of those owned
+    references nor annotations name them; `also_watches` does so for kinds that rounds do not wait
+    for, because an account may not be allowed to list them. `fields` limits what is read of a kind
+    by a field selector. `only` names by kind how the names end of those owned
     objects that are looked at: others of that kind need not be kept. `stalls` is where it shows
     that it is paused because its writes make no progress. `later` accepts a status whose news
     may be late by a moment. `observe` reads one consistent snapshot (None: the object is gone);
@@ -64,7 +64,7 @@ class Workload(Generic[S]):
     named_by: Callable[[Mapping[str, str]], Iterable[ObjectKey]] = nobody
     concerns: Callable[[ClusterView, ObjectKey], bool] = always
     watches: Mapping[GroupKind, Find] = field(default_factory=dict)
-    hears: Mapping[GroupKind, Find] = field(default_factory=dict)
+    also_watches: Mapping[GroupKind, Find] = field(default_factory=dict)
     fields: Mapping[GroupKind, str] = field(default_factory=dict)
     only: Mapping[GroupKind, str] = field(default_factory=dict)
     speaker: str = ""

@@ -15,5 +15,5 @@ from gitkruise.model.workloads.labels import (
 # With ordinals: a partition of these is a number.
 STATEFUL: Final = frozenset({STATEFULSET, ADVANCED_STATEFULSET})
 ROLLING_KINDS: Final = frozenset({CLONESET, SIDECARSET, DEPLOYMENT}) | STATEFUL
-# Whose pods sidecars are injected into, as far as manifests tell.
+# Whose pods sidecars are injected into, as far as manifests show.
 BEARERS: Final = frozenset({CLONESET, DEPLOYMENT}) | STATEFUL

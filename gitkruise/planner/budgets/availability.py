@@ -27,7 +27,7 @@ def is_available(pod: PodFacts, *, vertical: bool = False) -> bool:
 
 
 def is_consistent(pod: PodFacts, *, vertical: bool = False) -> bool:
-    """Return whether the containers run what the spec says, as far as annotations tell.
+    """Return whether the containers run what the spec says, as far as annotations show.
 
     Images by digest are compared with the status, others with the record of the last update.
     """
@@ -77,5 +77,5 @@ def _update_is_over(pod: PodFacts, *, vertical: bool) -> bool:
     try:
         state = read_state(pod)
         return state is None or (not state.more and not batch_done(pod, state, vertical=vertical))
-    except ValueError:  # nobody can tell how far it is
+    except ValueError:  # how far it is cannot be known
         return False

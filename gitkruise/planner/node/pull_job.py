@@ -359,6 +359,6 @@ PULL_JOBS: Final[Workload[PullSnapshot]] = Workload(
     observe=observe_pull_job,
     decide=plan_pull_job,
     watches={NODE_IMAGE: open_jobs, POD: jobs_by_pods},
-    hears={SECRET: jobs_by_secret, NAMESPACE: no_jobs},
+    also_watches={SECRET: jobs_by_secret, NAMESPACE: no_jobs},
     fields={SECRET: READABLE},
 )

@@ -21,7 +21,7 @@ _WORST: Final[tuple[StatusState, ...]] = ("error", "failure", "pending", "succes
 
 
 def follow(report: PullRequestReport, records: Iterable[UnitRecord]) -> tuple[Outcome, ...]:
-    """The outcomes of a merged story after these records; units come in the order of news.
+    """The outcomes of a merged pull request after these records; units come in the order of news.
 
     What a newer commit overtook is final: the unit's later fate belongs to that commit.
     """
@@ -93,11 +93,11 @@ def check(report: PullRequestReport, context: str, summary: str) -> CommitStatus
 
 
 def check_of(
-    head: str, stories: Iterable[PullRequestReport], names: str, context: str
+    head: str, reports: Iterable[PullRequestReport], names: str, context: str
 ) -> CommitStatusItem | None:
     """The status of a head that several pull requests may have, for several branches: the worst of
     the open ones. `names` are those that the checks have now."""
-    known = [report for report in stories if (report.head, report.names) == (head, names)]
+    known = [report for report in reports if (report.head, report.names) == (head, names)]
     shown = [report for report in known if report.state == "open"] or known[-1:]
     for state in _WORST:
         for report in shown:

@@ -178,7 +178,7 @@ def _beginning(rules: UpdateRules, pod: PodFacts, target: Revision, spec: Update
 def _annotations(
     pod: PodFacts, spec: UpdateSpec, change: PodChange, now: datetime
 ) -> dict[str, str | None]:
-    """Those that tell how far the update is; its first batch goes into `change`, unless a grace
+    """Those that show how far the update is; its first batch goes into `change`, unless a grace
     period comes before it."""
     state = InPlaceState(
         revision=spec.revision,

@@ -99,7 +99,7 @@ def played_ahead(change: ObjectChange) -> bool:
 
     It does so for CloneSets, StatefulSets and SidecarSets that are created or configured, and for
     Deployments whose spec or canary is configured. Of those that are deleted and created again the
-    rules of their kind tell enough.
+    rules of their kind say enough.
     """
     if change.key.group_kind not in ROLLING_KINDS:
         return False

@@ -322,7 +322,7 @@ class FieldSelector:
         for term in self.terms:
             if term.field in own or term.field in _EVERY:
                 continue
-            if own or custom:  # kinds that tell what is selectable have a sentence of their own
+            if own or custom:  # kinds that state what is selectable have a sentence of their own
                 raise BadRequest(f"field label not supported: {term.field}")
             listed = ", ".join(f'"{name}"' for name in sorted(_EVERY))
             why = f'"{term.field}" is not a known field selector: only {listed}'

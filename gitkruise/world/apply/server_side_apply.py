@@ -230,7 +230,7 @@ def own_fields(call: RequestContext, live: Obj | None) -> FieldSet:
 
 
 def kept_up(call: RequestContext, live: Obj | None, merged: Obj) -> Obj:
-    """`merged` with the annotation telling what is applied now."""
+    """`merged` with the annotation of what is applied now."""
     if not _annotation(call, live):
         return merged
     bare = drop(drop(call.request.body, ("metadata", "managedFields")), ANNOTATION)

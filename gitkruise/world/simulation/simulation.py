@@ -99,7 +99,7 @@ class Simulation:
         self._watches = [
             (workload.kind, kind, find)
             for workload in workloads
-            for kind, find in (*workload.watches.items(), *workload.hears.items())
+            for kind, find in (*workload.watches.items(), *workload.also_watches.items())
         ]
         self._seen = world.version
         self._dirty: dict[ObjectKey, None] = {}

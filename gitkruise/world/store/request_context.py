@@ -34,7 +34,7 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContext:
-    """`kind` is the kind in the version the request speaks; `warnings` collects what to tell."""
+    """`kind` is the kind in the version of the request; `warnings` collects those of the reply."""
 
     state: ObjectStore
     kind: Kind

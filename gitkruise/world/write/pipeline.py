@@ -148,7 +148,7 @@ def changed_object(call: RequestContext, old: Obj, new: Obj, listed: Listed | No
 
 
 def decoded(call: RequestContext, obj: Obj) -> None:
-    """Tell what is wrong with `obj` before anybody looks whether its place is taken."""
+    """Refuse what is wrong with `obj` before a look at whether its place is taken."""
     typed(call, cleaned(call, obj, {}), {})
 
 

@@ -220,7 +220,7 @@ class _ItemReader:
 
     async def read_units(self, chosen: ChosenCluster) -> None:
         """Read the Units of the cluster, and which replica has which shard of the units; standard
-        error hears why not."""
+        error states why not."""
         from gitkruise.gitops.cluster.engine import LEASE_NAMESPACE  # noqa: PLC0415
         from gitkruise.gitops.inspect.shard_holders import read_holders  # noqa: PLC0415
         from gitkruise.gitops.inspect.unit_objects import read_unit_objects  # noqa: PLC0415
