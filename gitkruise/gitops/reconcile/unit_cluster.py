@@ -17,6 +17,7 @@ from gitkruise.gitops.cluster.live_cache import WATCHES, LiveView
 from gitkruise.gitops.cluster.ownership import Claims
 from gitkruise.gitops.cluster.write_authority import WriteAuthority
 from gitkruise.gitops.config.dependencies import UnitStates
+from gitkruise.gitops.config.fingerprints import source_of
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.reconcile.applier import Applier, ApplyFacts, Sent
 from gitkruise.gitops.reconcile.approval import Effect
@@ -75,7 +76,7 @@ class UnitCluster:
         self, unit: Unit, context: UnitContext, pruner: UnitPruner, transport: Transport
     ) -> None:
         self._unit, self._context, self._pruner = unit, context, pruner
-        self._transport = transport
+        self._transport, self._source = transport, source_of(unit)
         self.label = unit_label(context.cluster, unit.id)
         self.rejected = RejectedObjects()
         patience = duration(unit.spec.health.no_progress_timeout)
@@ -111,14 +112,14 @@ class UnitCluster:
 
         What it wrote there is no state that was applied, and no news in git.
         """
-        wanted = desired.by_key()
+        wanted, sure = desired.by_key(), self._context.authority.fresh(self._source)
         for key, found in live.items():
             d, known = wanted.get(key), self._marks.get(key)
             if d is None or (known is not None and known[0] is found.obj):
                 yield key, found
                 continue
             marks = Marks.of(found.obj)
-            if known is not None and _rewritten(found, marks, known[1], d):
+            if known is not None and _rewritten(found, marks, known[1], d, sure=sure):
                 ours = known[1].on(found.obj)
                 yield key, replace(found, obj=ours, rewritten=known[1].over(marks))
                 continue
@@ -298,10 +299,11 @@ class UnitCluster:
         self._observer.forget({*keys, *self._pruner.inventory})
 
 
-def _rewritten(live: Live, marks: Marks, known: Marks, desired: Desired) -> bool:
+def _rewritten(live: Live, marks: Marks, known: Marks, desired: Desired, *, sure: bool) -> bool:
     """Return whether others changed the marks of an object as git still wants it: another manager,
-    or a process with the same names that follows something else."""
+    or a process with the same names that follows something else. Until git was read in this term
+    (`sure`), that may be the leader before us, at a newer commit."""
     if marks == known or (known.uid, known.digest) != (marks.uid, desired.digest):
         return False
     other_content = marks.label == known.label and marks.digest != known.digest
-    return other_content or not marks_are_ours(read_managed(live.managed))
+    return (sure and other_content) or not marks_are_ours(read_managed(live.managed))

@@ -8,6 +8,8 @@ from gitkruise.app import controller
 from gitkruise.errors import ApiError, Forbidden
 from gitkruise.kube.cache.leader_election import Lease
 from gitkruise.kube.system.lease_terms import LeaseName
+from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.planner.sync.annotations import COMMIT, DIGEST, MANAGER
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.git.repos import run_git
 from tests.gitops.programs import SOURCE, options, unit
@@ -85,5 +87,40 @@ def test_no_step_is_committed_while_another_process_leads(
                 assert run_git(stage.origin.bare, "rev-parse", "main") == head
             await stage.rest(60)
             assert run_git(stage.origin.bare, "rev-parse", "main") != head
+
+    stage.play(script)
+
+
+def test_what_another_leader_applied_is_news_for_the_next(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """The process that leads again has to read git first: the other one may have seen more."""
+    stage, records = staged(), list[UnitRecord]()
+    program = options(stage, tmp_path, SOURCE + unit("web"), listeners=(records.append,))
+    name = LeaseName(namespace="kube-system", name="gitkruise-sync", identity="other")
+    other = Lease(name, stage.wire, stage.clock, urgent=True)
+
+    async def script() -> None:
+        stage.origin.commit({"web/app.yaml": documents(config_map("moved", key="v1"))}, "v1")
+        async with controller(program, stage.wire, stage.clock):
+            await stage.rest(60)
+            async with other.held():
+                newer = documents(config_map("moved", key="v2"))
+                commit = stage.origin.commit({"web/app.yaml": newer}, "v2")
+                meta = stage.get("ConfigMap", "moved")["metadata"]
+                notes = {**meta["annotations"], DIGEST: "d" * 16, COMMIT: commit}
+                marks = {"annotations": notes, "labels": meta["labels"]}
+                theirs = config_map("moved", key="v2")
+                theirs = {**theirs, "metadata": {**theirs["metadata"], **marks}}
+                stage.meddle(theirs, manager=MANAGER)
+                away = stage.origin.bare.rename(tmp_path / "away")
+                await stage.rest(60)
+            records.clear()
+            await stage.rest(60)
+            away.rename(stage.origin.bare)
+            await stage.rest(300)
+        *earlier, last = [str(record.state) for record in records]
+        assert (set(earlier), last) == ({"Rolling"}, "Done"), "not Done before git was read"
+        assert stage.get("ConfigMap", "moved")["data"] == {"key": "v2"}
 
     stage.play(script)
