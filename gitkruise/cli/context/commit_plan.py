@@ -25,7 +25,7 @@ from gitkruise.gitops.preview.inputs import (
     whole_repository,
 )
 from gitkruise.gitops.preview.preview import offline_preview
-from gitkruise.gitops.preview.rejection import taken_by_some
+from gitkruise.gitops.preview.rejection import check_taken, taken_by_some
 from gitkruise.gitops.preview.report import report_of
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.feature_gates import Gates
@@ -137,6 +137,7 @@ def read_sides(
     """
     (old, new), before = ends, ReadBefore()
     target = read_side(repository, new, config, catalog, gates, before=before)
+    check_taken(target, target.rejected)  # a base may take a look at many earlier commits
     base = read_base(repository, old, given, config, catalog, gates, before=before) if old else None
     if old and given is None:
         target = replace(target, outside=changed_outside(repository, old, new, config))

@@ -72,15 +72,20 @@ def taken_by_some(before: PlanSide | None, after: PlanSide) -> PlanSide:
     Raises InvalidManifests where each unit rejects it.
     """
     taken = as_taken(before, after)
-    if taken.rejected and taken.rejected.keys() == taken.everyone.keys():
-        nothing = "nothing was planned, and a plan applies nothing"
-        raise InvalidManifests(*(_kept(f, nothing) for own in taken.rejected.values() for f in own))
+    check_taken(after, taken.rejected)
     errors = [
         _kept(f, f"unit {name} would keep what is live; the plan is of the other units")
         for name in rejecting(before, taken)
         for f in taken.rejected[name]
     ]
     return replace(taken, findings=(*taken.findings, *errors))
+
+
+def check_taken(side: PlanSide, rejected: Mapping[str, Sequence[Finding]]) -> None:
+    """Raise InvalidManifests with the errors of all units where each one rejects a side."""
+    if rejected and rejected.keys() == side.everyone.keys():
+        nothing = "nothing was planned, and a plan applies nothing"
+        raise InvalidManifests(*(_kept(f, nothing) for own in rejected.values() for f in own))
 
 
 def rejected_as_whole(finding: Finding) -> Finding:

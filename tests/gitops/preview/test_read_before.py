@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import pytest
+
+from gitkruise.cli.context.commit_plan import read_sides
+from gitkruise.errors import InvalidManifests
+from gitkruise.git.plumbing.trees import TreeEntry
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.target import read_branch
 from gitkruise.gitops.build.builder import ReadBefore
@@ -53,3 +59,27 @@ def test_a_commit_on_top_of_a_branch_reads_only_what_it_changes(tmp_path: Path) 
         new = origin.commit({"one/0.yaml": documents(config_map("c0", a="c"))})
         read_side(repository, new, state.config, *RULES, before=state.before)
     assert state.before.files.parsed == len(FILES) + 1
+
+
+class CountedRepository(Repository):
+    """A repository that keeps which commits are listed."""
+
+    listed: tuple[str, ...] = ()
+
+    def list_tree(
+        self, commit: str, path: str = "", *, enter: Callable[[str], bool] = lambda _: True
+    ) -> list[TreeEntry]:
+        self.listed = (*self.listed, commit)
+        return super().list_tree(commit, path, enter=enter)
+
+
+def test_a_plan_that_no_unit_takes_looks_at_no_earlier_commit(tmp_path: Path) -> None:
+    """As in a repository that has no manifests: 100 commits would be read for nothing."""
+    origin, config = make_origin(tmp_path), with_units("one")
+    *_, old, new = [origin.commit({"one/0.yaml": f"{{broken {n}"}) for n in range(9)]
+    with CountedRepository.open(str(origin.bare)) as repository:
+        with pytest.raises(InvalidManifests) as refused:
+            read_sides(repository, (old, new), config, *RULES, given=config)
+        assert isinstance(repository, CountedRepository)
+        assert set(repository.listed) == {new}
+    assert "nothing was planned" in str(refused.value.findings[0].notes)
