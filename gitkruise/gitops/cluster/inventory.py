@@ -39,15 +39,15 @@ class Inventory:
         self._found: dict[str, list[ObjectKey]] = {}
         self._found_at = float("-inf")
         self._returned = 0  # of the store, when it was looked at
-        self.unlisted: Mapping[GroupKind, ApiError] = {}  # kinds whose last list failed
-        self.forbidden: Mapping[GroupKind, ApiError] = {}  # kinds that we may not list
+        # Kinds whose last list failed; Forbidden for those that we may not list.
+        self.unlisted: Mapping[GroupKind, ApiError] = {}
         self._looking = asyncio.Lock()
 
     async def of(
         self, label: str, catalog: Catalog, followed: Collection[GroupKind]
     ) -> list[ObjectKey]:
         """Return every object with the unit label `label`, at most FRESH_S old, without those of
-        the `unlisted` and `forbidden` kinds. Raises ApiError when no kind can be listed."""
+        the `unlisted` kinds. Raises ApiError when no kind can be listed."""
         async with self._looking:
             old = self._clock.monotonic() - self._found_at > FRESH_S
             if old or self._returned != self._store.returned:
@@ -61,7 +61,7 @@ class Inventory:
         ApiError."""
         async with self._looking:
             await self._look(catalog, followed)
-            for error in self.unlisted.values():
+            for error in _failures(self.unlisted):
                 raise error
             return self._found
 
@@ -82,10 +82,9 @@ class Inventory:
                 lists = [tasks.create_task(self._labelled(kind, failed)) for kind in others]
         except ExceptionGroup as endless:  # callers know what a list raises
             raise next(leaves(endless)) from endless
-        forbidden = {kind: e for kind, e in failed.items() if isinstance(e, Forbidden)}
-        failed = {kind: e for kind, e in failed.items() if kind not in forbidden}
-        if others and len(failed) == len(others):
-            raise next(iter(failed.values()))
+        failures = _failures(failed)
+        if others and len(failures) == len(others):
+            raise failures[0]
         for listing in lists:
             for label, key in listing.result():
                 found.setdefault(label, []).append(key)
@@ -93,8 +92,7 @@ class Inventory:
             for seen in self._store.all_seen(group_kind):
                 found.setdefault(mark_of(seen.obj), []).append(seen.key)
         self._found, self._found_at = found, self._clock.monotonic()
-        self._returned = returned
-        self.unlisted, self.forbidden = failed, forbidden
+        self._returned, self.unlisted = returned, failed
 
     async def _labelled(
         self, kind: Kind, failed: dict[GroupKind, ApiError]
@@ -136,3 +134,8 @@ async def labelled_objects(transport: Transport, kind: Kind) -> Mapping[ObjectKe
 def _key(kind: Kind, obj: Obj) -> ObjectKey:
     meta = obj["metadata"]
     return ObjectKey(kind.group, kind.kind, meta.get("namespace") or "", meta["name"])
+
+
+def _failures(unlisted: Mapping[GroupKind, ApiError]) -> list[ApiError]:
+    """Return the errors that may pass: a missing right is not among them."""
+    return [error for error in unlisted.values() if not isinstance(error, Forbidden)]

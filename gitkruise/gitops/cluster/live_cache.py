@@ -217,19 +217,15 @@ class LiveView:
         """Return every object in the cluster with the unit label `label`, for a unit that starts.
 
         All units that start together share the lists. Objects of the kinds that are `unscanned`
-        or `forbidden` afterwards are left out. Raises ApiError.
+        afterwards are left out. Raises ApiError.
         """
         return await self._inventory.of(label, self.catalog, self._followed_whole())
 
     @property
     def unscanned(self) -> Mapping[GroupKind, ApiError]:
-        """The kinds that the last scan could not list, each with the error."""
+        """The kinds that the last scan could not list, each with the error: Forbidden for those
+        that it was not allowed to."""
         return self._inventory.unlisted
-
-    @property
-    def forbidden(self) -> Mapping[GroupKind, ApiError]:
-        """The kinds that the last scan was not allowed to list, each with the error."""
-        return self._inventory.forbidden
 
     async def scan_all(self) -> Mapping[str, list[ObjectKey]]:
         """Return every object in the cluster with a unit label, by label; no list began before

@@ -68,8 +68,7 @@ class UnitPruner:
         self.complete = False  # the cluster was searched for it
         self._returned = 0  # of the store, at that time
         self._unscanned: Mapping[GroupKind, ApiError] = {}  # kinds that this search left out
-        self._forbidden: Mapping[GroupKind, ApiError] = {}  # and those that it was not allowed
-        self._misses = False  # objects that left git may be among those
+        self._misses = False  # objects that left git may be of these kinds
         self.approved = frozenset(filter(None, [unit.approved]))
         self.agreed: frozenset[str] = frozenset()  # uids of what was to go since the last change
         self._from, self._at = "", ""  # the commits taken last, and before that
@@ -90,10 +89,11 @@ class UnitPruner:
 
         That includes kinds git no longer names. Raises ApiError or ClusterFailed.
         """
-        if self.complete and not (self._unscanned or self._misses):
+        failing = any(not isinstance(error, Forbidden) for error in self._unscanned.values())
+        if self.complete and not (failing or self._misses):
             return
         found = set(await live.scan(label))
-        self._unscanned, self._forbidden = live.unscanned, live.forbidden
+        self._unscanned = live.unscanned
         await live.ready(live.want({key.group_kind: "" for key in found}))
         is_news = not (self.complete and found <= self.inventory)
         self.inventory |= found
@@ -105,17 +105,15 @@ class UnitPruner:
         """Return the finding for objects of `had` that left git, and that may still be live: their
         kind cannot be listed."""
         left = sorted(key for key in had if key not in self._wanted)
-        closed = {**self._unscanned, **self._forbidden}
-        unseen = [key for key in left if key.group_kind in closed]
-        self._misses = any(key.group_kind in self._forbidden for key in unseen)
-        return _unseen(unseen, closed[unseen[0].group_kind]) if unseen else None
+        unseen = [key for key in left if key.group_kind in self._unscanned]
+        self._misses = bool(unseen)
+        return _unseen(unseen, self._unscanned[unseen[0].group_kind]) if unseen else None
 
     def inherit(self, before: UnitPruner) -> None:
         """Take over the inventory of the same unit with other settings."""
         self.inventory |= before.inventory
         self.complete, self._unscanned = before.complete, before._unscanned
-        self._forbidden, self._misses = before._forbidden, before._misses
-        self._returned = before._returned
+        self._misses, self._returned = before._misses, before._returned
         self._alone, self._traced = {**before._alone}, {*before._traced}
 
     def gone(self, wanted: Collection[ObjectKey], store: InformerCache) -> list[ObjectKey]:
