@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import timedelta
 
@@ -59,36 +60,35 @@ class Annotator:
     async def run(self) -> None:
         """Write until cancelled. A final rejection is only logged: the annotation is a cache of the
         record. What may pass is tried again, after pauses that grow."""
-        failed: dict[ObjectKey, tuple[str, ApiError]] = {}
-        sweeps, due = 0, 0.0  # how often in a row some failed, and when they are written again
+        sweeps, due = 0, 0.0  # in a row after which some wait, and when these are written again
+        resting: set[ObjectKey] = set()
         while True:
-            left = timedelta(seconds=max(due - self._clock.monotonic(), 0)) if failed else None
+            left = timedelta(seconds=max(due - self._clock.monotonic(), 0)) if resting else None
             if not await wait_for(self._wake, self._clock, left):
-                self._wanted = {key: text for key, (text, _) in failed.items()} | self._wanted
-                failed = {}
+                resting = set()
             self._wake.clear()
-            new = await self._sweep()
-            if new and not failed:
+            failed = await self._sweep(resting)
+            if failed and not resting:
                 sweeps += 1
-                due = self._clock.monotonic() + _pause_s(sweeps, new)
-            failed |= new
-            sweeps = sweeps if failed else 0
+                due = self._clock.monotonic() + _pause_s(sweeps, list(failed.values()))
+            resting |= failed.keys()
+            sweeps = sweeps if resting else 0
 
-    async def _sweep(self) -> dict[ObjectKey, tuple[str, ApiError]]:
-        """Write all that is wanted; return what failed and may pass, with the errors."""
+    async def _sweep(self, resting: AbstractSet[ObjectKey]) -> dict[ObjectKey, ApiError]:
+        """Write all that is wanted of objects not `resting`; return the errors that may pass."""
         failed = {}
-        while self._wanted:
-            key, text = self._wanted.popitem()
-            obj = self._live.store.get(key)
-            if obj is None or annotation(obj, ROLLOUT) == text:
-                continue
+        for key in [key for key in self._wanted if key not in resting]:
+            text, obj = self._wanted[key], self._live.store.get(key)
             try:
-                await self._write(key, text)
+                if obj is not None and annotation(obj, ROLLOUT) != text:
+                    await self._write(key, text)
             except ApiError as error:
-                if error.retry is Retry.NEVER:
-                    log.warning(log_line("rollout-annotation-not-written", object=key, error=error))
-                else:
-                    failed[key] = text, error
+                if error.retry is not Retry.NEVER:
+                    failed[key] = error
+                    continue
+                log.warning(log_line("rollout-annotation-not-written", object=key, error=error))
+            if self._wanted[key] == text:  # no newer one was offered meanwhile
+                del self._wanted[key]
         return failed
 
     async def _write(self, key: ObjectKey, text: str) -> None:
@@ -108,9 +108,8 @@ class Annotator:
         self._live.store.note_write(reply.body)
 
 
-def _pause_s(sweeps: int, failed: Mapping[ObjectKey, tuple[str, ApiError]]) -> float:
+def _pause_s(sweeps: int, failed: Sequence[ApiError]) -> float:
     """Return the pause after writes failed, and log why, unless another process leads."""
-    error = next(iter(failed.values()))[1]
-    if is_logged(sweeps) and not isinstance(error, NotLeading):
-        log.warning(log_line("rollout-annotations-wait", objects=len(failed), error=error))
+    if is_logged(sweeps) and not isinstance(failed[0], NotLeading):
+        log.warning(log_line("rollout-annotations-wait", objects=len(failed), error=failed[0]))
     return pause_s(sweeps, first_s=0.5, cap_s=30.0, seed=ROLLOUT)

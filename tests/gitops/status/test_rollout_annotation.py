@@ -6,6 +6,7 @@ import pytest
 
 from gitkruise.errors import ApiError, Forbidden, InternalError, NotLeading
 from gitkruise.planner.sync.annotations import ROLLOUT, annotation
+from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
 from tests.gitops.stage import MakeStage, web
 
@@ -40,6 +41,32 @@ def test_a_write_that_failed_for_now_is_made_later(
     stage.play(script)
     lines = {line.split("event=")[1].split()[0] for line in caplog.messages if "rollout" in line}
     assert lines == set(logged)
+
+
+def test_an_older_text_is_not_written_over_a_newer_one(staged: MakeStage) -> None:
+    """Writes fail while pods move; the last one succeeds before the pause after them ends."""
+    stage, texts = staged(), list[str]()
+
+    def refuse(request: ApiRequest) -> ApiError | None:
+        text = str(get(request.body, "metadata", "annotations", ROLLOUT, default=""))
+        if request.content_type != MERGE_PATCH or not text:
+            return None
+        texts.append(text)
+        settled = any(text.startswith("done") for text in texts)
+        return None if settled else InternalError("etcd leader changed")
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web())
+            await stage.rest()
+            stage.wire.refuse = refuse
+            await stage.push(web("app:v2", maxUnavailable=1))
+            await stage.rest()
+
+    stage.play(script)
+    assert texts[0].startswith("rolling")
+    assert texts[-1].startswith("done 4/4")
+    assert annotation(stage.get("CloneSet", "web", "apps.kruise.io"), ROLLOUT) == texts[-1]
 
 
 def test_a_refused_write_is_logged_and_not_repeated(
