@@ -20,6 +20,7 @@ from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET, SIDECARSET
+from gitkruise.planner.sync.field_owners import in_version, owners_patch
 from gitkruise.printable import listing, many
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, join_api_version
 from gitkruise.wire.primitives.paths import get
@@ -79,11 +80,7 @@ class Relabelled:
         by = {"fieldManager": manager}
         try:
             now = await self._patch(transport, self.ref, MERGE_PATCH, {"spec": self.spec}, **by)
-            version = now["metadata"]["resourceVersion"]
-            owned = [
-                {"op": "replace", "path": "/metadata/managedFields", "value": self.owners},
-                {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
-            ]
+            owned = owners_patch(now, self.owners)
             await self._patch(transport, self.ref, JSON_PATCH, owned, **by)
         except NotFound:
             return  # it was deleted meanwhile
@@ -136,10 +133,7 @@ def _relabelled(kind: GroupKind, obj: Obj, old: str, new: str, plural: str) -> R
         ref=ResourceRef(kind.group, new, plural),
         key=listed_key(kind, obj),
         spec={name: value for name, value in spec.items() if value != obj["spec"].get(name)},
-        owners=[
-            {**entry, "apiVersion": after} if entry.get("apiVersion") == before else entry
-            for entry in obj["metadata"].get("managedFields") or ()
-        ],
+        owners=in_version(obj["metadata"].get("managedFields") or (), {before}, after),
     )
 
 

@@ -16,6 +16,7 @@ from gitkruise.kube.client.discovery import is_served
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.change import ObjectChange
 from gitkruise.planner.sync.annotations import MANAGER
+from gitkruise.planner.sync.field_owners import in_version, owners_patch
 from gitkruise.planner.sync.takeover import joined
 from gitkruise.wire.primitives.names import Obj, join_api_version, split_api_version
 from gitkruise.wire.primitives.paths import get
@@ -66,8 +67,7 @@ async def restated(
         _, version = split_api_version(written)
         if not await is_served(transport, ResourceRef(resource.group, version, resource.plural)):
             gone.add(written)
-    moved = ({**e, "apiVersion": present} if e.get("apiVersion") in gone else e for e in entries)
-    return tuple(moved) if gone else None
+    return in_version(entries, gone, present) if gone else None
 
 
 async def restate(
@@ -79,17 +79,12 @@ async def restate(
 
 def _owned(applied: ApiRequest, stored: Obj, entries: Sequence[Obj]) -> ApiRequest:
     """Return the request that replaces the field owners of `stored` as it is now."""
-    version = get(stored, "metadata", "resourceVersion")
-    patch = [
-        {"op": "replace", "path": "/metadata/managedFields", "value": entries},
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
-    ]
     return ApiRequest(
         verb="patch",
         resource=applied.resource,
         namespace=applied.namespace,
         name=applied.name,
-        body=patch,
+        body=owners_patch(stored, entries),
         content_type=JSON_PATCH,
         params={"fieldManager": MANAGER},
     )

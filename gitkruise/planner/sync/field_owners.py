@@ -4,7 +4,7 @@ apply gives up."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from gitkruise.model.gitops.change import MISSING, FieldChange
@@ -26,6 +26,23 @@ class FieldOwner(NamedTuple):
 def read_managed(managed: bytes) -> list[Obj]:
     """The entries of metadata.managedFields kept as JSON; () without any."""
     return json.loads(managed) if managed else []
+
+
+def owners_patch(stored: Obj, entries: Sequence[Obj]) -> list[Obj]:
+    """Return the JSON patch that gives a `stored` object these entries of managedFields, if it is
+    still the version that was read."""
+    version = get(stored, "metadata", "resourceVersion")
+    return [
+        {"op": "replace", "path": "/metadata/managedFields", "value": entries},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+    ]
+
+
+def in_version(entries: Iterable[Obj], gone: Container[str], present: str) -> tuple[Obj, ...]:
+    """Return entries of managedFields with those of the API versions `gone` in `present`."""
+    return tuple(
+        {**e, "apiVersion": present} if e.get("apiVersion") in gone else e for e in entries
+    )
 
 
 def field_owners(entries: Sequence[Obj], obj: Obj, path: FieldPath) -> tuple[FieldOwner, ...]:
