@@ -73,7 +73,8 @@ class Sent:
     created: bool = False  # there was no such object
     finding: Finding | None = None
     server_message: str = ""  # the API server's own words of the rejection
-    retry: bool = False  # the same request may go through later; without a finding: under the lease
+    retry: bool = False  # the same request may go through later
+    fenced: bool = False  # the lease that allows writing was lost
     unserved: bool = False  # no API serves its kind
     present: bool = False  # create-only, and it exists already
     replace: bool = False  # immutable: to be deleted and created again
@@ -332,7 +333,7 @@ class Applier:
         if isinstance(error, _Untried):
             return Sent(desired=d)
         if isinstance(error, NotLeading):
-            return Sent(desired=d, retry=True)
+            return Sent(desired=d, fenced=True)
         if kind_is_gone(error):
             return Sent(desired=d, finding=served_no_more(d), retry=True, unserved=True)
         fixed = immutable(error)

@@ -370,12 +370,12 @@ class UnitReconciler:
         for item in sent:
             if item.reply is not None:
                 self._accept(item, item.reply, seen)
-            elif item.retry:
+            elif item.finding is not None and item.retry:
                 passing.append(item)
             elif self.cluster.rejected.note(item, self._context.clock.now()):
                 self._context.live.doubt()
         self._context.authority.check()
-        if any(item.finding is None for item in passing):
+        if any(item.fenced for item in sent):
             raise NotLeading("the lease was lost meanwhile")
         if passing:
             self._times.append(self._setbacks.back_off().until)

@@ -26,12 +26,7 @@ from gitkruise.errors import (
 )
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock, wait_for
-from gitkruise.kube.system.lease_terms import (
-    RENEW_EVERY,
-    RENEW_WITHIN,
-    RETRY,
-    LeaseName,
-)
+from gitkruise.kube.system.lease_terms import RENEW_EVERY, RENEW_WITHIN, RETRY, LeaseName
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import drop, get
@@ -75,7 +70,8 @@ class Lease:
         self._mine: Obj | None = None  # the whole Lease as we wrote it last
         self._changed_at = 0.0  # when its spec last changed, monotonic
         self._renewed_at = float("-inf")
-        self._looked_at = self._asked_at = float("-inf")  # a read began: with a reply, or any
+        self._looked_at = float("-inf")  # when the record last seen was asked for
+        self._asked_at = float("-inf")  # the same, also without a reply
         self.annotations: Mapping[str, str] = {}  # as they were last seen
         self._wanted_by = ""
         self._renewals = 0  # of other holders, that we have seen
@@ -190,9 +186,14 @@ class Lease:
                 level = logging.INFO if kept else logging.WARNING
                 log.log(level, log_line("lease-not-held", reason=logged))
             await self._clock.sleep(self._retry_s)
-        name = self.name
-        noted = {"identity": name.identity, "namespace": name.namespace, "lease": name.name}
-        log.info(log_line("lease-acquired", **noted))
+        log.info(
+            log_line(
+                "lease-acquired",
+                identity=self.name.identity,
+                namespace=self.name.namespace,
+                lease=self.name.name,
+            )
+        )
         try:
             async with asyncio.TaskGroup() as group:
                 renewing = group.create_task(self._renew())

@@ -33,9 +33,8 @@ class LeaseName:
 
     `predecessor` is the identity of a process that has certainly ended: its lease need not expire.
     Replicas with different durations are safe with each other: the longer one is waited out.
-    `keeper` is a holder that keeps the
-    lease by design, so that to wait for it is no fault. `rival` returns the reason never to wait
-    for a holder, once that one has renewed the lease.
+    `keeper` is a holder that keeps the lease by design, so that to wait for it is no fault. `rival`
+    returns the reason never to wait for a holder, once that one has renewed the lease.
 
     A `joint` lease is held by all replicas that share its identity. No replica releases it or makes
     way: the others write under it. What one of them renews counts for all. It lasts longer than
