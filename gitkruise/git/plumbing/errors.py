@@ -27,7 +27,7 @@ _KINDS: Final[tuple[tuple[str, str, str, str], ...]] = (
      "GK3021", "the certificate of the git remote {url} is not one we trust",
      ("renew it if it has expired; otherwise put the authority that signed it into ca.crt of the "
       "Secret that secretRef names")),
-    ((r"certificate file|client certificate|private key file|private key from|"
+    ((r"certificate file|client certificate|private key file|private key from|x\.509 key file|"
       r"unable to (set|load) .*(certificate|key)"),
      "GK3022", "the certificate of ours for the git remote {url} cannot be used",
      ("put a certificate and its key, both PEM, into tls.crt and tls.key of the Secret that "

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gitkruise.errors import SourceFailed
-from gitkruise.git.plumbing.process import GitCredentials
+from gitkruise.git.plumbing.errors import remote_failure
+from gitkruise.git.plumbing.process import GitCredentials, Result
 from gitkruise.git.repository.repository import Repository
 from tests.git.repos import Origin, processes_of, serve
 from tests.git.tls import Pair, context, issue
@@ -112,6 +113,23 @@ def test_an_unreadable_certificate_of_ours_is_named_as_the_cause(
     ):
         fetch(base, tmp_path, ca_crt=office.ca.certificate, tls_crt="x", tls_key="y")
     assert caught.value.findings[0].code == "GK3022"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "error reading X.509 key or certificate file: Base64 unexpected header error.",
+        "error reading X.509 key file: The requested data were not available.",
+        "could not load PEM client certificate from tls.crt, OpenSSL error, (no key found?)",
+        "unable to set private key file: 'tls.key' type PEM",
+    ],
+    ids=["GnuTLS", "GnuTLS, curl 8", "OpenSSL, certificate", "OpenSSL, key"],
+)
+def test_each_library_of_curl_has_words_for_a_file_it_cannot_read(text: str) -> None:
+    errors = f"fatal: unable to access 'https://git.example.com/a.git/': {text}\n"
+    result = Result(status=128, output=b"", errors=errors)
+    failure = remote_failure("https://git.example.com/a.git", result, tries=1, timeout_s=20)
+    assert failure.findings[0].code == "GK3022"
 
 
 @pytest.mark.slow
