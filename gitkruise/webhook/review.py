@@ -12,6 +12,7 @@ import msgspec
 from gitkruise.admission.rules.request import CREATE, DELETE, UPDATE
 from gitkruise.errors import ApiError, BadRequest
 from gitkruise.kube.client.codec import decode, encode, readable_status
+from gitkruise.wire.primitives.json_text import decode_problem
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
 
@@ -99,7 +100,8 @@ def read_conversion(data: bytes) -> Conversion:
     try:
         review = _CONVERSION.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest(f"the body is no ConversionReview: {error}") from error
+        problem = f"the body is no ConversionReview: {decode_problem(error)}"
+        raise BadRequest(problem) from error
     if review.kind != "ConversionReview":
         raise BadRequest("the body is no ConversionReview")
     if review.apiVersion != CONVERSION:

@@ -23,6 +23,7 @@ from gitkruise.kube.client.connection_errors import why_unreachable
 from gitkruise.kube.client.http import CONNECT_S, USER_AGENT
 from gitkruise.kube.system.clock import Clock
 from gitkruise.printable import visible
+from gitkruise.wire.primitives.json_text import decode_problem
 
 WITHIN_S: Final = 30.0
 ANSWER_MAX: Final = 16 * 2**20
@@ -171,7 +172,7 @@ def _decoded(answer: JsonReply) -> Any:
     try:
         return msgspec.json.decode(answer.body) if answer.body else None
     except (msgspec.DecodeError, RecursionError) as error:
-        why = _page(answer.body) or str(error)
+        why = _page(answer.body) or decode_problem(error)
         raise Unavailable(f"the answer is no JSON: {why}") from error
 
 

@@ -17,6 +17,8 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from gitkruise.wire.primitives.json_text import decode_problem
+
 KEY_MIN: Final = 16  # characters of a shared key
 WHSEC: Final = "whsec_"  # GitLab's signing tokens, in the form of Standard Webhooks
 CLOCKS_APART_S: Final = 300
@@ -147,7 +149,7 @@ def _read(read: Callable[[bytes], Push], kind: str, content_type: str, body: byt
     try:
         push = read(body)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise ValueError(str(error)) from error
+        raise ValueError(decode_problem(error)) from error
     return Push(tuple(filter(None, push.urls)), push.refs[:_REFS_MAX])
 
 

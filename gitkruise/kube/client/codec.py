@@ -9,6 +9,7 @@ import msgspec
 
 from gitkruise.errors import api_error
 from gitkruise.wire.primitives.gojson import RawJSON
+from gitkruise.wire.primitives.json_text import decode_problem
 from gitkruise.wire.primitives.requests import WatchEvent
 
 EVENT_TYPES: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"})
@@ -55,10 +56,8 @@ def decode(data: bytes) -> Any:
         value = _ANY.decode(data)
         if b"ControllerRevision" in data and isinstance(value, dict):
             _restore(value, data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ValueError(f"not JSON: {error}") from error
-    except RecursionError as error:
-        raise ValueError("not JSON: nested too deeply") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"not JSON: {decode_problem(error)}") from error
     return value
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from gitkruise.wire.primitives.gojson import compact
+from gitkruise.wire.primitives.json_text import decode_problem
 from gitkruise.wire.primitives.names import Obj
 
 RETAIN, OVERWRITE, MERGE_PATCH_JSON = "Retain", "Overwrite", "MergePatchJson"
@@ -60,7 +61,7 @@ def _kind(text: str, what: str) -> str:
     try:
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{what} is no JSON: {error}") from error
+        raise ValueError(f"{what} is no JSON: {decode_problem(error)}") from error
     if value is None:
         return "null"
     return "object" if isinstance(value, dict) else "list" if isinstance(value, list) else "scalar"

@@ -1,4 +1,4 @@
-"""JSON in annotations and messages of live objects, which anybody may have written."""
+"""JSON that anybody may have written: in annotations and messages of live objects, in replies."""
 
 from __future__ import annotations
 
@@ -11,4 +11,9 @@ def read_json(text: str | bytes) -> Any:
     try:
         return json.loads(text)
     except RecursionError as error:
-        raise ValueError("it nests too deeply") from error
+        raise ValueError(decode_problem(error)) from error
+
+
+def decode_problem(error: Exception) -> str:
+    """Return the message of a failed decoder. That of a RecursionError differs between Pythons."""
+    return "it nests too deeply" if isinstance(error, RecursionError) else str(error)

@@ -16,9 +16,6 @@ from gitkruise.gitops.forges.http import JsonClient, JsonReply
 from gitkruise.kube.system.clock import SystemClock
 
 PAGE: Final = b"\n<!DOCTYPE html>\n<html><head><title> Sign in </title></head>\n<body>secrets"
-DEEP: Final = (
-    "the answer is no JSON: maximum recursion depth exceeded while deserializing an object"
-)
 MOVED: Final = "https://hub.example/api/v1/repos/shop/new/pulls"
 DOCS: Final = "https://docs.example"
 ROWS: Final[dict[str, tuple[int, Any, str]]] = {
@@ -41,7 +38,7 @@ ROWS: Final[dict[str, tuple[int, Any, str]]] = {
     "text": (500, b"out of\n\x1b[31mdisk", "the server answered 500: out of \\u001b[31mdisk"),
     "deep": (422, b"[" * 300 + b'"x"' + b"]" * 300, "the server answered 422: x"),
     "too deep": (422, b"[" * 2000, f"the server answered 422: {'[' * 300}"),
-    "no answer": (200, b"[" * 200_000, DEEP),
+    "no answer": (200, b"[" * 200_000, "the answer is no JSON: it nests too deeply"),
     "nothing": (500, b"", "the server answered 500"),
     "login": (200, PAGE, "the answer is no JSON: a page (Sign in)"),
     "renamed": (301, b"{}",
