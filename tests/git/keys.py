@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
+from tests.conftest import need
 from tests.git.repos import ENV, Origin
 
 
 def ssh_key(folder: Path, name: str, passphrase: str = "", *form: str) -> str:
     """A new key pair `name` and `name.pub`, in the `form` of these options; the public line."""
+    present = bool(shutil.which("ssh-keygen"))
+    need("ssh-keygen", present=present, how="apt-get install openssh-client")
     words = ["ssh-keygen", "-q", *(form or ("-t", "ed25519")), "-N", passphrase, "-C", name]
     subprocess.run([*words, "-f", str(folder / name)], check=True)
     return (folder / f"{name}.pub").read_text().strip()

@@ -65,9 +65,6 @@ class Yard:
 @pytest.fixture(scope="module")
 def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
     need("gpg", present=bool(shutil.which("gpg")), how="apt-get install gnupg")
-    need(
-        "ssh-keygen", present=bool(shutil.which("ssh-keygen")), how="apt-get install openssh-client"
-    )
     made = Yard(tmp_path_factory.mktemp("yard"))
     yield made
     made.repository.close()

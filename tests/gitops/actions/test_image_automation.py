@@ -86,6 +86,7 @@ def remarks(stage: Stage) -> list[str]:
     return [f.message for f in stage.record.findings if f.code == "GK3508"]
 
 
+@pytest.mark.usefixtures("kubectl")
 def test_a_base_that_another_unit_reads_is_not_edited(staged: MakeStage, host: Host) -> None:
     stage = staged(path="live", images=[followed(host, "commit")])
     spec = {"sourceRef": {"name": "src"}, "path": "other"}

@@ -100,8 +100,6 @@ def test_the_credentials_of_the_source_are_read_again_before_a_write(
 def test_what_is_written_is_signed_with_ssh_and_git_verifies_it(
     staged: MakeStage, tmp_path: Path
 ) -> None:
-    how = "apt-get install openssh-client"
-    need("ssh-keygen", present=bool(shutil.which("ssh-keygen")), how=how)
     stage = staged()
     public = ssh_key(tmp_path, "bot")
     put_secret(stage, "key", identity=(tmp_path / "bot").read_text())
@@ -145,8 +143,6 @@ def test_what_is_written_is_signed_with_openpgp(staged: MakeStage, tmp_path: Pat
 
 
 def test_a_key_that_was_changed_signs_from_then_on(staged: MakeStage, tmp_path: Path) -> None:
-    how = "apt-get install openssh-client"
-    need("ssh-keygen", present=bool(shutil.which("ssh-keygen")), how=how)
     stage = staged()
     keys = {name: ssh_key(tmp_path, name) for name in ("old", "new")}
     put_secret(stage, "key", identity=(tmp_path / "old").read_text())

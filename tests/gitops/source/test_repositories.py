@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import shutil
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -18,7 +17,6 @@ from gitkruise.gitops.config.loader import load_config
 from gitkruise.gitops.source.repositories import open_sources, trust_sources
 from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.record import UnitRecord
-from tests.conftest import need
 from tests.git.keys import sign, ssh_key
 from tests.git.repos import run_git, serve
 from tests.git.tls import context, issue
@@ -115,9 +113,6 @@ def test_a_secret_without_credentials_is_refused(
 def test_a_key_with_a_passphrase_needs_the_passphrase(
     staged: MakeStage, tmp_path: Path, form: tuple[str, ...]
 ) -> None:
-    need(
-        "ssh-keygen", present=bool(shutil.which("ssh-keygen")), how="apt-get install openssh-client"
-    )
     stage = staged()
     config = configured(
         tmp_path, source("src", url="ssh://git@127.0.0.1:9/x.git", secretRef={"name": "git"})
@@ -143,9 +138,6 @@ def test_a_key_with_a_passphrase_needs_the_passphrase(
 
 
 def test_keys_to_trust_come_from_their_secret(staged: MakeStage, tmp_path: Path) -> None:
-    need(
-        "ssh-keygen", present=bool(shutil.which("ssh-keygen")), how="apt-get install openssh-client"
-    )
     stage = staged()
     bo = ssh_key(tmp_path, "bo")
     plain = stage.origin.commit({"a": "1"})
@@ -187,9 +179,6 @@ class News:
 def test_a_program_follows_a_range_and_takes_only_what_is_signed(
     staged: MakeStage, tmp_path: Path
 ) -> None:
-    need(
-        "ssh-keygen", present=bool(shutil.which("ssh-keygen")), how="apt-get install openssh-client"
-    )
     stage, news = staged(), News()
     bo = ssh_key(tmp_path, "bo")
     url = str(stage.origin.bare)
@@ -333,9 +322,6 @@ def test_a_start_without_mirror_and_remote_reports_the_remote_alone(
 def test_keys_to_trust_rotate_and_nobody_is_trusted_without_any(
     staged: MakeStage, tmp_path: Path
 ) -> None:
-    need(
-        "ssh-keygen", present=bool(shutil.which("ssh-keygen")), how="apt-get install openssh-client"
-    )
     stage, news = staged(), News()
     bo, ada = ssh_key(tmp_path, "bo"), ssh_key(tmp_path, "ada")
     verify = {"mode": "head", "secretRef": {"name": "keys"}}
