@@ -18,7 +18,6 @@ from tests.gitops.programs import SOURCE, unit
 from tests.observer.histories import (
     BRANCH,
     CONFIG,
-    EDITS,
     RECORDED,
     SINK,
     UNITS,
@@ -202,7 +201,7 @@ class GatedPlayer(Player):
         """Nobody can read the repository for a while after a commit came in."""
         bare = self.program.origin.bare
         away = bare.with_name("away.git")
-        self._write(self._edited(EDITS))
+        self._write(self._edited(self.edits))
         self._merge()
         self.spared = frozenset()
         bare.rename(away)
@@ -218,7 +217,7 @@ class GatedPlayer(Player):
     async def _commit(self) -> None:
         """Push a commit: the open unit takes it, the other one says that it waits."""
         assert self.gate != "window" or self._into() > _OPEN
-        self._write(self._edited(EDITS))
+        self._write(self._edited(self.edits))
         self._merge()
         self.spared = frozenset()
         if not self.refused:
