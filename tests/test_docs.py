@@ -203,5 +203,5 @@ def test_each_point_that_works_names_a_test_that_exists() -> None:
 def test_the_page_counts_its_points() -> None:
     page = (DOCS / "coverage.md").read_text()
     working = sum(works == "yes" for _, _, works, _ in COVERAGE.findall(page))
-    assert f"{working} of 283 points work." in page
+    assert f"{working} of 283 points work." in " ".join(page.split())
     assert working >= 275
