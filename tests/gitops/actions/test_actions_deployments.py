@@ -272,6 +272,7 @@ KUSTOMIZED: dict[str, tuple[dict[str, str], str]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KUSTOMIZED)
+@pytest.mark.usefixtures("kubectl")
 def test_the_canary_is_edited_where_kustomize_sets_it(origin: Origin, name: str) -> None:
     files, edited = KUSTOMIZED[name]
     origin.commit(files)

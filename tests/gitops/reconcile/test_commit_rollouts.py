@@ -164,6 +164,7 @@ def test_marks_name_unit_commit_and_place_and_a_new_head_alone_writes_nothing(
             done, diary = len(stage.wire.writes()), stage.diary()
             stage.origin.commit({"README.md": "hello"}, "words")
             await stage.push(message="nothing")
+            await stage.rest()
             reordered = dict(reversed(web().items()))
             await stage.push(reordered, config_map("settings", mode="fast"), message="layout")
             await stage.rest()
