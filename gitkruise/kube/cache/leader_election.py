@@ -70,6 +70,7 @@ class Lease:
         self._mine: Obj | None = None  # the whole Lease as we wrote it last
         self._changed_at = 0.0  # when its spec last changed, monotonic
         self._renewed_at = float("-inf")
+        self._tried_at = float("-inf")  # when we last began to take or renew it
         self._looked_at = float("-inf")  # when the record last seen was asked for
         self._asked_at = float("-inf")  # the same, also without a reply
         self.annotations: Mapping[str, str] = {}  # as they were last seen
@@ -208,15 +209,17 @@ class Lease:
             raise LeaseRefused(finding)
 
     async def _renew(self) -> None:
-        renewed = True
         while True:
-            # A slow reply is no reason to wait.
-            looked_s = self._clock.monotonic() - self._looked_at
-            due_s = max(self._renew_every_s - self._age(), self._retry_s - looked_s, _PAUSE_S)
-            await self._clock.sleep(due_s if renewed else self._retry_s)
+            took_s = self._age()
+            # A slow reply, or none, is no reason to wait.
+            tried_s = self._clock.monotonic() - self._tried_at
+            await self._clock.sleep(
+                max(self._renew_every_s - took_s, self._retry_s - tried_s, _PAUSE_S)
+            )
             left = self._left()
             try:
-                async with self._clock.timeout(left):
+                # One connection that hangs leaves time for another, unless replies are slow.
+                async with self._clock.timeout(min(left, max(left / 2, 2 * took_s))):
                     renewed = await self._try()
             except TimeoutError:
                 renewed = False
@@ -236,14 +239,11 @@ class Lease:
 
     async def _try(self) -> bool:
         """Take or renew the lease; False while another holds it or the server fails."""
-        asked_at: float | None = self._clock.monotonic()
+        since: float | None
+        self._tried_at = since = self._clock.monotonic()
         try:
-            if self._mine is not None and await self._again(self._mine):
-                pass
-            elif self.name.joint:
-                asked_at = await self._join()
-            elif not await self._take(await self._read()):
-                return False
+            if self._mine is None or not await self._again(self._mine):
+                since = await (self._join() if self.name.joint else self._take(await self._read()))
         except (Conflict, AlreadyExists):
             return False
         except ApiError as error:
@@ -251,9 +251,9 @@ class Lease:
             log.info(log_line("lease-not-renewed", error=error))
             return False
         self._refused = ""
-        if asked_at is not None:
-            self._renewed(asked_at)
-        return asked_at is not None
+        if since is not None:
+            self._renewed(since)
+        return since is not None
 
     async def _join(self) -> float | None:
         """Hold a joint lease, and return since when; None while others hold it. Raises ApiError.
@@ -274,9 +274,8 @@ class Lease:
                 early = self._age() < 2 * every_s or unchanged_s < every_s
                 if self.valid and early:  # the replica that renewed it last does so again
                     return self._renewed_at
-            asked_at = self._clock.monotonic()
             with suppress(Conflict, AlreadyExists):
-                return asked_at if await self._take(current) else None
+                return await self._take(current)
         return None
 
     async def _again(self, mine: Obj) -> bool:
@@ -288,7 +287,9 @@ class Lease:
             return False
         return True
 
-    async def _take(self, current: Obj | None) -> bool:
+    async def _take(self, current: Obj | None) -> float | None:
+        """Write the lease, and return since when it is ours; None while another holds it."""
+        asked_at = self._clock.monotonic()
         if current is None:
             await self._write("create", {**self._noted({}), "spec": self._spec(None)})
         elif self._is_free(current):
@@ -298,8 +299,8 @@ class Lease:
         else:
             if self._urgent and self.name.rival(self.holder) is None:
                 await self._ask(current)
-            return False
-        return True
+            return None
+        return asked_at
 
     def _renewed(self, asked_at: float) -> None:
         """From `asked_at` on we lead for a while; writes on their way may take longer, too."""

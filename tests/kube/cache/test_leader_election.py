@@ -15,6 +15,7 @@ from gitkruise.errors import (
     ClusterFailed,
     Finding,
     Forbidden,
+    GatewayTimeout,
     LeaseRefused,
     NotLeading,
     Unauthorized,
@@ -22,7 +23,14 @@ from gitkruise.errors import (
 )
 from gitkruise.kube.cache.leader_election import LEASES, Lease
 from gitkruise.kube.system.clock import ManualClock
-from gitkruise.kube.system.lease_terms import DURATION_S, JOINT, RENEW_WITHIN, RETRY, LeaseName
+from gitkruise.kube.system.lease_terms import (
+    DURATION_S,
+    JOINT,
+    RENEW_WITHIN,
+    RETRY,
+    UNSENT_WITHIN,
+    LeaseName,
+)
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
 from tests.kube.toy import Fault, Toy
@@ -445,3 +453,43 @@ def test_replicas_of_a_joint_lease_end_before_a_rival_begins(
     clock.run(main())
     assert max(valid_until) < began[0]
     assert min(valid_until) > 50
+
+
+class LossyLink(Link):
+    """A way on which every fifth write is lost: the replica learns of it `silent_s` later."""
+
+    def __init__(
+        self, toy: Toy, clock: ManualClock, delay_s: float, silent_s: float | None
+    ) -> None:
+        super().__init__(toy, clock, delay_s)
+        self._silent_s, self._writes = silent_s, 0
+
+    async def send(self, request: ApiRequest) -> ApiReply:
+        self._writes += request.verb == "update"
+        if self._silent_s is not None and request.verb == "update" and self._writes % 5 == 4:
+            await self._clock.sleep(self._silent_s)
+            raise GatewayTimeout("lost")
+        return await super().send(request)
+
+
+@pytest.mark.parametrize(
+    ("delay_s", "silent_s"),
+    [
+        pytest.param(0.1, 3600, id="a connection hangs"),
+        pytest.param(0.4, 3600, id="a connection hangs, and replies take 0.8 s"),
+        pytest.param(0.3, DURATION_S * UNSENT_WITHIN, id="the kernel drops a connection"),
+        pytest.param(0.6, 0.6, id="a proxy answers 502, and replies take 1.2 s"),
+        pytest.param(1.5, None, id="all replies take 3 s"),
+    ],
+)
+def test_a_lost_renewal_or_slow_replies_do_not_lose_the_lease(
+    delay_s: float, silent_s: float | None
+) -> None:
+    clock, toy = ManualClock(), Toy()
+
+    async def main() -> None:
+        name = LeaseName(namespace="ops", name="gitkruise", identity="a")
+        async with Lease(name, LossyLink(toy, clock, delay_s, silent_s), clock).held():
+            await clock.sleep(300)
+
+    clock.run(main())
