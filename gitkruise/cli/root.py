@@ -21,6 +21,7 @@ from gitkruise.errors import (
     Finding,
     GitkruiseError,
     Severity,
+    TooManyRequests,
     UsageProblem,
     leaves,
 )
@@ -295,7 +296,9 @@ def _findings_of(error: GitkruiseError) -> tuple[Finding, ...]:
         return error.findings
     if isinstance(error, ApiError):
         message = f"the API server rejected it: {error.message}"
-        next_ = ("next", "gitkruise doctor cluster rbac   checks the cluster and your rights")
+        check = "gitkruise doctor cluster rbac   checks the cluster and your rights"
+        later = "repeat the command later: the API server limits requests now"
+        next_ = ("next", later if isinstance(error, TooManyRequests) else check)
         return (Finding(code="GK4001", message=message, notes=(next_,)),)
     return (Finding(code="GK9011", message=str(error) or type(error).__name__),)
 

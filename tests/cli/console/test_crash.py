@@ -12,7 +12,7 @@ import click
 import pytest
 
 from gitkruise.cli import root
-from gitkruise.errors import InternalError
+from gitkruise.errors import InternalError, TooManyRequests
 from gitkruise.kube.system.crash_reports import REPORTS_MAX
 
 CANARY = "canary-77aa"
@@ -88,6 +88,22 @@ def test_without_a_place_for_a_report_the_message_says_so(
 def refused() -> None:
     """Fail at a request."""
     raise InternalError("etcd is full")
+
+
+@click.command()
+def limited() -> None:
+    """Fail at a request that the API server limits."""
+    raise TooManyRequests("too many requests")
+
+
+def test_a_request_that_is_limited_is_no_question_of_rights(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(root.COMMANDS, "limited", (__name__, "limited", "Fail."))
+    root.run(["limited"])
+    output = capsys.readouterr().err
+    assert "GK4001" in output
+    assert "next: repeat the command later" in output
 
 
 def test_a_request_that_the_cluster_rejects_has_a_next_step(
