@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from gitkruise import __version__
-from gitkruise.errors import Crashed, DiagnosticError, Finding, GitkruiseError
+from gitkruise.errors import Crashed, DiagnosticError, Finding, GitkruiseError, NotLeading
 from gitkruise.git.push.status_branch import Notes, StatusBranch, Update
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.shared_write import SharedWrite
@@ -212,7 +212,7 @@ class Outbox:
         gone = frozenset[str]().union(*(self._known_paths(record.unit) for record in records))
 
         def merged(read: Callable[[str], bytes | None]) -> Mapping[str, bytes]:
-            index = read(INDEX)
+            index = self._index(read)
             for record in records:
                 index = without_unit(index, record.unit)
             return shared_files(rest, index)
@@ -269,6 +269,8 @@ class Outbox:
                 failures = 0
                 rest_s = min(self._clock.monotonic() - began, self._coalesce_s)
                 await self._clock.sleep(rest_s)  # simultaneous news of many units share few commits
+            except NotLeading:
+                continue
             except GitkruiseError as error:
                 self._failed(error, failures)
                 await self._clock.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
@@ -401,7 +403,7 @@ class Outbox:
         commit = self._branch.publish(
             Update(
                 files=files,
-                merged=lambda read: shared_files(latest, read(INDEX)),
+                merged=lambda read: shared_files(latest, self._index(read)),
                 delete=tuple(sorted(gone)),
                 subject=commit_subject(fresh, unmoved=self._unmoved(due[0])),
                 body=commit_body(fresh),
@@ -411,6 +413,16 @@ class Outbox:
         )
         self._annotate(due)
         return commit
+
+    def _index(self, read: Callable[[str], bytes | None]) -> bytes | None:
+        """Return the index of the tip that a commit is made on. Raises NotLeading.
+
+        The push takes no other tip. A process that was stopped after it began to write asks here
+        again who leads, so that it does not write over newer records.
+        """
+        if self.yields():
+            raise NotLeading(f"another process writes {self._branch.ref}")
+        return read(INDEX)
 
     def _known_paths(self, unit: str) -> frozenset[str]:
         """Return our files of a unit on the branch, listed once after a start."""

@@ -99,6 +99,34 @@ def test_the_records_of_the_process_that_leads_are_not_overwritten(staged: MakeS
     stage.play(script)
 
 
+def test_a_write_that_outlives_the_lease_undoes_nothing(staged: MakeStage) -> None:
+    """A process that is stopped between its look at the lease and its push goes on later."""
+    stage = staged()
+    second = Outbox(stage.branch, None, stage.clock, coalesce=timedelta(seconds=5))
+    rolling, done = (replace(stage.record, message=str(state), state=state) for state in ENDS)
+    leads: list[Outbox] = []
+
+    async def taken_over() -> None:
+        if not leads:
+            leads.append(second)
+            second.offer(done)
+            await second.flush()
+
+    first = Outbox(
+        stage.branch, None, stage.clock, coalesce=timedelta(seconds=5), renew=taken_over
+    )  # fmt: skip
+    first.yields = lambda: bool(leads)
+
+    async def script() -> None:
+        async with alongside(first.run()):
+            first.offer(rolling)
+            await stage.clock.sleep(300)
+            assert "state: Done" in stage.status_file(STATUS_FILE)
+            assert (first.idle, first.problem) == (True, "")
+
+    stage.play(script)
+
+
 def test_a_commit_of_others_on_the_branch_is_no_loss(staged: MakeStage) -> None:
     stage = staged()
 
