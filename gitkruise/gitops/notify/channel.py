@@ -19,11 +19,15 @@ from gitkruise.planner.notify.comment import compose, is_ours, sections
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A channel of the outbox; `posted` wakes its sender. Blocking but for that."""
+    """A channel of the outbox; `posted` wakes its sender. Blocking but for that.
+
+    `yields` returns whether another process reports.
+    """
 
     outbox: NotificationOutbox
     name: str
     posted: Callable[[], None]
+    yields: Callable[[], bool] = lambda: False
 
     def put(
         self, entries: Sequence[OutboxEntry], notes: Mapping[str, bytes | None] | None = None

@@ -64,6 +64,7 @@ class NotifierDeps:
     clock: Clock
     containment: Containment
     workers: Workers
+    passive: Callable[[], bool]  # whether another process may lead
     shard: Shard = WHOLE
     shared: Collection[str] = ()  # names that another Sink of the repository has, too
 
@@ -143,6 +144,7 @@ async def open_notifications(
         clock=context.clock,
         containment=context.containment,
         workers=context.workers,
+        passive=lambda: context.authority.passive,
         shard=shard,
         shared=shared_names(config, sink),
     )
@@ -214,13 +216,13 @@ class _Assembly:
             self.result.unopened.append(UnopenedChannel(opening, error))
             return None
 
-    def channel(self, name: str, send: Send) -> Channel:
+    def channel(self, name: str, send: Send, yields: Callable[[], bool] = lambda: False) -> Channel:
         """Add a channel with a sender of its own."""
         clock, containment = self.deps.clock, self.deps.containment
-        sender = Sender(self.outbox, name, send, clock, containment=containment)
+        sender = Sender(self.outbox, name, send, clock, containment=containment, yields=yields)
         self.result.senders[name] = sender
         self.result.jobs.append(sender.run)
-        return Channel(self.outbox, name, sender.wake)
+        return Channel(self.outbox, name, sender.wake, yields)
 
     def add(self, writer: CommitStatusWriter | Notifier) -> None:
         """Add a writer that receives all records."""
@@ -258,7 +260,7 @@ async def _add_forge(
     send = partial(deliver, forge)
     # Shards of one process share the outbox, and each follows pull requests by itself.
     part = f"-{deps.part}" * bool(deps.part)
-    channel = assembly.channel(f"{_name(sink)}/forge{part}", send)
+    channel = assembly.channel(f"{_name(sink)}/forge{part}", send, deps.passive)
     mine = of_the_repository(spec, units, deps.config)
     merges = {source_of(u): MergeCommits(deps.repositories[source_of(u)]) for u in mine}
     branches = {u.id: UnitBranch(merges[source_of(u)], deps.tips[u.id]) for u in mine}
@@ -272,7 +274,7 @@ async def _add_forge(
     )  # fmt: skip
     if spec.deployment is not None:
         # A channel of its own: a token that may not deploy holds up deployments only.
-        shown = assembly.channel(f"{_name(sink)}/deployment{part}", send)
+        shown = assembly.channel(f"{_name(sink)}/deployment{part}", send, deps.passive)
         followed = (deps.config.source_of(u).spec.ref.branch for u in mine)
         assembly.add(
             deployments(

@@ -34,7 +34,7 @@ from gitkruise.gitops.notify.pull_request_plan import (
     PullRequestPlanner,
     unplannable,
 )
-from gitkruise.gitops.notify.sender import PROBLEM_AFTER_S
+from gitkruise.gitops.notify.sender import PROBLEM_AFTER_S, YIELDED_S
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.model.gitops.config import PullRequests
@@ -123,6 +123,9 @@ class PullRequestLoop:
     async def run(self) -> None:
         """Follow until cancelled."""
         while True:
+            if self._channel.yields():  # plans and outcomes are those of another process
+                await self._clock.sleep(YIELDED_S)
+                continue
             pause = 0.0
             try:
                 with self._containment.of(f"Sink {self._channel.name}", sqlite3.Error):

@@ -20,6 +20,7 @@ from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 PAUSE_FIRST_S: Final = 1.0
+YIELDED_S: Final = 5.0  # between two looks for the end of another leader
 PAUSE_MAX_S: Final = 60.0  # while a receiver does not answer
 REFUSED_FIRST_S: Final = 5.0
 REFUSED_MAX_S: Final = 3600.0
@@ -55,7 +56,9 @@ class Sender:
         clock: Clock,
         *,
         containment: Containment = UNREPORTED,
+        yields: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`yields` returns whether another process reports: what waits here may be out of date."""
         self.channel = channel
         self.problem = ""  # the reason why the newest items did not arrive
         # Called with a problem that lasts, and with "" at its end.
@@ -69,7 +72,7 @@ class Sender:
         self._latest = clock.now()  # that the clock showed
         self._failures = 0  # in a row, of the receiver as a whole
         self._wake = asyncio.Event()
-        self._containment = containment
+        self._containment, self._yields = containment, yields
 
     def wake(self) -> None:
         """Look for items to send."""
@@ -86,6 +89,9 @@ class Sender:
                 await self._clock.sleep(PAUSE_MAX_S)
 
     async def _turn(self) -> None:
+        if self._yields():
+            await self._clock.sleep(YIELDED_S)
+            return
         now = self._clock.now()
         if now < self._latest:
             await asyncio.to_thread(self._outbox.hasten, self.channel, self._latest - now)

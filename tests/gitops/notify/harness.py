@@ -69,7 +69,7 @@ class ForgeHarness:
         self.model = ModelForge(kind)
         self.chat = Chat()
         self.rules = PullRequests()
-        self.heads = 0
+        self.heads, self.passive = 0, False
         self.others: dict[str, str] = {}  # units that are planned for, too, and their paths
 
     @asynccontextmanager
@@ -78,8 +78,9 @@ class ForgeHarness:
         stage, clock = self.stage, self.stage.clock
         self.outbox = NotificationOutbox(self.folder / "outbox.sqlite")
         forge = client(self.model, clock)
-        post = Sender(self.outbox, "forge", partial(deliver, forge), clock)
-        channel = Channel(self.outbox, "forge", post.wake)
+        to_forge, yields = partial(deliver, forge), lambda: self.passive
+        post = Sender(self.outbox, "forge", to_forge, clock, yields=yields)
+        channel = Channel(self.outbox, "forge", post.wake, yields)
         branch = UnitBranch(MergeCommits(stage.repository), lambda: stage.unit.live_commit)
         scope = StatusScope(cluster="test", units=[UNIT])
         standings = CommitStatusWriter(channel, CommitStatus(), {UNIT: branch}, clock, scope=scope)

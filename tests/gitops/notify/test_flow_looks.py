@@ -183,6 +183,30 @@ def test_news_of_units_put_off_no_look(staged: MakeStage, tmp_path: Path) -> Non
     play(staged, tmp_path, script)
 
 
+def test_a_process_that_lost_its_lease_leaves_the_forge_to_the_next_one(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    async def script(harness: ForgeHarness) -> None:
+        harness.branch(1, web("app:v2", partition=3))
+        await harness.stage.rest(5)
+        harness.passive = True
+        theirs = harness.comment(1).replace("current", "as the next leader wrote it")
+        harness.model.comments[1][0]["body"] = theirs
+        merged = await harness.merge(1)
+        head = harness.branch(2, web("app:v3"))
+        await harness.stage.rest(120)
+        assert harness.comment(1) == theirs
+        assert 2 not in harness.model.comments
+        assert not {commit for commit, _ in harness.model.statuses} & {merged, head}
+        harness.passive = False
+        await harness.stage.rest(60)
+        assert "⏸ Held" in harness.comment(1)
+        assert harness.comment(2)
+        assert harness.status(merged) == ("success", "held at partition 3 (1/4 updated)")
+
+    play(staged, tmp_path, script)
+
+
 def test_a_deleted_pull_request_is_forgotten(staged: MakeStage, tmp_path: Path) -> None:
     async def script(harness: ForgeHarness) -> None:
         harness.branch(1, web("app:v2"))
