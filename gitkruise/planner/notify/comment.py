@@ -35,8 +35,9 @@ def plain(text: str, limit: int = 500) -> str:
 
 
 def is_ours(body: str) -> bool:
-    """Return whether a comment starts with gitkruise's marker."""
-    return body.startswith(MARK)
+    """Return whether a line of a comment is gitkruise's marker: users write above it, and quote
+    it."""
+    return MARK in body.splitlines()
 
 
 def sections(body: str) -> dict[str, str]:
@@ -45,17 +46,18 @@ def sections(body: str) -> dict[str, str]:
 
 
 def compose(existing: str, cluster: str, section: str, brief: str) -> str:
-    """The comment with this cluster's section set; other clusters' stay as they are.
+    """The comment with this cluster's section set; other clusters' stay as they are, and what a
+    user wrote above them.
 
     `cluster` names the Sink and the shard, too, where there are several; sections of another number
     of shards go, and of one Sink or several, because no replica updates them. The section gives
     way to `brief` where the whole would be longer than BODY_MAX.
     """
-    found = sections(existing).items()
+    found, above = sections(existing).items(), existing.partition(MARK)[0]
     others = {n: text for n, text in found if n != cluster and not _outdated(n, cluster)}
     cut = f"{short(brief, BRIEF_MAX)}\n\n{NO_ROOM}"
     for own in (section, cut):
-        body = _joined({**others, cluster: own.replace(_SIGN, "<!-\u200b- gitkruise:")})
+        body = above + _joined({**others, cluster: own.replace(_SIGN, "<!-\u200b- gitkruise:")})
         if len(body) <= BODY_MAX:
             return body
     return _joined({cluster: cut})  # a full rewrite follows with the next update

@@ -163,3 +163,15 @@ def test_sections_of_other_shards_or_of_all_sinks_go(own: str, gone: tuple[str, 
         body = compose(body, name, "said", "brief")
     kept = {*SECTIONS, own} - set(gone)
     assert set(sections(compose(body, own, "new", "brief"))) == kept
+
+
+@pytest.mark.parametrize(
+    ("above", "ours"), [("", True), ("Read the runbook.\r\n\r\n", True), ("> ", False)]
+)
+def test_text_above_a_comment_stays_and_a_quote_is_no_comment_of_ours(
+    above: str, ours: bool
+) -> None:
+    body = above + compose("", "prod", "said", "brief")
+    assert is_ours(body) is ours
+    if ours:
+        assert compose(body, "prod", "new", "brief") == body.replace("said", "new")
