@@ -14,7 +14,12 @@ from gitkruise.gitops.cluster.inventory import labelled_objects, listable_kinds
 from gitkruise.gitops.preview.inputs import PlanSide
 from gitkruise.gitops.preview.live_diff import read_live, sized_workloads
 from gitkruise.gitops.preview.simulate import rollout_objects
-from gitkruise.gitops.reconcile.preflight import NAMESPACE, ignored_canaries, unserved
+from gitkruise.gitops.reconcile.preflight import (
+    NAMESPACE,
+    ignored_canaries,
+    target_namespaces,
+    unserved,
+)
 from gitkruise.gitops.reconcile.rejections import refusal
 from gitkruise.kube.client.discovery import definitions, served_by
 from gitkruise.kube.client.rawobject import thaw
@@ -183,11 +188,7 @@ async def _without_namespace(
     """
     there = {key.namespace for key in live}
     there |= {d.key.name for d in target.objects if d.key.group_kind == NAMESPACE}
-    there |= {
-        unit.spec.target.namespace or unit.namespace
-        for unit in target.everyone.values()
-        if unit.spec.target.create_namespace
-    }
+    there |= target_namespaces(target.everyone.values())
     asked = [d for d in target.objects if d.key.namespace and d.key.namespace not in there]
     spaces = {ObjectKey("", "Namespace", "", d.key.namespace) for d in asked}
     seen = await read_live(transport, catalog, spaces)

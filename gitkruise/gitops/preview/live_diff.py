@@ -12,7 +12,7 @@ from gitkruise.admission.conversion.registry import convert
 from gitkruise.errors import Finding, Forbidden, NotFound, Severity
 from gitkruise.gitops.preview.inputs import PlanSide
 from gitkruise.gitops.reconcile.applier import Applier, ApplyFacts, Sent
-from gitkruise.gitops.reconcile.preflight import brought, refusals
+from gitkruise.gitops.reconcile.preflight import brought, refusals, target_namespaces
 from gitkruise.gitops.reconcile.preflight import testable as can_be_tried
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport, find_object
@@ -173,7 +173,9 @@ class DryRun:
         wanted = {d.key: d for d in target.objects}
         due = [d for d in target.objects if self._due(d)]
         everything = DesiredSet(commit=target.commit, objects=target.objects)
-        tried = can_be_tried(due, await brought(everything, self.live, self.transport))
+        ensured = target_namespaces(target.units[d.key] for d in due)
+        new = await brought(everything, self.live, self.transport, ensured=ensured)
+        tried = can_be_tried(due, new)
         sent: list[Sent] = []
         for unit in sorted({target.units[d.key].id for d in tried}):
             some = [d for d in tried if target.units[d.key].id == unit]

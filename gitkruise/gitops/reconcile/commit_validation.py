@@ -29,6 +29,7 @@ from gitkruise.gitops.reconcile.preflight import (
     ignored_canaries,
     misfits,
     refusals,
+    target_namespaces,
     testable,
     unreachable,
 )
@@ -189,8 +190,7 @@ class CommitValidator:
 
     async def _ensure_target(self, new: AbstractSet[str]) -> None:
         """Create the target namespace if the unit asks for it, unless git brings it as `new`."""
-        target = self._unit.spec.target.namespace or self._unit.namespace
-        if self._unit.spec.target.create_namespace and target not in new:
+        for target in target_namespaces([self._unit]) - new:
             await ensure_namespace(self._transport, target, self._context.live.catalog)
 
     async def put_target_back(self, desired: DesiredSet) -> None:
@@ -265,7 +265,8 @@ class CommitValidator:
         findings += await ignored_canaries(changed, live.transport)
         if findings or not changed:
             return findings, frozenset()
-        new = await brought(desired, objs, live.transport)
+        ensured = frozenset[str]() if writes else target_namespaces([self._unit])
+        new = await brought(desired, objs, live.transport, ensured=ensured)
         if writes:
             await self._ensure_target(new)
         sent = await self._cluster.try_out(testable(changed, new), seen, commit)

@@ -103,17 +103,29 @@ def testable(changed: Sequence[Desired], missing: frozenset[str]) -> list[Desire
     ]
 
 
-async def brought(
-    desired: DesiredSet, live: Mapping[ObjectKey, Obj], transport: Transport
-) -> frozenset[str]:
-    """Return the namespaces that the commit creates and that do not exist yet.
+def target_namespaces(units: Iterable[Unit]) -> frozenset[str]:
+    """Return the namespaces that units create, those with target.createNamespace."""
+    targets = (unit for unit in units if unit.spec.target.create_namespace)
+    return frozenset(unit.spec.target.namespace or unit.namespace for unit in targets)
 
-    Without the right to list namespaces, those that carry no unit's label count as new. Raises
-    ApiError.
+
+async def brought(
+    desired: DesiredSet,
+    live: Mapping[ObjectKey, Obj],
+    transport: Transport,
+    *,
+    ensured: AbstractSet[str] = frozenset(),
+) -> frozenset[str]:
+    """Return the namespaces that the commit creates and that do not exist yet, and those of
+    `ensured`, which its units will create before they write.
+
+    Without the right to list namespaces, those that carry no unit's label count as new, and
+    `ensured` ones without a live object. Raises ApiError.
     """
     unseen = {
         d.key.name for d in desired.objects if d.key.group_kind == NAMESPACE and d.key not in live
     }
+    unseen |= ensured - {key.namespace for key in live}
     if not unseen:
         return frozenset()
     try:

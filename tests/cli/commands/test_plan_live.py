@@ -16,7 +16,7 @@ from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 from tests.cli.calls import Caller
 from tests.cli.live import send
-from tests.cli.shop import Checkout, cloneset
+from tests.cli.shop import HERE, Checkout, cloneset
 
 LABEL = unit_label("sandbox", "default/repository")
 SPACE = "apiVersion: v1\nkind: Namespace\nmetadata: {name: live}\n"
@@ -43,11 +43,13 @@ def service(port: int, **spec: str) -> str:
         """) + more.lstrip("\n")
 
 
-def put(kubeconfig: Path, plural: str, obj: Obj, manager: str = "gitkruise") -> None:
+def put(
+    kubeconfig: Path, plural: str, obj: Obj, manager: str = "gitkruise", group: str = ""
+) -> None:
     """Apply `obj` as `manager` does."""
     meta = obj["metadata"]
     request = ApiRequest(
-        verb="patch", resource=ResourceRef("", "v1", plural), name=meta["name"],
+        verb="patch", resource=ResourceRef(group, "v1", plural), name=meta["name"],
         namespace=meta.get("namespace", ""), body=obj, content_type=APPLY_PATCH,
         params={"fieldManager": manager, "force": "true"},
     )  # fmt: skip
@@ -193,6 +195,28 @@ def test_a_namespace_that_neither_git_nor_the_cluster_has_is_named(
     assert "a.yaml:3:" in ended.err
     checkout.commit("with it", {"n.yaml": SPACE.replace("live", "lost")})
     assert gk(*words, cwd=checkout.folder).code == 0
+
+
+OWN_SPACE: Final = HERE + dedent("""\
+    ---
+    apiVersion: gitkruise.io/v1alpha1
+    kind: Unit
+    metadata: {name: one, namespace: shop}
+    spec:
+      sourceRef: {name: here}
+      path: one
+      target: {namespace: created, createNamespace: true}
+    """)
+
+
+def test_a_dry_run_counts_on_the_namespace_that_the_unit_creates(
+    gk: Caller, checkout: Checkout, cluster: Path
+) -> None:
+    text = config("a", "on").replace(", namespace: live", "")
+    checkout.commit("one", {"gitkruise.yaml": OWN_SPACE, "one/a.yaml": text})
+    ended = gk("plan", "--server", "--kubeconfig", str(cluster), cwd=checkout.folder)
+    assert (ended.code, ended.err) == (0, "")
+    assert "+ ConfigMap created/a" in ended.out
 
 
 @pytest.mark.parametrize("more", [(), ("--server",)], ids=["plain", "server"])
@@ -374,6 +398,20 @@ def test_a_rollout_that_needs_a_new_object_says_so(gk: Caller, checkout: Checkou
     )
     assert "--> db.yaml:11:" in ended.err
     assert "gitkruise.io/replace: Enabled" in ended.err
+
+
+@pytest.mark.slow
+def test_what_model_and_cluster_refuse_is_reported_once(
+    gk: Caller, checkout: Checkout, own_cluster: Path
+) -> None:
+    space(own_cluster)
+    there = DATABASE.replace("namespace: shop", "namespace: live")
+    put(own_cluster, "statefulsets", yaml.safe_load(there), group="apps")
+    checkout.commit("before", {"db.yaml": there})
+    checkout.commit("after", {"db.yaml": there.replace("1Gi", "2Gi")})
+    for words in ((), ("--server",)):
+        ended = gk("plan", *words, "--kubeconfig", str(own_cluster), cwd=checkout.folder)
+        assert (ended.code, ended.err.count("error[GK2203]")) == (3, 1), words
 
 
 @pytest.mark.slow
