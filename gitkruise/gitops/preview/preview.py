@@ -285,7 +285,8 @@ def live_outcome(
         live=True, known=(*facts.findings, *owned.findings),
     )  # fmt: skip
     forecast = loosened_by(played.forecast, world, target.objects, facts.delegated)
-    unplayed = (*facts.findings, *owned.findings, *played.findings)
+    known = (*facts.findings, *owned.findings)
+    unplayed = (*known, *(f for f in played.findings if f not in known))
     return Preview(
         changes=owned.changes, forecast=forecast, live=True,
         unplayed=unplayed, unknown=played.unknown,
