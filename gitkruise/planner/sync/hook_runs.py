@@ -23,6 +23,7 @@ class HookRun(StrEnum):
     DUE = "due"  # it is not there
     UNKNOWN = "unknown"  # whether it is there
     OLD = "old"  # it ran for another plan
+    HANDED_OVER = "handed over"  # it ran for this plan under another unit
     LEAVING = "leaving"
     RUNNING = "running"
     DONE = "done"
@@ -62,8 +63,10 @@ def run_of(live: Live | None, mark: str, label: str) -> HookRun:
         return HookRun.DUE
     if live.obj["metadata"].get("deletionTimestamp"):
         return HookRun.LEAVING
-    if annotation(live.obj, PLAN) != mark or get(live.obj, "metadata", "labels", UNIT) != label:
+    if annotation(live.obj, PLAN) != mark:
         return HookRun.OLD
+    if get(live.obj, "metadata", "labels", UNIT) != label:
+        return HookRun.HANDED_OVER
     ended = over(live.obj)
     return HookRun.DONE if "Complete" in ended else HookRun.FAILED if ended else HookRun.RUNNING
 
@@ -84,7 +87,7 @@ def hooks_step(when: str, s: SyncSnapshot, mark: str) -> HookStep:
         for d in mine
     }
     refused = {d.key for d in mine if s.refused.get(d.key) == d.digest}
-    due = [d for d in mine if runs[d.key] is HookRun.DUE and d.key not in refused]
+    due = [d for d in mine if runs[d.key] in _APPLIED and d.key not in refused]
     return HookStep(
         apply=tuple(replace(d, plan=mark) for d in due),
         replace=tuple(key for key, run in runs.items() if run is HookRun.OLD),
@@ -107,6 +110,8 @@ def failing(objects: Iterable[Desired], s: SyncSnapshot, mark: str) -> bool:
     return False
 
 
+# A Job of the same name and content keeps its run, and gets the unit's marks.
+_APPLIED: Final = frozenset({HookRun.DUE, HookRun.HANDED_OVER})
 _WHY: Final[Mapping[HookRun, str]] = {
     HookRun.UNKNOWN: "its run cannot be seen",
     HookRun.LEAVING: "until the old one is gone",

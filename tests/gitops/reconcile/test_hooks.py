@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from gitkruise.app import controller
 from gitkruise.wire.primitives.names import GroupKind, Obj
-from tests.gitops.stage import MakeStage, Stage, config_map, web
+from tests.gitops.programs import options
+from tests.gitops.reconcile.test_ownership import renamed
+from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
 from tests.worlds import SPACE
 
 pytestmark = pytest.mark.slow
@@ -94,6 +98,31 @@ def test_a_crash_while_one_runs_starts_it_no_second_time(staged: MakeStage) -> N
             assert stage.wire.writes() == ["patch before", "patch settings"]
 
     stage.play(script)
+
+
+def test_they_do_not_run_again_for_another_name_of_their_unit(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    stage = staged()
+
+    async def run(name: str) -> None:
+        program = options(stage, tmp_path, renamed(name, "MirrorPrune"))
+        async with controller(program, stage.wire, stage.clock):
+            await stage.rest(120)
+
+    def jobs() -> dict[str, tuple[str, str]]:
+        found = {name: stage.get("Job", name, "batch")["metadata"] for name in ("before", "after")}
+        return {n: (m["uid"], m["annotations"]["gitkruise.io/unit-ref"]) for n, m in found.items()}
+
+    async def script() -> None:
+        stage.origin.commit({"a/app.yaml": documents(BEFORE, SETTINGS, AFTER)})
+        await run("old")
+        ran = jobs()
+        await run("new")
+        assert jobs() == {name: (uid, "shop/new") for name, (uid, _) in ran.items()}
+
+    stage.play(script)
+    assert not any(write.startswith("delete") for write in stage.wire.writes())
 
 
 def test_nothing_is_applied_when_the_first_fails_until_git_moves(staged: MakeStage) -> None:
