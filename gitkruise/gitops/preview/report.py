@@ -266,10 +266,23 @@ def _hooks(preview: Preview, base: PlanSide | None, target: PlanSide) -> Iterato
     same = {c.key for c in preview.changes if c.kind is ChangeKind.UNCHANGED}
     changed = (c.key for c in preview.changes if c.key not in same and not c.drift)
     moving = {units[key] for key in changed if key in units}  # the rest has no unit of git
+    moving |= _regrouped(preview.inventory, mine)
     for d in target.objects:
         due = d.hook in {PRE, POST} and d.key not in preview.withheld
         if due and d.key in same and mine.get(d.key) in moving:
             yield f"hook {d.key} runs again ({d.hook}), as for each commit that changes its unit"
+
+
+def _regrouped(before: Mapping[ObjectKey, str], after: Mapping[ObjectKey, str]) -> Set[str]:
+    """Return the units of `after` that give or take objects, by the unit of each. One that has
+    all objects of another is that one by a new name."""
+    known = before.keys() & after.keys()
+    old, new = (
+        {unit: frozenset(k for k in known if side[k] == unit) for unit in {side[k] for k in known}}
+        for side in (before, after)
+    )
+    kept = set(old.values())
+    return {unit for unit, keys in new.items() if keys not in kept}
 
 
 def _moved(base: PlanSide | None, target: PlanSide, *, live: bool) -> Iterator[str]:

@@ -243,6 +243,30 @@ def test_a_plan_names_the_hooks_that_run_again(staged: MakeStage, tmp_path: Path
     assert not any("hook" in span.text for span in report.blast)
 
 
+def test_a_plan_names_the_hooks_of_units_that_an_object_leaves_and_joins(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """A unit with another name and the same objects has the same content: no hook of it runs."""
+    stage = staged()
+    config = options(stage, tmp_path, SOURCE + unit("one") + unit("two")).config
+    text = SOURCE + unit("one") + unit("new").replace("path: new", "path: two")
+    renamed = options(stage, tmp_path, text).config
+    first = stage.origin.commit({"one/a.yaml": documents(ONE, job("mine", "pre-apply")),
+                                 "two/a.yaml": documents(TWO, job("theirs", "post-apply")),
+                                 "two/b.yaml": documents(THING)})  # fmt: skip
+    moved = stage.origin.commit({"one/b.yaml": documents(THING), "two/b.yaml": None})
+    catalog = stage.world.catalog
+
+    def hooks(commit: str, config: Config) -> list[str]:
+        target = read_side(stage.repository, commit, config, catalog, GATES)
+        report = report_of(offline_preview(base, target, catalog, GATES), base, target)
+        return [span.text.split()[2] for span in report.blast if span.text.startswith("hook ")]
+
+    base = read_side(stage.repository, first, config, catalog, GATES)
+    assert hooks(moved, config) == ["shop/mine", "shop/theirs"]
+    assert hooks(first, renamed) == []
+
+
 async def planned(stage: Stage, config: Config, old: str, new: str) -> Preview:
     """Plan a commit from the live objects."""
     catalog = stage.world.catalog
