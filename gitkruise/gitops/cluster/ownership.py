@@ -19,6 +19,10 @@ Unsettled = Callable[[], tuple[str, str]]
 _SETTLED: Final = ("", "")
 
 
+def _never() -> bool:
+    return False
+
+
 class Claims:
     """The objects that each unit wants now, shared by all units of a process.
 
@@ -35,6 +39,7 @@ class Claims:
         self._waiting: dict[str, set[str]] = {}  # by unit: who waits until it has read a commit
         self._marks: dict[str, str] = {}  # units by their mark, those on their way out among them
         self._unsettled: dict[str, Unsettled] = {}
+        self._reads: dict[str, Callable[[], bool]] = {}  # whether it is about to judge a commit
         self._asks: dict[str, Wake] = {}  # by unit of another shard: have its newest commit read
 
     def join(self, unit: str, source: str, wake: Wake) -> None:
@@ -51,9 +56,11 @@ class Claims:
         self._read.setdefault(source, {})[unit] = ""
         self._counts.setdefault(source, Counter())[""] += 1
 
-    def own(self, unit: str, mark: str, unsettled: Unsettled) -> None:
+    def own(
+        self, unit: str, mark: str, unsettled: Unsettled, reads: Callable[[], bool] = _never
+    ) -> None:
         """Objects with `mark` belong to `unit`, which answers for itself."""
-        self._marks[mark], self._unsettled[unit] = unit, unsettled
+        self._marks[mark], self._unsettled[unit], self._reads[unit] = unit, unsettled, reads
 
     def ask(self, unit: str, read: Wake) -> None:
         """Call `read` when another unit must know what `unit`, of another shard, wants."""
@@ -66,6 +73,7 @@ class Claims:
     def stop(self, unit: str) -> None:
         """`unit` exists and does not run: it keeps its objects."""
         self._unsettled[unit] = lambda: ("which does not run", f"see why unit {unit} does not run")
+        self._reads[unit] = _never
 
     def end(self, unit: str, mark: str) -> None:
         """`unit` left the configuration: it releases what others want, until it is forgotten."""
@@ -78,6 +86,7 @@ class Claims:
             return
         self.leave(unit)
         self._unsettled.pop(unit, None)
+        self._reads.pop(unit, None)
         self._marks = {mark: name for mark, name in self._marks.items() if name != unit}
 
     def owners(
@@ -99,7 +108,8 @@ class Claims:
                 continue
             why, ends = self._unsettled[name]()
             wants = name in self._wanted.of(key)
-            found[key] = Owner(unit=name, wants=wants, unsettled=why, next=ends)
+            reads = bool(why) and self._reads[name]()
+            found[key] = Owner(unit=name, wants=wants, unsettled=why, next=ends, reads=reads)
             if why:
                 self._waiting.setdefault(name, set()).add(unit)
         return found

@@ -33,6 +33,7 @@ class CommitQueue:
 
     def __init__(self) -> None:
         self.pending, self.parked = "", ""
+        self._judging = ""  # the commit that is validated in this round
         self.offered = False  # a commit since the last round began
         self._shelved: tuple[str, RetryPause] | None = None
         self._again: tuple[str, RetryPause] | None = None
@@ -42,7 +43,13 @@ class CommitQueue:
     @property
     def news(self) -> str:
         """The newest commit, while it is not judged yet."""
-        return self.pending or self.parked or (self._shelved[0] if self._shelved else "")
+        resting = self.parked or (self._shelved[0] if self._shelved else "")
+        return self.pending or self._judging or resting
+
+    @property
+    def soon(self) -> bool:
+        """True while the newest commit is about to be judged: it neither rests nor failed."""
+        return bool(self.pending or self._judging) and not self._failed
 
     @property
     def empty(self) -> bool:
@@ -79,20 +86,20 @@ class CommitQueue:
 
     def park(self, commit: str) -> None:
         """Let a commit rest until other units are ready."""
-        self.parked = commit
+        self.parked, self._judging = commit, ""
 
     def unpark(self) -> None:
         """Let the parked commit be read again."""
         self.pending, self.parked = self.parked, ""
 
     def take(self) -> str:
-        """Return the pending commit, which is no longer pending."""
-        commit, self.pending = self.pending, ""
-        return commit
+        """Return the pending commit, to be judged: it is no longer pending."""
+        self._judging, self.pending = self.pending, ""
+        return self._judging
 
     def put_back(self, commit: str) -> None:
         """Keep a commit pending that could not be judged, unless another one came meanwhile."""
-        self.pending = self.pending or commit
+        self.pending, self._judging = self.pending or commit, ""
 
     def note_failure(self) -> None:
         """Record that this round cannot judge the pending commit."""
@@ -100,6 +107,7 @@ class CommitQueue:
 
     def shelve(self, commit: str, pause: RetryPause) -> None:
         """Let a commit that crashed rest, unless another one came meanwhile."""
+        self._judging = ""
         if self.pending in {"", commit}:
             self.pending, self._shelved = "", (commit, pause)
 
@@ -107,7 +115,7 @@ class CommitQueue:
         """Record a verdict, and when it is asked for again; a rejected commit leaves that of the
         live one as it is."""
         self._again = again or (self._again if rejected else None)
-        self._rejected = rejected
+        self._rejected, self._judging = rejected, ""
 
     def wake_times(self) -> Sequence[datetime]:
         """Return the ends of the pauses."""

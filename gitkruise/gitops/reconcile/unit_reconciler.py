@@ -84,7 +84,7 @@ class UnitReconciler:
         self._validator.gate.listen(self._wake.set)
         self._source = source_of(unit)
         reporter.listen(context.standings.receive)
-        context.claims.own(unit.id, self.label, self._unsettled)
+        context.claims.own(unit.id, self.label, self._unsettled, lambda: self._commits.soon)
 
     # From outside ---------------------------------------------------------------------------
 

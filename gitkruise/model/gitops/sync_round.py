@@ -60,12 +60,14 @@ class Owner:
 
     `wants`: its validated commit contains the object. `unsettled` is the reason why another commit
     may still do so ("which is suspended"), and `next` what ends that; "" when git has said it all.
+    `reads`: it is about to judge a commit that may release the object.
     """
 
     unit: str
     wants: bool = False
     unsettled: str = ""
     next: str = ""
+    reads: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

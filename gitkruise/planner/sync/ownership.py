@@ -79,12 +79,20 @@ def withheld(key: ObjectKey, s: SyncSnapshot) -> bool:
     return ownership_in(key, s) is not Ownership.FREE
 
 
+def awaits_owner(key: ObjectKey, s: SyncSnapshot) -> bool:
+    """Return whether the owner of an object is about to judge a commit that may release it."""
+    owner = s.owners.get(key)
+    return owner is not None and owner.reads
+
+
 def conflict_in(d: Desired, s: SyncSnapshot) -> Finding | None:
     """Return GK2402 for an object that the snapshot's unit may not write; otherwise None.
 
     An object that the unit would leave as it is although it may write it is no conflict. Neither is
     what a unit owns whose newest commit is not live: that commit may release the object.
     """
+    if awaits_owner(d.key, s):
+        return None
     found, live = ownership_in(d.key, s), s.live.get(d.key)
     obj = live.obj if live is not None else None
     if found is Ownership.FREE:

@@ -23,7 +23,7 @@ from gitkruise.planner.sync.drift import (
 )
 from gitkruise.planner.sync.hook_runs import HookStep, failing, hooks_step, plan_mark
 from gitkruise.planner.sync.hooks import FAILURE, POST, PRE
-from gitkruise.planner.sync.ownership import conflict_in, is_applied, withheld
+from gitkruise.planner.sync.ownership import awaits_owner, conflict_in, is_applied, withheld
 from gitkruise.planner.sync.prune import choose_prunes
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
@@ -92,6 +92,7 @@ def _healing(
     """Drift, the part of it to correct now, and warnings."""
     healing, standing, heal = [], [], []
     conflicts = {d.key: f for d in s.desired.objects if (f := conflict_in(d, s)) is not None}
+    left = [d for d in s.desired.objects if d.key in conflicts or awaits_owner(d.key, s)]
     wanted = s.desired.by_key() if drift else {}
     for change in drift:
         d = wanted[change.key]
@@ -113,7 +114,7 @@ def _healing(
         healing=tuple(healing),
         standing=tuple(standing),
         blocked=(*conflicts.values(), *fights(standing, s)),
-        withheld=tuple(d.key for d in s.desired.objects if d.key in conflicts and _unsent(d, s)),
+        withheld=tuple(d.key for d in left if _unsent(d, s)),
     )
 
 

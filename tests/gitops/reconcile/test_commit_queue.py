@@ -25,6 +25,7 @@ def judge(queue: CommitQueue, end: str) -> str:
     if not queue.pending:
         return ""
     commit = queue.take()
+    assert queue.news == commit, "until there is a verdict"
     match end:
         case "judged":
             queue.judged(None, rejected=False)

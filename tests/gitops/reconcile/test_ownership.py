@@ -399,6 +399,31 @@ def test_a_start_overwrites_nothing_of_a_unit_whose_commit_is_rejected(
     assert not any(w.startswith("delete") for w in stage.wire.writes())
 
 
+def test_a_unit_that_reads_a_move_first_is_not_stuck_meanwhile(staged: MakeStage) -> None:
+    """The owner has heard of the commit, and its dry run takes some time."""
+    stage = staged(path="a")
+    pair = Pair(stage)
+    slow = documents(config_map("keep", a="c"))
+
+    async def late(request: ApiRequest) -> None:
+        if request.name == "keep":
+            await stage.clock.sleep(5)
+
+    async def script() -> None:
+        await settled(pair)
+        stage.wire.before = late
+        stage.offered.clear()
+        async with pair.running("both"):
+            await pair.offer(pair.commit(slow, MOVED), "both")
+            await stage.rest(120)
+        assert owner_of(stage) == "shop/other"
+
+    stage.play(script)
+    states = {str(record.state) for record in stage.offered if record.unit == "shop/other"}
+    assert "Waiting" in states
+    assert "Stuck" not in states
+
+
 SINK: Final = """---
 apiVersion: gitkruise.io/v1alpha1
 kind: Sink
