@@ -151,10 +151,9 @@ def _claim(claim: Obj) -> str:
     return f"{_name(str(key))}" + (f" (volume {_name(volume)})" if volume else "")
 
 
-def report_replaced(events: Recorder, live: Obj, journal: Journal) -> None:
-    """Report an object that was deleted to be created again: a hook that runs once more, or one
+def report_replaced(events: Recorder, unit: str, live: Obj, journal: Journal) -> None:
+    """Report an object that `unit` deleted to create it again: a hook that runs once more, or one
     with a field that cannot change."""
-    unit = _name(annotation(live, UNIT_REF))
     text = "deleted, to be created again: git changes a field that cannot change"
     if annotation(live, PLAN):
         text = "deleted, to be created again: a hook runs for each commit that changes its unit"

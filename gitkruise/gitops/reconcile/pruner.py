@@ -375,12 +375,14 @@ async def delete_to_replace(
     live: LiveView,
     transport: Transport,
     journal: Journal,
+    *,
+    unit: str,
 ) -> None:
-    """Delete `keys`, which are created again: a field of theirs cannot change, or they are hooks.
-    Raises ApiError."""
+    """Delete `keys`, which `unit` creates again: a field of theirs cannot change, or they are
+    hooks. Raises ApiError."""
     for key in keys:
         if await delete(transport, key, seen[key].obj, live.catalog, "Foreground"):
-            report_replaced(live.events, seen[key].obj, journal)
+            report_replaced(live.events, unit, seen[key].obj, journal)
 
 
 async def delete_all(

@@ -311,7 +311,9 @@ class UnitReconciler:
         if not await self._may_act(plan, seen):
             return False
         self._known.forget((*plan.replace, *plan.prune))
-        await delete_to_replace(plan.replace, seen.live, live, self._writer, journal)
+        await delete_to_replace(
+            plan.replace, seen.live, live, self._writer, journal, unit=self.unit.id
+        )
         if plan.apply:
             assert built.desired is not None
             await self._validator.learn_kinds(built.desired, plan.apply)

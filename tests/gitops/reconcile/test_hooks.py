@@ -120,9 +120,15 @@ def test_they_do_not_run_again_for_another_name_of_their_unit(
         ran = jobs()
         await run("new")
         assert jobs() == {name: (uid, "shop/new") for name, (uid, _) in ran.items()}
+        assert not any(write.startswith("delete") for write in stage.wire.writes())
+        stage.origin.commit({"a/app.yaml": documents(BEFORE, FASTER, AFTER)})
+        await run("newer")
+        assert jobs().keys() == ran.keys()
+        events = stage.world.objects(GroupKind("", "Event"), SPACE)
+        messages = {e["message"] for e in events if e["reason"] == "Replaced"}
+        assert messages == {f"unit shop/newer: {AGAIN}"}
 
     stage.play(script)
-    assert not any(write.startswith("delete") for write in stage.wire.writes())
 
 
 def test_nothing_is_applied_when_the_first_fails_until_git_moves(staged: MakeStage) -> None:
