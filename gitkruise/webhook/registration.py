@@ -22,7 +22,7 @@ from gitkruise.wire.patch.json_patch import same
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import APPLY_PATCH, MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef, apply_request
 
 log: Final = logging.getLogger(__name__)
 
@@ -298,15 +298,7 @@ class Registrar:
         return True
 
     async def _apply(self, ref: ResourceRef, wanted: Obj) -> None:
-        request = ApiRequest(
-            verb="patch",
-            resource=ref,
-            name=NAME,
-            body=wanted,
-            content_type=APPLY_PATCH,
-            params={"fieldManager": MANAGER, "force": "true"},
-        )
-        await self._transport.send(request)
+        await self._transport.send(apply_request(ref, wanted, MANAGER, force=True))
 
 
 def _by_us(crd: Obj) -> bool:

@@ -25,7 +25,7 @@ from gitkruise.printable import listing
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind, ObjectKey
 from gitkruise.wire.primitives.paths import drop, get
-from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest
+from gitkruise.wire.primitives.requests import ApiRequest, apply_request
 from gitkruise.wire.primitives.times import format_micro_time, format_time, parse_time
 
 if TYPE_CHECKING:
@@ -310,12 +310,9 @@ async def hold_workloads(transport: Transport, now: datetime, marks: Mapping[str
         },
         "spec": spec,
     }
-    request = ApiRequest(
-        verb="patch", resource=LEASES, namespace=LEASE_NAMESPACE, name=WORKLOADS_LEASE,
-        body=body, content_type=APPLY_PATCH,
-        params={"fieldManager": "gitkruise-sandbox", "force": "true"},
-    )  # fmt: skip
-    await transport.send(request)
+    await transport.send(
+        apply_request(LEASES, body, "gitkruise-sandbox", namespace=LEASE_NAMESPACE, force=True)
+    )
 
 
 async def release_workloads(transport: Transport) -> None:

@@ -31,7 +31,7 @@ from gitkruise.planner.sync.diff import all_differences
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of, split_api_version
 from gitkruise.wire.primitives.paths import drop, get, put
-from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef, apply_request
 
 MANAGER: Final = "gitkruise-install"
 WEBHOOK_MANAGER: Final = "gitkruise-webhook"
@@ -294,18 +294,13 @@ class Installer:
         return await find_object(self._transport, ref, key.name, key.namespace)
 
     async def _apply(self, ref: ResourceRef, key: ObjectKey, obj: Obj) -> Obj:
-        request = ApiRequest(
-            verb="patch",
-            resource=ref,
+        request = apply_request(
+            ref,
+            obj,
+            MANAGER,
             namespace=key.namespace,
-            name=key.name,
-            body=obj,
-            content_type=APPLY_PATCH,
-            params={
-                "fieldManager": MANAGER,
-                "force": str(self._options.take_over).lower(),
-                **({"dryRun": "All"} if self._options.dry_run else {}),
-            },
+            force=self._options.take_over,
+            dry_run=self._options.dry_run,
         )
         try:
             return (await self._transport.send(request)).body

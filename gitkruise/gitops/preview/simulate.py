@@ -51,7 +51,7 @@ from gitkruise.planner.sync.takeover import handed_over
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, split_api_version
 from gitkruise.wire.primitives.paths import drop, get
-from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest
+from gitkruise.wire.primitives.requests import ApiRequest, apply_request
 from gitkruise.world.api.cluster import World
 from gitkruise.world.controllers.scheduler import add_nodes
 from gitkruise.world.kubelet.profiles import GENERAL
@@ -199,15 +199,8 @@ def _ensure_namespace(world: World, name: str, catalog: Catalog, now: datetime) 
 def _apply(d: Desired, catalog: Catalog) -> ApiRequest:
     dialect = dialect_of(d, catalog)
     assert dialect is not None
-    return ApiRequest(
-        verb="patch",
-        resource=dialect.kind.ref,
-        namespace=d.key.namespace,
-        name=d.key.name,
-        body=convert(d.obj, dialect.kind.version),
-        content_type=APPLY_PATCH,
-        params={"fieldManager": MANAGER, "force": "true"},
-    )
+    body = convert(d.obj, dialect.kind.version)
+    return apply_request(dialect.kind.ref, body, MANAGER, namespace=d.key.namespace, force=True)
 
 
 def after_takeover(

@@ -55,7 +55,13 @@ from gitkruise.planner.sync.canary_pause import as_sent, by_canary, held_back, s
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import APPLY_PATCH, JSON, ApiReply, ApiRequest
+from gitkruise.wire.primitives.requests import (
+    APPLY_PATCH,
+    JSON,
+    ApiReply,
+    ApiRequest,
+    apply_request,
+)
 
 _CREATED: Final = 201  # HTTP
 TRIES: Final = 5  # of one request that meets writes of others
@@ -204,18 +210,13 @@ class Applier:
         dry_run: bool,
         stored: Obj | None = None,
     ) -> ApiRequest:
-        return ApiRequest(
-            verb="patch",
-            resource=dialect.kind.ref,
+        return apply_request(
+            dialect.kind.ref,
+            dialect.outgoing(self._body(d, live), stored or live, self._facts.gates),
+            MANAGER,
             namespace=d.key.namespace,
-            name=d.key.name,
-            body=dialect.outgoing(self._body(d, live), stored or live, self._facts.gates),
-            content_type=APPLY_PATCH,
-            params={
-                "fieldManager": MANAGER,
-                "force": str(self._unit.spec.apply.conflicts == "force").lower(),
-                **({"dryRun": "All"} if dry_run else {}),
-            },
+            force=self._unit.spec.apply.conflicts == "force",
+            dry_run=dry_run,
         )
 
     async def _paused(

@@ -23,7 +23,7 @@ from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.planner.sync.annotations import annotation
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
-from gitkruise.wire.primitives.requests import APPLY_PATCH, NAMESPACES, ApiRequest
+from gitkruise.wire.primitives.requests import NAMESPACES, apply_request
 
 NAMESPACE: Final = GroupKind("", "Namespace")
 _NAMESPACE_MANAGER: Final = "gitkruise-namespace"
@@ -143,16 +143,8 @@ async def ensure_namespace(transport: Transport, name: str, catalog: Catalog) ->
     """
     kind = catalog.stored(NAMESPACE)
     assert kind is not None, "every cluster serves namespaces"
-    await transport.send(
-        ApiRequest(
-            verb="patch",
-            resource=kind.ref,
-            name=name,
-            body={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
-            content_type=APPLY_PATCH,
-            params={"fieldManager": _NAMESPACE_MANAGER, "force": "false"},
-        )
-    )
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    await transport.send(apply_request(kind.ref, body, _NAMESPACE_MANAGER))
 
 
 def unreachable(sent: Sequence[Sent]) -> Finding | None:

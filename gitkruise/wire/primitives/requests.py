@@ -76,6 +76,31 @@ class ApiRequest:
         return "/".join([self.resource.root, *filter(None, parts)])
 
 
+def apply_request(
+    ref: ResourceRef,
+    obj: Obj,
+    manager: str,
+    *,
+    namespace: str = "",
+    force: bool = False,
+    dry_run: bool = False,
+) -> ApiRequest:
+    """A server-side apply of `obj` by a field manager, which `force` lets take fields of others."""
+    return ApiRequest(
+        verb="patch",
+        resource=ref,
+        namespace=namespace,
+        name=obj["metadata"]["name"],
+        body=obj,
+        content_type=APPLY_PATCH,
+        params={
+            "fieldManager": manager,
+            "force": str(force).lower(),
+            **({"dryRun": "All"} if dry_run else {}),
+        },
+    )
+
+
 class ApiReply(NamedTuple):
     """A successful reply (2xx; failures are raised): HTTP status and decoded body."""
 

@@ -405,21 +405,13 @@ async def _declare(objects: Sequence[Obj], transport: Transport) -> None:
     """Apply objects as `kubectl apply` would, so that kubectl shows them."""
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
     from gitkruise.wire.primitives.names import key_of, split_api_version  # noqa: PLC0415
-    from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest  # noqa: PLC0415
+    from gitkruise.wire.primitives.requests import apply_request  # noqa: PLC0415
 
     for obj in objects:
         kind = load_catalog().by_kind(*split_api_version(obj["apiVersion"]), obj["kind"])
         assert kind is not None
-        request = ApiRequest(
-            verb="patch",
-            resource=kind.ref,
-            namespace=key_of(obj).namespace,
-            name=key_of(obj).name,
-            body=obj,
-            content_type=APPLY_PATCH,
-            params={"fieldManager": "gitkruise-demo"},
-        )
-        await transport.send(request)
+        namespace = key_of(obj).namespace
+        await transport.send(apply_request(kind.ref, obj, "gitkruise-demo", namespace=namespace))
 
 
 def _own_name() -> str:
