@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -17,12 +18,18 @@ UNSCHEDULABLE_GRACE_S: Final = 15.0
 
 
 def condition_of(obj: Obj, type_: str) -> Obj | None:
-    """The condition of that type, if the object has it."""
-    return find(get(obj, "status", "conditions", default=()), type_)
+    """The condition of that type, if the object has it.
+
+    A status of a foreign kind may be of any form: some have conditions by name, or as words.
+    """
+    listed = get(obj, "status", "conditions")
+    conditions = listed if isinstance(listed, list | tuple) else ()
+    return find([one for one in conditions if isinstance(one, Mapping)], type_)
 
 
 def from_condition(phase: Phase, condition: Obj) -> Health:
-    return Health(phase, condition.get("reason") or condition["type"], condition.get("message", ""))
+    reason, message = condition.get("reason") or condition["type"], condition.get("message") or ""
+    return Health(phase, str(reason), str(message))
 
 
 def progress(reason: str, message: str) -> Health:

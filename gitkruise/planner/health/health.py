@@ -78,7 +78,15 @@ def _by_kind(obj: Obj, kind: GroupKind, now: datetime | None) -> Health | None:
 
 def _unseen(obj: Obj) -> Health | None:
     seen, generation = get(obj, "status", "observedGeneration"), get(obj, "metadata", "generation")
-    if seen is None or generation is None or seen >= generation:
+    return None if generation is None else _behind(seen, generation)
+
+
+def _behind(seen: object, generation: int) -> Health | None:
+    """Return that a controller has not seen the generation; None if it has, or does not say so.
+
+    An Argo Rollout has the number as text; earlier ones have a hash there, which says nothing.
+    """
+    if not str(seen).isdecimal() or int(str(seen)) >= generation:
         return None
     message = f"generation is {generation}, but the controller has seen {seen}"
     return progress("LatestGenerationNotObserved", message)

@@ -71,6 +71,28 @@ ROWS: dict[str, tuple[Any, Phase, str]] = {
         Phase.IN_PROGRESS,
         "Waits",
     ),
+    "generation as text, not seen": (
+        obj("argoproj.io/v1alpha1/Rollout", {}, {"observedGeneration": "1"}),
+        Phase.IN_PROGRESS,
+        "LatestGenerationNotObserved",
+    ),
+    "generation as text, seen": (
+        obj("x.io/v1/Thing", {}, {"observedGeneration": "2"}),
+        Phase.CURRENT,
+        "",
+    ),
+    "a hash for a generation": (
+        obj("x.io/v1/Thing", {}, {"observedGeneration": "7d9f8c"}),
+        Phase.CURRENT,
+        "",
+    ),
+    "conditions by name": (
+        obj("x.io/v1/Thing", {}, {"conditions": {"Ready": "True"}}),
+        Phase.CURRENT,
+        "",
+    ),
+    "conditions as words": (obj("x.io/v1/Thing", {}, {"conditions": ["Ready"]}), Phase.CURRENT, ""),
+    "conditions as a number": (obj("x.io/v1/Thing", {}, {"conditions": 3}), Phase.CURRENT, ""),
     "nothing to tell": (obj("v1/ConfigMap"), Phase.CURRENT, ""),
     "deployment complete": (obj(DEPLOY, {"replicas": 3}, FULL), Phase.CURRENT, "Available"),
     "deployment too late": (
