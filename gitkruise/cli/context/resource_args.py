@@ -23,7 +23,8 @@ from gitkruise.model.workloads.labels import (
     SIDECARSET,
     STATEFULSET,
 )
-from gitkruise.wire.primitives.names import CONFIG_FILE, GroupKind, short_name
+from gitkruise.model.workloads.rollout_kinds import REPORTING
+from gitkruise.wire.primitives.names import CONFIG_FILE, GroupKind, noun, short_name
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -123,7 +124,6 @@ def parse_object(text: str) -> ResourceArg:
     return parse_resource_arg((text,)) if "/" in text else ResourceArg(noun="clonesets", name=text)
 
 
-_OPENKRUISE: Final = "apps.kruise.io"
 UNIT_NOUNS: Final = ("unit", "units", "gku", "unit.gitkruise.io", "units.gitkruise.io")
 WORKLOAD_KINDS: Final = {
     "rollouts": CLONESET,
@@ -135,21 +135,13 @@ WORKLOAD_KINDS: Final = {
     "daemonsets": DAEMONSET,
 }
 _TYPED: Final = WORKLOAD_KINDS.keys() - {"rollouts"}
-# Those that `get` does not list, and that a unit may have.
-_OTHERS: Final = {
-    "job": GroupKind("batch", "Job"),
-    "cronjob": GroupKind("batch", "CronJob"),
-    "containerrecreaterequest": GroupKind(_OPENKRUISE, "ContainerRecreateRequest"),
-    "imagepulljob": GroupKind(_OPENKRUISE, "ImagePullJob"),
-    "imagelistpulljob": GroupKind(_OPENKRUISE, "ImageListPullJob"),
-}
 
 
 def parse_workload(text: str) -> tuple[GroupKind, str]:
     """Parse `type/name` of a workload, or the name of a CloneSet. Raises UsageProblem."""
     kind, name = named_workload(text)
     if kind is None or not name:
-        known = [noun for noun in WORKLOAD_KINDS if noun in _TYPED] + [*_OTHERS]
+        known = [noun for noun in WORKLOAD_KINDS if noun in _TYPED] + [*map(noun, REPORTING)]
         raise _bad_argument(f'"{text}": not a workload', ", ".join(known), _elsewhere(text))
     return kind, name
 
@@ -178,10 +170,9 @@ def workload_kind(word: str) -> GroupKind | None:
     for one of no workload."""
     known = WORKLOAD_KINDS.get(_known_noun(word))
     short, _, group = word.partition(".")
-    other = _OTHERS.get(short.removesuffix("s"))
-    if known is not None or other is None:
-        return known
-    return other if _has_group(other, group) else None
+    names = {short, short.removesuffix("s")}
+    others = (one for one in REPORTING if names & {noun(one), one.kind.lower()})
+    return known or next((one for one in others if _has_group(one, group)), None)
 
 
 def _has_group(kind: GroupKind, group: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from gitkruise.admission.conversion.registry import convertible
+from gitkruise.admission.conversion.registry import CONVERSIONS, convertible
 from gitkruise.errors import Forbidden, NotFound
 from gitkruise.gitops.status.observer import STATE_OF
 from gitkruise.gitops.status.reader import PodsToGo, RecordedUnit
@@ -40,14 +40,12 @@ from gitkruise.model.workloads.labels import (
     CLONESET,
     DAEMONSET,
     DEPLOYMENT,
-    LIST_PULL_JOB,
-    PULL_JOB,
-    RECREATE,
     SIDECARSET,
     SPREAD,
     STATEFULSET,
 )
 from gitkruise.model.workloads.pod import POD, PodFacts
+from gitkruise.model.workloads.rollout_kinds import REPORTING
 from gitkruise.planner.health.health import health
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.progress.failing_pods import failure, stuck_job, template_images
@@ -77,11 +75,7 @@ WORKLOADS: Final = (
     DEPLOYMENT,
     STATEFULSET,
     DAEMONSET,
-    JOB,
-    GroupKind("batch", "CronJob"),
-    RECREATE,
-    PULL_JOB,
-    LIST_PULL_JOB,
+    *REPORTING,
 )
 # Kinds that come along with workloads whose pods may have one.
 _HEEDED: Final = {
@@ -145,15 +139,16 @@ class Survey:
         heeded = [k for k, by in _HEEDED.items() if by.intersection(self.kinds)]
         if not rolling and _SELECTING.intersection(self.kinds):
             along = (POD,)
+        rests_on = {*along, *heeded, EVENT}  # of which objects without marks are read, too
         everywhere = along if any(kind.everywhere for kind in rolling) else ()
         feeds = [
             Feed(
                 ref=kind.ref,
                 kind=kind.kind,
                 namespace=namespace if kind.namespaced and gk not in everywhere else "",
-                label_selector=UNIT if marked and gk in self.kinds and gk != EVENT else "",
+                label_selector="" if gk in rests_on or not marked else UNIT,
             )
-            for gk in (*self.kinds, *along, *heeded)
+            for gk in dict.fromkeys((*self.kinds, *along, *heeded))
             if (kind := catalog.stored(gk)) is not None
         ]
         self._older = _older(feeds, catalog)
@@ -356,13 +351,18 @@ class Survey:
 
 
 def _older(feeds: Iterable[Feed], catalog: Catalog) -> dict[Feed, list[Feed]]:
-    """Return feeds of the other versions of each kind that can be converted."""
+    """Return feeds of the other versions of each kind: those that can be converted, or that need
+    no conversion."""
     return {
         feed: [
             replace(feed, ref=kind.ref)
             for kind in catalog.kinds()
             if kind.group_kind == feed.group_kind
-            and convertible(kind.group_kind, kind.version, feed.ref.version)
+            and kind.version != feed.ref.version
+            and (
+                kind.group_kind not in CONVERSIONS
+                or convertible(kind.group_kind, kind.version, feed.ref.version)
+            )
         ]
         for feed in feeds
     }

@@ -54,11 +54,17 @@ def kinds_of(by_group: Mapping[str, Iterable[str]]) -> frozenset[GroupKind]:
 
 
 # Short names of kinds whose own name means another kind without its group.
-_SHORT: Final = {GroupKind("apps.kruise.io", "StatefulSet"): "asts"}
+_SHORT: Final = {
+    GroupKind("apps.kruise.io", "StatefulSet"): "asts",
+    GroupKind("apps.kruise.io", "DaemonSet"): "ads",
+}
 
 
 def noun(kind: GroupKind) -> str:
-    """A kind as command lines name it: `cloneset`, and `asts` for OpenKruise's StatefulSet."""
+    """A kind as command lines name it: `cloneset`, and `asts` for OpenKruise's StatefulSet.
+
+    Its DaemonSet is `ads`: a short name that kubectl knows, too.
+    """
     return _SHORT.get(kind) or kind.kind.lower()
 
 

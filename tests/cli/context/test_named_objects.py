@@ -111,6 +111,14 @@ def test_why_knows_every_kind_that_status_advises_to_ask_for(kind: GroupKind) ->
     assert parse_workload(f"{noun(kind)}/web") == (kind, "web")
 
 
+@pytest.mark.parametrize(
+    "word", ["ads", "daemonsets.apps.kruise.io", "DaemonSet.v1beta1.apps.kruise.io"]
+)
+def test_a_daemon_set_of_openkruise_is_named_with_its_group(word: str) -> None:
+    """The first word is the one that `status` prints: a DaemonSet is another kind."""
+    assert parse_workload(f"{word}/web") == (GroupKind("apps.kruise.io", "DaemonSet"), "web")
+
+
 @pytest.mark.parametrize("text", ["pod/web", "service/web", "deployment.example.com/web", "sts/"])
 def test_what_is_no_workload_is_refused_with_what_is_one(text: str) -> None:
     with pytest.raises(UsageProblem, match="not a workload") as caught:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 
 from gitkruise.errors import ApiError, Forbidden, NotFound, Unavailable
-from gitkruise.gitops.inspect.cluster_view import Survey
+from gitkruise.gitops.inspect.cluster_view import WORKLOADS, Survey
 from gitkruise.kube.system.clock import SystemClock
 from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.workloads.labels import (
     ADVANCED_STATEFULSET,
     CLONESET,
@@ -19,6 +21,8 @@ from gitkruise.model.workloads.labels import (
     SIDECARSET,
 )
 from gitkruise.model.workloads.pod import POD
+from gitkruise.planner.health.health import RULES
+from gitkruise.planner.sync.annotations import UNIT
 from gitkruise.wire.primitives.names import GroupKind
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
 from tests.worlds import START
@@ -179,3 +183,55 @@ def test_a_reader_of_one_namespace_sees_its_rollouts_without_sidecarsets() -> No
     asyncio.run(survey.look())
     assert [m.key.group_kind for m in survey.managed(START)] == [CLONESET]
     assert survey.unread == {"SidecarSet.apps.kruise.io (it needs pods in all namespaces)"}
+
+
+class Serving(Refusing):
+    """A cluster with objects of one kind, served in one version."""
+
+    def __init__(self, version: str, plural: str, items: list[dict[str, Any]]) -> None:
+        super().__init__(NotFound("no such resource"), plural, version.partition("/")[0])
+        self.version, self.plural, self.items = version.rpartition("/")[2], plural, items
+        self.asked: list[str] = []
+
+    async def send(self, request: ApiRequest) -> ApiReply:
+        if request.resource.plural != self.plural or request.resource.version != self.version:
+            return await super().send(request)
+        self.asked.append(request.params.get("labelSelector", ""))
+        return ApiReply(200, {"metadata": {"resourceVersion": "1"}, "items": self.items})
+
+
+def test_workloads_have_the_kinds_that_are_judged_by_their_controllers() -> None:
+    """Others that are judged are no workloads: what runs pods, or acts on them, has a row."""
+    others = {
+        "Pod", "PersistentVolumeClaim", "Service", "Namespace", "CustomResourceDefinition",
+        "NodeImage", "ResourceDistribution",
+    }  # fmt: skip
+    assert {kind for kind in RULES if kind.kind not in others} == set(WORKLOADS)
+
+
+def test_a_kind_that_needs_no_conversion_is_read_in_the_version_that_is_served() -> None:
+    item = {
+        "apiVersion": "apps.kruise.io/v1alpha1", "kind": "BroadcastJob", "spec": {}, "status": {},
+        "metadata": {"name": "scan", "namespace": "shop", "uid": "1", "resourceVersion": "1"},
+    }  # fmt: skip
+    transport = Serving("apps.kruise.io/v1alpha1", "broadcastjobs", [item])
+    survey = Survey(transport, load_catalog(), WORKLOADS)
+    asyncio.run(survey.look())
+    (found,) = survey.managed(START)
+    assert (found.key.kind, found.state) == ("BroadcastJob", State.ROLLING)
+
+
+def test_a_replica_set_of_git_has_a_row_and_those_of_deployments_are_read_once() -> None:
+    items = [
+        {
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "spec": {}, "status": {},
+            "metadata": {"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1",
+                         "labels": labels},
+        }
+        for name, labels in (("own", {UNIT: "shop"}), ("of-a-deployment", {}))
+    ]  # fmt: skip
+    transport = Serving("apps/v1", "replicasets", items)
+    survey = Survey(transport, load_catalog(), WORKLOADS, marked=True)
+    asyncio.run(survey.look())
+    assert [m.key.name for m in survey.managed(START)] == ["own"]
+    assert transport.asked == [""]
