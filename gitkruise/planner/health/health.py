@@ -32,6 +32,7 @@ from gitkruise.wire.primitives.paths import get
 
 __all__ = ["Health", "Phase", "health"]
 
+_FLAGS: Final = {"Reconciling": Phase.IN_PROGRESS, "Stalled": Phase.FAILED}
 Rule: TypeAlias = Callable[[Obj, "datetime | None"], "Health | None"]
 
 
@@ -77,23 +78,24 @@ def _by_kind(obj: Obj, kind: GroupKind, now: datetime | None) -> Health | None:
 
 
 def _unseen(obj: Obj) -> Health | None:
-    seen, generation = get(obj, "status", "observedGeneration"), get(obj, "metadata", "generation")
-    return None if generation is None else _behind(seen, generation)
-
-
-def _behind(seen: object, generation: int) -> Health | None:
     """Return that a controller has not seen the generation; None if it has, or does not say so.
 
-    An Argo Rollout has the number as text; earlier ones have a hash there, which says nothing.
+    Some state the generation in their conditions alone, as those of cert-manager, and `kubectl
+    wait` heeds it there. An Argo Rollout has the number as text, earlier ones have a hash there.
     """
-    if not str(seen).isdecimal() or int(str(seen)) >= generation:
+    stated = get(obj, "status", "observedGeneration")
+    found = [condition_of(obj, type_) or {} for type_ in ("Ready", *_FLAGS)]
+    texts = [str(c.get("observedGeneration")) for c in found] if stated is None else [str(stated)]
+    seen = max((int(text) for text in texts if text.isdecimal()), default=None)
+    generation = get(obj, "metadata", "generation")
+    if seen is None or generation is None or seen >= generation:
         return None
     message = f"generation is {generation}, but the controller has seen {seen}"
     return progress("LatestGenerationNotObserved", message)
 
 
 def _generic(obj: Obj) -> Health | None:
-    for type_, phase in (("Reconciling", Phase.IN_PROGRESS), ("Stalled", Phase.FAILED)):
+    for type_, phase in _FLAGS.items():
         condition = condition_of(obj, type_)
         if condition and condition.get("status") == "True":
             return from_condition(phase, condition)

@@ -24,7 +24,7 @@ def obj(kind: str, spec: Any = None, status: Any = None, **meta: Any) -> dict[st
     return made if status is None else {**made, "status": status}
 
 
-def says(type_: str, status: str = "True", reason: str = "", **more: str) -> dict[str, Any]:
+def says(type_: str, status: str = "True", reason: str = "", **more: Any) -> dict[str, Any]:
     pairs = {"type": type_, "status": status, "reason": reason, **more}
     return {"conditions": [{key: value for key, value in pairs.items() if value}]}
 
@@ -83,6 +83,26 @@ ROWS: dict[str, tuple[Any, Phase, str]] = {
     ),
     "a hash for a generation": (
         obj("x.io/v1/Thing", {}, {"observedGeneration": "7d9f8c"}),
+        Phase.CURRENT,
+        "",
+    ),
+    "ready in an earlier generation": (
+        obj("cert-manager.io/v1/Certificate", {}, says("Ready", observedGeneration=1)),
+        Phase.IN_PROGRESS,
+        "LatestGenerationNotObserved",
+    ),
+    "ready in this generation": (
+        obj("cert-manager.io/v1/Certificate", {}, says("Ready", observedGeneration=2)),
+        Phase.CURRENT,
+        "",
+    ),
+    "stalled in an earlier generation": (
+        obj("x.io/v1/Thing", {}, says("Stalled", reason="Bad", observedGeneration=1)),
+        Phase.IN_PROGRESS,
+        "LatestGenerationNotObserved",
+    ),
+    "generation of the status, which goes first": (
+        obj("x.io/v1/Thing", {}, {**says("Ready", observedGeneration=1), "observedGeneration": 2}),
         Phase.CURRENT,
         "",
     ),
