@@ -236,7 +236,9 @@ def _unit(unit: RecordedUnit, view: StatusView, style: Style) -> Iterator[str]:
     by = f"  shard {held.shard}, {held.replica}" if held is not None else ""
     yield f"{style.state(unit.state)}  unit {unit.unit}{at}{by}"
     waits = (f"waits for {unit.waits}",) if unit.waits else ()
-    texts = (*waits, *unit.shown_problems[:_PROBLEMS]) or (unit.message,)
+    named = waits or unit.obstacle or unit.state in {State.REJECTED, *SETTLED}
+    reason = () if named else (unit.message,)  # an object's, which no finding is about
+    texts = (*waits, *reason, *unit.shown_problems[:_PROBLEMS]) or (unit.message,)
     yield from (f"  {text}" for text in texts)
     if (more := len(unit.shown_problems) - _PROBLEMS) > 0:
         yield f"  and {many(more, 'more finding')}"

@@ -315,6 +315,18 @@ def test_a_suspended_unit_is_shown_though_all_is_as_git_asks() -> None:
     assert f"unit shop/shop is {news.message}; nothing new is applied" in reasons
 
 
+def test_a_warning_does_not_hide_the_object_that_is_stuck() -> None:
+    news = RecordedUnit(
+        unit="shop/shop", cluster="sandbox", source="main", state=State.STUCK,
+        message="Certificate shop/web: it is late", problems=("GK1013 a.yaml:1:1: a plain word",),
+        since=None, attempted=None, applied=None, causal=None,
+    )  # fmt: skip
+    shown = build_view([], [news], LATER, cluster="sandbox", source="x", namespace="")
+    lines = [*status_lines(shown, style(120), wide=False)]
+    assert lines.index(f"  {news.message}") < lines.index(f"  {news.problems[0]}")
+    assert resources.units([], [news], "")[0]["message"] == news.message
+
+
 def test_a_rejected_commit_counts_for_fail_on(checkout: Checkout) -> None:
     assert standing(checkout, rejected=True).in_state({State.REJECTED})
     assert not standing(checkout, rejected=True).only({State.STUCK}).in_state({State.HELD})
