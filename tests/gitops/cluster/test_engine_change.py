@@ -97,13 +97,13 @@ def test_a_unit_names_the_workloads_that_a_silent_manager_leaves(
         push(stage, "app:v1")
         async with controller(program, stage.wire, stage.clock) as running:
             async with alongside(renew_lease(stage)):
-                await stage.rest(60)
+                await stage.rest(61)
                 assert findings(running) == []
             await stage.rest(60)
             (silent,) = findings(running)
             assert silent == (
                 "GK4404: no engine drives CloneSet shop/web: OpenKruise's manager"
-                " has not renewed its Lease since 2026-11-21T10:00:58Z"
+                " has not renewed its Lease since 2026-11-21T10:01:00Z"
             )
             async with alongside(renew_lease(stage)):
                 await stage.rest(60)
