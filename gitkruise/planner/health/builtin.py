@@ -15,6 +15,11 @@ from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_time
 
 UNSCHEDULABLE_GRACE_S: Final = 15.0
+_ARGO_PHASES: Final = {
+    "Healthy": Phase.CURRENT,
+    "Degraded": Phase.FAILED,
+    "Paused": Phase.PAUSED,
+}
 
 
 def condition_of(obj: Obj, type_: str) -> Obj | None:
@@ -263,6 +268,15 @@ def namespace(obj: Obj, now: datetime | None) -> Health | None:
     if phase == "Terminating":
         return Health(Phase.TERMINATING, "Terminating", "the namespace is being deleted")
     return Health(Phase.CURRENT, str(phase))
+
+
+def argo_rollout(obj: Obj, now: datetime | None) -> Health | None:
+    """A Rollout has no condition Ready; its controller sums its state up in a phase."""
+    del now
+    phase, message = (str(get(obj, "status", one, default="")) for one in ("phase", "message"))
+    if phase in _ARGO_PHASES:
+        return Health(_ARGO_PHASES[phase], phase, message)
+    return progress(phase or "NotObserved", message or "its controller has not reported a phase")
 
 
 def definition(obj: Obj, now: datetime | None) -> Health | None:

@@ -121,6 +121,7 @@ RULES: Final[Mapping[GroupKind, Rule]] = {
     GroupKind("", "Service"): rules.service,
     GroupKind("", "Namespace"): rules.namespace,
     GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"): rules.definition,
+    GroupKind("argoproj.io", "Rollout"): rules.argo_rollout,
     GroupKind("apps.kruise.io", "CloneSet"): rollouts.clone_set,
     GroupKind("apps.kruise.io", "SidecarSet"): rollouts.sidecar_set,
     ADVANCED_STATEFULSET: rollouts.advanced_stateful_set,

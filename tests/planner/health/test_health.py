@@ -76,6 +76,31 @@ ROWS: dict[str, tuple[Any, Phase, str]] = {
         Phase.IN_PROGRESS,
         "LatestGenerationNotObserved",
     ),
+    "Argo Rollout without a phase": (
+        obj("argoproj.io/v1alpha1/Rollout"),
+        Phase.IN_PROGRESS,
+        "NotObserved",
+    ),
+    "Argo Rollout that goes on": (
+        obj("argoproj.io/v1alpha1/Rollout", {}, {"phase": "Progressing"}),
+        Phase.IN_PROGRESS,
+        "Progressing",
+    ),
+    "Argo Rollout at a step that waits": (
+        obj("argoproj.io/v1alpha1/Rollout", {}, {"phase": "Paused"}),
+        Phase.PAUSED,
+        "Paused",
+    ),
+    "Argo Rollout that fails": (
+        obj("argoproj.io/v1alpha1/Rollout", {}, {"phase": "Degraded"}),
+        Phase.FAILED,
+        "Degraded",
+    ),
+    "Argo Rollout that is complete": (
+        obj("argoproj.io/v1alpha1/Rollout", {}, {"phase": "Healthy"}),
+        Phase.CURRENT,
+        "Healthy",
+    ),
     "generation as text, seen": (
         obj("x.io/v1/Thing", {}, {"observedGeneration": "2"}),
         Phase.CURRENT,
