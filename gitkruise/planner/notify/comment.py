@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import Final
 
 from gitkruise.model.gitops.notifications import Outcome, PullRequestReport
@@ -45,6 +46,12 @@ def sections(body: str) -> dict[str, str]:
     return {found[1]: found[2] for found in _SECTION.finditer(body.replace("\r\n", "\n"))}
 
 
+def _above(body: str) -> str:
+    """Return the lines of a comment above the marker."""
+    lines = body.splitlines(keepends=True)
+    return "".join(takewhile(lambda line: line.rstrip("\r\n") != MARK, lines))
+
+
 def compose(existing: str, cluster: str, section: str, brief: str) -> str:
     """The comment with this cluster's section set; other clusters' stay as they are, and what a
     user wrote above them.
@@ -53,7 +60,7 @@ def compose(existing: str, cluster: str, section: str, brief: str) -> str:
     of shards go, and of one Sink or several, because no replica updates them. The section gives
     way to `brief` where the whole would be longer than BODY_MAX.
     """
-    found, above = sections(existing).items(), existing.partition(MARK)[0]
+    found, above = sections(existing).items(), _above(existing)
     others = {n: text for n, text in found if n != cluster and not _outdated(n, cluster)}
     cut = f"{short(brief, BRIEF_MAX)}\n\n{NO_ROOM}"
     for own in (section, cut):

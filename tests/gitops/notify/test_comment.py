@@ -166,7 +166,13 @@ def test_sections_of_other_shards_or_of_all_sinks_go(own: str, gone: tuple[str, 
 
 
 @pytest.mark.parametrize(
-    ("above", "ours"), [("", True), ("Read the runbook.\r\n\r\n", True), ("> ", False)]
+    ("above", "ours"),
+    [
+        ("", True),
+        ("Read the runbook.\r\n\r\n", True),
+        (f"> {MARK}\n\n", True),
+        ("> ", False),
+    ],
 )
 def test_text_above_a_comment_stays_and_a_quote_is_no_comment_of_ours(
     above: str, ours: bool
