@@ -140,11 +140,16 @@ def dirty_tree(paths: Sequence[str], *, unchanged: str, next_: str) -> SourceFai
 
 
 def addresses(git_dir: Path) -> tuple[str, ...]:
-    """The addresses of a repository: its folder, and the URLs of its remotes."""
+    """The addresses of a repository: its folder, and the URLs of its remotes.
+
+    A second working tree has a folder of its own inside that of the repository, which names both.
+    """
     settings = _run(git_dir, [*LIST]).split("\0")
     pairs = (text.partition("\n") for text in settings)
     urls = [url for key, _, url in pairs if key.startswith("remote.") and key.endswith(".url")]
-    return (str(git_dir), *urls)
+    names = [git_dir / name for name in ("commondir", "gitdir")]  # files of a second working tree
+    folders = [git_dir / name.read_text().strip() for name in names if name.is_file()]
+    return (*map(str, folders or [git_dir]), *urls)
 
 
 def _run(

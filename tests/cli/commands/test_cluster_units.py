@@ -226,6 +226,19 @@ def test_units_among_the_manifests_count_without_a_cluster(
         assert (ended.obj["unit"], ended.obj["file"]) == ("shop/prod", "apps/prod/c.yaml")
 
 
+@pytest.mark.parametrize("followed", ["shop", "second"])
+def test_a_second_working_tree_is_of_the_same_repository(
+    gk: Caller, here: Checkout, tmp_path: Path, followed: str
+) -> None:
+    run_git(here.folder, "remote", "remove", "origin")
+    here.commit("units", {"cluster/units.yaml": UNITS % (tmp_path / followed)})
+    run_git(here.folder, "worktree", "add", "-q", str(tmp_path / "second"))
+    assert here.folder == tmp_path / "shop"
+    ended = gk("plan", cwd=tmp_path / "second")
+    assert ended.code == 0, ended.err
+    assert "default/repository" not in ended.out + ended.err
+
+
 def test_a_unit_that_is_declared_for_two_clusters_has_to_be_chosen(
     gk: Caller, here: Checkout, tmp_path: Path
 ) -> None:
