@@ -19,7 +19,13 @@ from gitkruise.git.repository.mirror import mirrors_read_with
 from gitkruise.git.repository.remote import Keyring
 from gitkruise.git.repository.repository import Repository
 from gitkruise.git.signing.verify import Signers
-from gitkruise.gitops.source.verification import FirstSeen, Trust, Trusted, anything
+from gitkruise.gitops.source.verification import (
+    FirstSeen,
+    Trust,
+    Trusted,
+    anything,
+    seen_file,
+)
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import OCI, GitSource, Reference, duration, resolve_reference
@@ -314,7 +320,7 @@ async def trust_sources(
             continue
         data, where = await read_secret(rules.secret_ref, source.namespace, transport)
         signers = Signers.from_secret(data, where)
-        seen = FirstSeen(state_dir / "seen" / name.replace("/", "."), clock.now)
+        seen = FirstSeen(seen_file(state_dir / "seen", name), clock.now)
         trust = Trust(repositories[name], rules, signers, seen)
         found[name] = trust.check
         if renewal is not None:

@@ -21,6 +21,7 @@ from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 _TAG: Final = "refs/tags/"
+_PASSED: Final = ".passed"  # ending of the file of commits that passed
 _REMEMBERED: Final = 10_000
 _TRIED: Final = 50
 _WAYS: Final = frozenset({"firstParent", "range"})
@@ -38,6 +39,13 @@ class Trusted(Protocol):
 def anything(commit: str, ref: str = "") -> Finding | None:
     """Accept every commit: the source has no `verify`."""
     return None
+
+
+def seen_file(folder: Path, source: str) -> Path:
+    """Return the file of the commits that a source has seen. No other source shares it, nor the one
+    beside: a name of Kubernetes has no underscore."""
+    name = source.replace("/", ".")
+    return folder / (f"{name}_" if name.endswith(_PASSED) else name)
 
 
 class FirstSeen:
@@ -85,7 +93,7 @@ class Trust:
         self, repository: Repository, rules: Verify, signers: Signers, seen: FirstSeen
     ) -> None:
         self._repository, self._mode, self._signers = repository, rules.mode, signers
-        self._seen, self._passed = seen, seen.beside(".passed")
+        self._seen, self._passed = seen, seen.beside(_PASSED)
         self._verdicts: dict[str, Flaw | None] = {}
         self._trusted: dict[str, None] = {}  # commits that passed in this process, oldest first
         self._live: frozenset[str] | None = None  # commits of live objects at the start

@@ -18,7 +18,7 @@ from gitkruise.app import controller
 from gitkruise.errors import Finding
 from gitkruise.git.repository.repository import Repository
 from gitkruise.git.signing.verify import Signers
-from gitkruise.gitops.source.verification import FirstSeen, Trust, Trusted
+from gitkruise.gitops.source.verification import FirstSeen, Trust, Trusted, seen_file
 from gitkruise.model.gitops.config import GitRef, Verify
 from tests.cli.forms import all_forms
 from tests.git.keys import sign, ssh_key
@@ -288,6 +288,16 @@ def test_first_sight_outlives_the_process(tmp_path: Path, staged: MakeStage) -> 
     assert later.time("a" * 40) == first
     later.time("b" * 40)
     assert later.newest(1) == ["b" * 40]
+
+
+def test_what_a_source_saw_has_not_passed_for_another_one(
+    tmp_path: Path, staged: MakeStage
+) -> None:
+    """Whoever may create a GitSource chooses its name, and commits that it sees."""
+    clock = staged().clock
+    FirstSeen(seen_file(tmp_path, "shop/src.passed"), clock.now).time("a" * 40)
+    passed = FirstSeen(seen_file(tmp_path, "shop/src"), clock.now).beside(".passed")
+    assert passed.newest(1) == []
 
 
 def test_sources_of_one_namespace_do_not_share_a_file(tmp_path: Path, staged: MakeStage) -> None:
