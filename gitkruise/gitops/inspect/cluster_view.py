@@ -225,11 +225,12 @@ class Survey:
         return self.left_out | {_lacking(feed.group_kind, feed) for feed in heeded}
 
     def _nothing_left(self) -> Forbidden | None:
-        """Return a refusal if no requested kind can be shown."""
+        """Return a refusal if no requested kind that the cluster serves can be shown."""
         left_out = self._left_out()
-        if len(left_out) < len(self.kinds):
+        served = {f.group_kind for f in self._followed.feeds if f not in self._unserved}
+        if not left_out or served.intersection(self.kinds) - left_out.keys():
             return None
-        return self._refusals()[left_out[self.kinds[0]]]
+        return self._refusals()[next(iter(left_out.values()))]
 
     def _left_out(self) -> dict[GroupKind, Feed]:
         """Return the requested kinds that are not shown, each with the feed that was refused: its

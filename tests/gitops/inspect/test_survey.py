@@ -150,6 +150,21 @@ def test_a_kind_that_is_asked_for_alone_is_never_taken_for_empty() -> None:
         asyncio.run(survey.look())
 
 
+class Closed(Refusing):
+    """A cluster whose account may list nothing."""
+
+    async def send(self, request: ApiRequest) -> ApiReply:
+        if request.verb == "get":
+            return await super().send(request)
+        raise self.error
+
+
+def test_kinds_that_the_server_lacks_do_not_count_where_nothing_may_be_listed() -> None:
+    survey = Survey(Closed(FORBIDDEN, "clonesets", "apps.kruise.io"), load_catalog(), BOTH)
+    with pytest.raises(Forbidden, match="not yours"):
+        asyncio.run(survey.look())
+
+
 @pytest.mark.parametrize(
     ("kind", "unread"),
     [
@@ -201,10 +216,11 @@ class Serving(Refusing):
 
 
 def test_workloads_have_the_kinds_that_are_judged_by_their_controllers() -> None:
-    """Others that are judged are no workloads: what runs pods, or acts on them, has a row."""
+    """Others that are judged are no workloads: what runs pods, or acts on them, has a row. Argo's
+    Rollout has none: its definition is not among ours."""
     others = {
         "Pod", "PersistentVolumeClaim", "Service", "Namespace", "CustomResourceDefinition",
-        "NodeImage", "ResourceDistribution",
+        "NodeImage", "ResourceDistribution", "Rollout",
     }  # fmt: skip
     assert {kind for kind in RULES if kind.kind not in others} == set(WORKLOADS)
 
