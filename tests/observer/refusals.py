@@ -1,4 +1,5 @@
-"""Random histories whose commits the cluster refuses, and may take some time later."""
+"""Random histories whose commits the cluster refuses, and may take some time later; also with
+changes of live objects by hand."""
 
 from __future__ import annotations
 
@@ -10,10 +11,14 @@ from gitkruise.errors import ApiError, Forbidden
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.gitops.stage import config_map, documents
 from tests.observer.histories import BROKEN, EDITS, UNITS, Copy, Edit, Player, first_copy
+from tests.observer.meddling import MeddledPlayer
 from tests.observer.plans import Plan, object_lies
 from tests.observer.truth import FORBIDDEN, Named, Seen, named
 
 EVENTS: Final = ("commit",) * 6 + ("restart",) * 2 + ("quick", "deaf", "revert", "seize", "allow")
+BY_HAND: Final = ("commit",) * 4 + ("meddle",) * 4 + (
+    "asleep", "restart", "quick", "deaf", "revert", "seize", "allow",
+)  # fmt: skip
 _LOST: Final = config_map("lost-HOME", x="1")
 _FIXED: Final = {**config_map("fixed-HOME", x="1"), "immutable": True}
 _WHOLE: Final = documents(_FIXED)
@@ -107,3 +112,33 @@ class RefusedPlayer(Player):
         elif plan.made:
             found = object_lies(plan, before, after, rewritten=rewritten, late=frozenset())
             self.lies += [lie for lie in found if lie.endswith("did not say so")]
+
+
+class MeddledRefusalsPlayer(RefusedPlayer, MeddledPlayer):
+    """Plays one history of commits that the cluster refuses, and of changes by hand."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        super().__init__(folder, seed)
+        self.by_hand = False  # something live was changed since the last look
+
+    async def _script(self, steps: int) -> None:
+        self.left = [self.random.choice(BY_HAND) for _ in range(steps)]
+        await self._plays()
+
+    async def _rest(self) -> Seen:
+        seen = await super()._rest()
+        self.by_hand = False
+        return seen
+
+    def _act(self, when: str) -> frozenset[str]:
+        """Change something that the cluster lets change: some objects are immutable."""
+        self.by_hand = True
+        try:
+            return super()._act(when)
+        except ApiError:
+            self.events.pop()
+            return self._act(when)
+
+    def _lost(self, before: Seen, seen: Seen) -> list[str]:
+        """What somebody deleted or released is no loss by gitkruise."""
+        return [] if self.by_hand else super()._lost(before, seen)

@@ -18,7 +18,7 @@ from tests.observer.gates import GatedPlayer
 from tests.observer.histories import Player
 from tests.observer.meddling import MeddledPlayer
 from tests.observer.pulls import PulledPlayer
-from tests.observer.refusals import RefusedPlayer
+from tests.observer.refusals import MeddledRefusalsPlayer, RefusedPlayer
 from tests.observer.settings import SettingsPlayer
 from tests.observer.workloads import WorkloadsPlayer
 
@@ -49,7 +49,7 @@ def test_what_is_stated_is_so(block: range, tmp_path: Path) -> None:
 
 OTHERS: Final = (
     GatedPlayer, DeclaredPlayer, PulledPlayer, SettingsPlayer, MeddledPlayer, WorkloadsPlayer,
-    RefusedPlayer,
+    RefusedPlayer, MeddledRefusalsPlayer,
 )  # fmt: skip
 
 
