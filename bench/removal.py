@@ -26,7 +26,7 @@ from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import OWN_GROUP
-from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef, apply_request
 from tests.e2e.cluster import sandbox
 from tests.kube.real.apiserver import apiserver, find
 from tests.kube.real.controllers import controller_manager
@@ -150,17 +150,7 @@ async def _own(hands: Transport, ref: ResourceRef, kind: str, name: str, spec: A
 
 
 async def _apply(hands: Transport, ref: ResourceRef, body: Any, namespace: str) -> None:
-    await hands.send(
-        ApiRequest(
-            verb="patch",
-            resource=ref,
-            namespace=namespace,
-            name=body["metadata"]["name"],
-            body=body,
-            content_type=APPLY_PATCH,
-            params={"fieldManager": "bench", "force": "true"},
-        )
-    )
+    await hands.send(apply_request(ref, body, "bench", namespace=namespace, force=True))
 
 
 async def _delete(hands: Transport, name: str) -> None:
