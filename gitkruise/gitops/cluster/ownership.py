@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from gitkruise.kube.cache.subscriptions import Interests, Subscriptions
 from gitkruise.model.gitops.sync_round import Live, Owner
@@ -14,13 +14,18 @@ from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.wire.primitives.names import ObjectKey
 
 Wake = Callable[[], None]
-# (why another commit of the unit may still want an object, what ends that); ("", "") if none may.
-Unsettled = Callable[[], tuple[str, str]]
-_SETTLED: Final = ("", "")
 
 
-def _never() -> bool:
-    return False
+class Unsettled(NamedTuple):
+    """The reason why another commit of a unit may still want an object, and what `ends` that; ""
+    and "" if none may. `reads`: the unit is about to judge such a commit."""
+
+    why: str = ""
+    ends: str = ""
+    reads: bool = False
+
+
+_SETTLED: Final = Unsettled()
 
 
 class Claims:
@@ -38,8 +43,7 @@ class Claims:
         self._counts: dict[str, Counter[str]] = {}  # by source: units that have read a commit
         self._waiting: dict[str, set[str]] = {}  # by unit: who waits until it has read a commit
         self._marks: dict[str, str] = {}  # units by their mark, those on their way out among them
-        self._unsettled: dict[str, Unsettled] = {}
-        self._reads: dict[str, Callable[[], bool]] = {}  # whether it is about to judge a commit
+        self._unsettled: dict[str, Callable[[], Unsettled]] = {}
         self._asks: dict[str, Wake] = {}  # by unit of another shard: have its newest commit read
 
     def join(self, unit: str, source: str, wake: Wake) -> None:
@@ -56,11 +60,9 @@ class Claims:
         self._read.setdefault(source, {})[unit] = ""
         self._counts.setdefault(source, Counter())[""] += 1
 
-    def own(
-        self, unit: str, mark: str, unsettled: Unsettled, reads: Callable[[], bool] = _never
-    ) -> None:
+    def own(self, unit: str, mark: str, unsettled: Callable[[], Unsettled]) -> None:
         """Objects with `mark` belong to `unit`, which answers for itself."""
-        self._marks[mark], self._unsettled[unit], self._reads[unit] = unit, unsettled, reads
+        self._marks[mark], self._unsettled[unit] = unit, unsettled
 
     def ask(self, unit: str, read: Wake) -> None:
         """Call `read` when another unit must know what `unit`, of another shard, wants."""
@@ -72,8 +74,8 @@ class Claims:
 
     def stop(self, unit: str) -> None:
         """`unit` exists and does not run: it keeps its objects."""
-        self._unsettled[unit] = lambda: ("which does not run", f"see why unit {unit} does not run")
-        self._reads[unit] = _never
+        why = Unsettled("which does not run", f"see why unit {unit} does not run")
+        self._unsettled[unit] = lambda: why
 
     def end(self, unit: str, mark: str) -> None:
         """`unit` left the configuration: it releases what others want, until it is forgotten."""
@@ -86,7 +88,6 @@ class Claims:
             return
         self.leave(unit)
         self._unsettled.pop(unit, None)
-        self._reads.pop(unit, None)
         self._marks = {mark: name for mark, name in self._marks.items() if name != unit}
 
     def owners(
@@ -106,9 +107,8 @@ class Claims:
                 found[key] = Owner(unit=unit)  # of the same unit, under another cluster name
             if not name:
                 continue
-            why, ends = self._unsettled[name]()
+            why, ends, reads = self._unsettled[name]()
             wants = name in self._wanted.of(key)
-            reads = bool(why) and self._reads[name]()
             found[key] = Owner(unit=name, wants=wants, unsettled=why, next=ends, reads=reads)
             if why:
                 self._waiting.setdefault(name, set()).add(unit)
@@ -157,7 +157,7 @@ class Claims:
 
     def _is_settled(self, unit: Hashable) -> bool:
         """Return whether a unit's git has said all."""
-        return not self._unsettled.get(str(unit), lambda: _SETTLED)()[0]
+        return not self._unsettled.get(str(unit), lambda: _SETTLED)().why
 
     def read(self, unit: str, commit: str) -> None:
         """Record that all objects that `unit` wants by `commit` are set."""

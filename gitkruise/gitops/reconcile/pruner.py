@@ -23,7 +23,7 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import BuiltCommit
 from gitkruise.gitops.cluster.delete_guards import held_back, held_by_others
 from gitkruise.gitops.cluster.live_cache import LiveView
-from gitkruise.gitops.cluster.ownership import Claims
+from gitkruise.gitops.cluster.ownership import Claims, Unsettled
 from gitkruise.gitops.reconcile.approval import approvals
 from gitkruise.gitops.reconcile.interventions import (
     Journal,
@@ -173,25 +173,32 @@ class UnitPruner:
         """Return whether the newest commit of a source that can be followed was taken."""
         return self._taken and not self.blind
 
-    def unsettled(self, news: str, now: datetime, closed: str) -> tuple[str, str]:
-        """(why the unit's git may still want what its live commit lacks, what ends that).
+    def unsettled(self, news: str, now: datetime, closed: str, *, soon: bool) -> Unsettled:
+        """Return why the unit's git may still want what its live commit lacks, and what ends that.
 
-        `news` is a newer commit that was not taken, `closed` why no window is open. Until git has
-        said all, other units take nothing over that has the mark of this one.
+        `news` is a newer commit that was not taken, and is judged `soon`; `closed` why no window is
+        open. Until git has said all, other units take nothing over that has the mark of this one.
         """
         name = f"unit {self._unit.id}"
         if self._source_problem is not None:
             code = self._source_problem.code
-            return f"whose source cannot be followed ({code})", f"mend the source of {name}"
-        if self._unit.spec.suspended(now) is not None:
-            return "which is suspended", f"resume {name}"
-        if news:
-            return f"which has not taken commit {news[:7]}", f"see why {name} has not taken it"
-        if not self._taken and self._was_read:
-            return "which rejected its newest commit", f"correct the commit that {name} rejected"
-        if not self._taken:
-            return "which has read no commit yet", f"see why {name} reads no commit"
-        return (f"which waits for {closed}", "wait until it opens") if closed else ("", "")
+            why, ends = f"whose source cannot be followed ({code})", f"mend the source of {name}"
+        elif self._unit.spec.suspended(now) is not None:
+            why, ends = "which is suspended", f"resume {name}"
+        elif news:
+            why, ends = f"which has not taken commit {news[:7]}", f"see why {name} has not taken it"
+        elif not self._taken and self._was_read:
+            why, ends = (
+                "which rejected its newest commit",
+                f"correct the commit that {name} rejected",
+            )
+        elif not self._taken:
+            why, ends = "which has read no commit yet", f"see why {name} reads no commit"
+        elif closed:
+            why, ends = f"which waits for {closed}", "wait until it opens"
+        else:
+            return Unsettled()
+        return Unsettled(why, ends, reads=soon)
 
     def held(self, built: BuiltCommit | None, newest: str, closed: str) -> str:
         """Return why nothing may be deleted for `built` now; `newest` is the newest offered

@@ -20,6 +20,7 @@ from gitkruise.errors import (
 )
 from gitkruise.gitops.build.builder import Builder, BuiltCommit, with_unchanged
 from gitkruise.gitops.cluster.impersonation import account_of, acting_as
+from gitkruise.gitops.cluster.ownership import Unsettled
 from gitkruise.gitops.config.fingerprints import source_of
 from gitkruise.gitops.reconcile.applier import Sent
 from gitkruise.gitops.reconcile.commit_validation import CommitValidator, LastTaken
@@ -84,7 +85,7 @@ class UnitReconciler:
         self._validator.gate.listen(self._wake.set)
         self._source = source_of(unit)
         reporter.listen(context.standings.receive)
-        context.claims.own(unit.id, self.label, self._unsettled, lambda: self._commits.soon)
+        context.claims.own(unit.id, self.label, self._unsettled)
 
     # From outside ---------------------------------------------------------------------------
 
@@ -114,9 +115,9 @@ class UnitReconciler:
         self.pruning.read(now)
         return True
 
-    def _unsettled(self) -> tuple[str, str]:
-        gate, now = self._validator.gate, self._context.clock.now()
-        return self.pruning.unsettled(self._commits.news, now, gate.windows.why())
+    def _unsettled(self) -> Unsettled:
+        now, closed = self._context.clock.now(), self._validator.gate.windows.why()
+        return self.pruning.unsettled(self._commits.news, now, closed, soon=self._commits.soon)
 
     @property
     def live_commit(self) -> str:

@@ -17,6 +17,7 @@ from gitkruise.errors import ApiError, DiagnosticError
 from gitkruise.gitops.build.builder import Builder, BuildRequest, built_commit
 from gitkruise.gitops.build.post_build import gather
 from gitkruise.gitops.cluster.impersonation import account_of, acting_as
+from gitkruise.gitops.cluster.ownership import Unsettled
 from gitkruise.gitops.cluster.shard_states import ShardStates, SharedState
 from gitkruise.gitops.config.fingerprints import source_of
 from gitkruise.gitops.reconcile.unit_cluster import UnitContext
@@ -29,7 +30,7 @@ LOOK: Final = timedelta(seconds=1)
 AGAIN_S: Final = 60.0  # before a commit is read again that could not be read
 _AT_ONCE: Final = 8
 _MESSAGE_MAX: Final = 100
-_UNREAD: Final = ("which another shard has and whose newest commit is being read", "wait")
+_UNREAD: Final = Unsettled("which another shard has and whose newest commit is being read", "wait")
 MakeReader = Callable[[Unit], Builder | None]  # None while its source is not open
 
 
@@ -96,14 +97,14 @@ class ForeignUnits:
     def _tip(self, name: str) -> str:
         return self._tips.get(source_of(self.units[name]), "")
 
-    def _unsettled(self, name: str) -> tuple[str, str]:
+    def _unsettled(self, name: str) -> Unsettled:
         unit = self.units.get(name)
         if unit is None:
-            return "", ""
+            return Unsettled()
         if unit.spec.suspended(self._context.clock.now()) is not None:
-            return "which is suspended", f"resume unit {name}"
+            return Unsettled("which is suspended", f"resume unit {name}")
         if self._is_read(name):
-            return "", ""
+            return Unsettled()
         self._ask(source_of(unit))
         return _UNREAD
 
