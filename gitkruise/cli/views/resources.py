@@ -174,8 +174,7 @@ def _unit_state(mine: Sequence[Managed], recorded: RecordedUnit | None, lost: st
     )
     if state in SETTLED or by_git:
         if recorded.waits or not mine or recorded.state in _KNOWN_BY_GIT:
-            by_finding = recorded.obstacle or recorded.state is State.REJECTED
-            found = recorded.problems if by_finding else ()  # a warning hides no object
+            found = recorded.problems if recorded.by_finding else ()  # a warning hides no object
             state, message = recorded.state, next(iter(found), recorded.message)
             message = f"waits for {recorded.waits}" if recorded.waits else message
         elif _goes_on(recorded, mine):

@@ -236,7 +236,7 @@ def _unit(unit: RecordedUnit, view: StatusView, style: Style) -> Iterator[str]:
     by = f"  shard {held.shard}, {held.replica}" if held is not None else ""
     yield f"{style.state(unit.state)}  unit {unit.unit}{at}{by}"
     waits = (f"waits for {unit.waits}",) if unit.waits else ()
-    named = waits or unit.obstacle or unit.state in {State.REJECTED, *SETTLED}
+    named = waits or unit.by_finding or unit.state in SETTLED
     reason = () if named else (unit.message,)  # an object's, which no finding is about
     texts = (*waits, *reason, *unit.shown_problems[:_PROBLEMS]) or (unit.message,)
     yield from (f"  {text}" for text in texts)

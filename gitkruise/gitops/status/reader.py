@@ -101,6 +101,11 @@ class RecordedUnit:
         return self.message if _FINDING.match(self.message) else ""
 
     @property
+    def by_finding(self) -> bool:
+        """Return whether a finding is the reason of the state; another reason is an object."""
+        return bool(self.obstacle) or self.state is State.REJECTED
+
+    @property
     def correction(self) -> str:
         """Return the next step for the user of a rejected commit; "" for any other unit.
 
