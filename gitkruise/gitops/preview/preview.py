@@ -280,12 +280,12 @@ def live_outcome(
         rollouts = [without_canary(obj) for obj in rollouts]
         objects = tuple(replace(d, obj=without_canary(d.obj)) for d in objects)
     world = live_world(rollouts, catalog, gates)
+    known = (*facts.findings, *owned.findings)
     played = play(
         world, owned.changes, replace(target, objects=objects), catalog, facts.now, gates,
-        live=True, known=(*facts.findings, *owned.findings),
+        live=True, known=known,
     )  # fmt: skip
     forecast = loosened_by(played.forecast, world, target.objects, facts.delegated)
-    known = (*facts.findings, *owned.findings)
     unplayed = (*known, *(f for f in played.findings if f not in known))
     return Preview(
         changes=owned.changes, forecast=forecast, live=True,
