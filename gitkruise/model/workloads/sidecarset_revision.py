@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from gitkruise.model.workloads.sidecarset_hash import (
 from gitkruise.wire.kruise.go_round_trip import normalise
 from gitkruise.wire.kruise.hashes import revision_hash, revision_name
 from gitkruise.wire.primitives.gojson import compact, through_doubles
+from gitkruise.wire.primitives.json_text import read_json
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import put
 
@@ -84,8 +84,8 @@ def restored(raw: Obj, revision: Revision) -> Obj:
 
 def _recorded_spec(revision: Revision) -> dict[str, Any]:
     try:
-        spec = json.loads(revision.data)["spec"]
+        spec = read_json(revision.data)["spec"]
         return {name: spec[name] for name in RECORDED if spec.get(name) is not None}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         problem = f"ControllerRevision {revision.name} records no SidecarSet: {error!r}"
         raise ValueError(problem) from error
