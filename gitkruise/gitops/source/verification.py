@@ -42,8 +42,8 @@ def anything(commit: str, ref: str = "") -> Finding | None:
 
 
 def seen_file(folder: Path, source: str) -> Path:
-    """Return the file of the commits that a source has seen. Neither it nor the list of those that
-    passed is of another source, too: a name of Kubernetes has no underscore."""
+    """Return the file of the commits that a source has seen. No other source has it as its own, or
+    as its list of those that passed: a name of Kubernetes has no underscore."""
     name = source.replace("/", ".")
     return folder / (f"{name}_" if name.endswith(_PASSED) else name)
 
