@@ -96,22 +96,23 @@ def limited() -> None:
     raise TooManyRequests("too many requests")
 
 
-def test_a_request_that_is_limited_is_no_question_of_rights(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(root.COMMANDS, "limited", (__name__, "limited", "Fail."))
-    root.run(["limited"])
-    output = capsys.readouterr().err
-    assert "GK4001" in output
-    assert "next: repeat the command later" in output
-
-
+@pytest.mark.parametrize(
+    ("name", "message", "following"),
+    [
+        ("refused", "etcd is full", "gitkruise doctor cluster"),
+        ("limited", "too many requests", "repeat the command later"),
+    ],
+)
 def test_a_request_that_the_cluster_rejects_has_a_next_step(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str,
+    message: str,
+    following: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setitem(root.COMMANDS, "refused", (__name__, "refused", "Fail."))
-    root.run(["refused"])
+    monkeypatch.setitem(root.COMMANDS, name, (__name__, name, "Fail."))
+    root.run([name])
     output = capsys.readouterr().err
     assert "GK4001" in output
-    assert "etcd is full" in output
-    assert "next: gitkruise doctor cluster" in output
+    assert message in output
+    assert f"next: {following}" in output
