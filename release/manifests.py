@@ -17,7 +17,7 @@ from gitkruise.gitops.install.installer import (
     manifests,
     optional_objects,
 )
-from gitkruise.gitops.install.shards import CONTROLLER, FLAG, LEASES_ROLE
+from gitkruise.gitops.install.shards import CONTROLLER, FLAG, LEASES_ROLE, LOOK
 from gitkruise.kube.system.lease_terms import SYNC_LEASE, member_lease, shard_lease
 from gitkruise.wire.primitives.names import Obj, key_of
 from gitkruise.wire.primitives.paths import get, put
@@ -43,7 +43,8 @@ _RESOURCES: Final = """\
         resources:
           {{- toYaml .Values.%sresources | nindent 10 }}
 """
-_SHARDS_MARK, _REPLICAS_MARK, _LEASES_MARK = "@shards@", "@replicas@", "@leases@"
+_SHARDS_MARK, _REPLICAS_MARK = "@shards@", "@replicas@"
+_LEASES_MARK, _LOOK_MARK = "@leases@", "@look@"
 _SHARDED: Final = "{{- if gt (int .Values.shards) 1 }}"
 _SHARDS: Final = f"""\
         {_SHARDED}
@@ -66,6 +67,11 @@ _EACH: Final = """\
   {{- range $n := until (ternary (int .Values.shards) 0 (gt (int .Values.shards) 1)) }}
   - %s
   {{- end }}
+"""
+_LOOK: Final = f"""\
+  {_SHARDED}
+  - {LOOK}
+  {{{{- end }}}}
 """
 _LEASES: Final = "".join(_EACH % make(SYNC_LEASE, 0).replace("-0", "-{{ $n }}")
                          for make in (shard_lease, member_lease))  # fmt: skip
@@ -165,6 +171,7 @@ def _template(objects: Sequence[Obj], values: str) -> str:
             text = _replaced(text, f"  replicas: '{_REPLICAS_MARK}'\n", _REPLICAS)
         if _named(obj) == LEASES_ROLE:
             text = _replaced(text, f"  - '{_LEASES_MARK}'\n", _LEASES)
+            text = _replaced(text, f"  - '{_LOOK_MARK}'\n", _LOOK)
     text = _replaced(text, f"      imagePullSecrets: '{_SECRETS_MARK}'\n", _SECRETS)
     return _replaced(text, f"        resources: '{_RESOURCES_MARK}'\n", _RESOURCES % values)
 
@@ -177,8 +184,11 @@ def _marked(obj: Obj) -> Obj:
         obj = put(obj, args, [*get(obj, *args), _SHARDS_MARK])
         obj = put(obj, ("spec", "replicas"), _REPLICAS_MARK)
     if _named(obj) == LEASES_ROLE:
-        named = ("rules", 1, "resourceNames")
-        obj = put(obj, named, [*get(obj, *named), _LEASES_MARK])
+        for path, mark in (
+            (("rules", 0, "verbs"), _LOOK_MARK),
+            (("rules", 1, "resourceNames"), _LEASES_MARK),
+        ):
+            obj = put(obj, path, [*get(obj, *path), mark])
     if obj["kind"] in _WORKLOADS:
         obj = put(obj, (*_CONTAINER, "resources"), _RESOURCES_MARK)
         obj = put(obj, (*_POD, "imagePullSecrets"), _SECRETS_MARK)

@@ -16,14 +16,16 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Final
 
-from gitkruise.errors import Finding
-from gitkruise.kube.cache.leader_election import Lease
+from gitkruise.errors import ApiError, Finding
+from gitkruise.kube.cache.leader_election import LEASES, Lease
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.kube.system.lease_terms import RETRY, LeaseName, member_lease, shard_lease
 from gitkruise.model.gitops.shards import Shard, quota
 from gitkruise.planner.sync.annotations import RECONCILE_AT
 from gitkruise.wire.primitives.log_line import log_line
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.requests import ApiRequest
 
 log = logging.getLogger(__name__)
 _JOINT: Final = re.compile(r"([1-9][0-9]*) shards(?: of .*)?")
@@ -100,9 +102,12 @@ class ShardElection:
         self, lease: Callable[[str], LeaseName], controller: str, count: int,
         transport: Transport, clock: Clock,
     ) -> None:  # fmt: skip
-        self._clock, self._count = clock, count
+        self._clock, self._count, self._transport = clock, count, transport
         own = lease(controller)
         self._me, self._pause_s = own.identity, own.duration_s * RETRY
+        self._look_within_s = own.duration_s
+        self._unread = ""  # why the last look got no reply
+        self._list = ApiRequest(verb="list", resource=LEASES, namespace=own.namespace)
 
         def made(name: str) -> Lease:
             return Lease(lease(name), transport, clock)
@@ -136,11 +141,22 @@ class ShardElection:
                 self._seat[1].cancel()
 
     async def _look(self) -> None:
-        """Look at all Leases that are not ours."""
-        async with asyncio.TaskGroup() as looks:
-            for lease in (*self._seats, *self.shards):
-                if not lease.valid:
-                    looks.create_task(lease.look())
+        """Look at all Leases that are not ours, by one request for any number of shards."""
+        asked_at = self._clock.monotonic()
+        found: dict[str, Obj] | None = None
+        try:
+            async with self._clock.timeout(self._look_within_s):
+                reply = await self._transport.send(self._list)
+            found = {lease["metadata"]["name"]: lease for lease in reply.body["items"]}
+            self._unread = ""
+        except (ApiError, TimeoutError) as error:
+            why = str(error) or f"no reply in {self._look_within_s:g} s"
+            if why != self._unread:
+                log.warning(log_line("leases-not-listed", error=why))
+            self._unread = why
+        for lease in (*self._seats, *self.shards):
+            if not lease.valid:
+                lease.learn(found, asked_at)
 
     def _sit(self, tasks: asyncio.TaskGroup) -> None:
         """Take a free seat, or another one when ours was taken."""

@@ -14,6 +14,7 @@ from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get, put
 
 FLAG: Final = "--shards"
+LOOK: Final = "list"  # on Leases: the verb of a replica's look at those of all
 CONTROLLER: Final = ("Deployment", "gitkruise")
 LEASES_ROLE: Final = ("Role", "gitkruise-lease")
 # All together. The API server refuses Recreate where it has defaulted the fields of this strategy.
@@ -49,8 +50,10 @@ def sets_replicas(key: ObjectKey, conflict: ApplyConflict, count: int) -> bool:
 
 
 def _with_leases(rule: Obj, count: int) -> Obj:
-    named = rule.get("resourceNames")
-    return {**rule, "resourceNames": [*named, *lease_names(count)]} if named else rule
+    """Name the Leases of the shards; a replica looks at them, and at who sits, by one list."""
+    if named := rule.get("resourceNames"):
+        return {**rule, "resourceNames": [*named, *lease_names(count)]}
+    return {**rule, "verbs": [*rule["verbs"], LOOK]}
 
 
 def lease_names(count: int) -> list[str]:

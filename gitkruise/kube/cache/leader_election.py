@@ -159,6 +159,19 @@ class Lease:
         except ApiError as error:
             log.info(log_line("lease-not-read", error=error))
 
+    def learn(self, leases: Mapping[str, Obj] | None, asked_at: float) -> None:
+        """Take from Leases by name, listed at `asked_at`, what `look` would have read; None: there
+        was no reply. A list that was asked for before the last look at this one is older: ignored."""
+        if asked_at < self._looked_at:
+            return
+        self._asked_at = asked_at
+        if leases is None:
+            return
+        if (lease := leases.get(self.name.name)) is not None:
+            self._seen(lease, asked_at)
+        else:
+            self._record = None
+
     def note(self, annotation: str, text: str) -> None:
         """Set an annotation with the next renewal."""
         if self._notes.get(annotation) != text:

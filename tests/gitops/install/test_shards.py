@@ -38,6 +38,11 @@ def test_the_controller_may_write_the_leases_of_its_shards_and_no_others() -> No
     }  # fmt: skip
 
 
+def test_the_controller_may_list_leases_only_where_it_looks_at_shards() -> None:
+    verbs = [[rule["verbs"] for rule in found(n, LEASES_ROLE)["rules"]] for n in (1, 2)]
+    assert verbs == [[["create"], ["get", "update"]], [["create", "list"], ["get", "update"]]]
+
+
 def named(role: Obj) -> list[str]:
     return [name for rule in role["rules"] for name in rule.get("resourceNames", ())]
 

@@ -204,6 +204,55 @@ def test_shards_of_a_replica_that_ends_are_taken_over(
     assert fleet.wrong == []
 
 
+def test_a_replica_looks_at_all_leases_by_one_request(fleet: Fleet) -> None:
+    looked: dict[str, Counter[str]] = {}
+
+    async def script() -> None:
+        fleet.push("one")
+        for name in "abc":
+            fleet.start(name)
+        await fleet.stage.rest(60)
+        assert sorted(fleet.holders) == ["a", "b", "c"]
+        begun = {name: len(one.wire.requests) for name, one in fleet.replicas.items()}
+        await fleet.stage.rest(60)
+        for name, one in fleet.replicas.items():
+            leases = [r for r in one.wire.requests[begun[name] :] if r.resource.plural == "leases"]
+            looked[name] = Counter(
+                r.verb for r in leases if "-shard-" in r.name or "-member-" in r.name or not r.name
+            )
+
+    fleet.play(script)
+    assert all(each["get"] == 0 for each in looked.values())
+    assert all(40 <= each["list"] <= 46 for each in looked.values()), "one each 1.33 s"
+
+
+def test_looks_that_get_no_reply_neither_take_nor_hand_back(fleet: Fleet) -> None:
+    async def script() -> None:
+        fleet.push("one")
+        for name in "abc":
+            fleet.start(name)
+        await fleet.stage.rest(60)
+        before = fleet.holders
+        wire = fleet.replicas["a"].wire
+        look = wire.before
+
+        async def hang(request: ApiRequest) -> None:
+            if request.verb == "list" and request.resource.plural == "leases":
+                await asyncio.get_running_loop().create_future()
+            await look(request)
+
+        wire.before = hang
+        await fleet.stage.rest(120)
+        assert fleet.holders == before
+        wire.before = look
+        await fleet.replicas[before[1] if before[1] != "a" else before[2]].die()
+        await fleet.stage.rest(30)
+        assert set(fleet.holders) == {n for n in before if fleet.replicas[n].wire.cut is False}
+
+    fleet.play(script)
+    assert fleet.wrong == []
+
+
 def test_every_replica_records_its_units_on_the_one_status_branch(fleet: Fleet) -> None:
     async def script() -> None:
         fleet.push("one")
