@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from gitkruise.admission.chain import admit
-from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.kube.system.package_data import embedded_crds, load_catalog, only_storage_version
 from gitkruise.model.planning.trace import Trace
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.workloads import EMBEDDED
@@ -246,3 +246,8 @@ def budget(
         "metadata": {"name": name},
         "spec": {**({} if "selector" in spec else target), **spec},
     }
+
+
+def installable_crds() -> tuple[dict[str, Any], ...]:
+    """The CRDs that an installation brings to a cluster without OpenKruise."""
+    return tuple(map(only_storage_version, embedded_crds()))

@@ -17,7 +17,7 @@ from gitkruise.errors import ClusterFailed, UsageProblem
 from gitkruise.kube.client.discovery import CRDS
 from gitkruise.kube.serve.certificates import server_context
 from gitkruise.kube.system.clock import SystemClock
-from gitkruise.kube.system.package_data import KRUISE_GROUPS, installable_crds, load_catalog
+from gitkruise.kube.system.package_data import KRUISE_GROUPS, load_catalog
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
@@ -36,7 +36,7 @@ from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
 from gitkruise.world.api.cluster import World
 from tests.webhook.hooked import Hooked, hooked, play
-from tests.worlds import START, create, empty_world
+from tests.worlds import START, create, empty_world, installable_crds
 
 SERVICE = Address(namespace="gitkruise-system", service="gitkruise-webhook")
 URL = Address(namespace="gitkruise-system", url="https://[::1]:9443")

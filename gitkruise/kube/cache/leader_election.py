@@ -161,7 +161,7 @@ class Lease:
 
     def learn(self, leases: Mapping[str, Obj] | None, asked_at: float) -> None:
         """Take from Leases by name, listed at `asked_at`, what `look` would have read; None: there
-        was no reply. A list that was asked for before the last look at this one is older: ignored."""
+        was no reply. A list asked for before the last look at this one is older, and ignored."""
         if asked_at < self._looked_at:
             return
         self._asked_at = asked_at

@@ -56,11 +56,6 @@ def recorded_crds() -> tuple[dict[str, Any], ...]:
     )
 
 
-def installable_crds() -> tuple[dict[str, Any], ...]:
-    """The CRDs for a cluster without OpenKruise."""
-    return tuple(map(only_storage_version, embedded_crds()))
-
-
 def embedded_crds() -> tuple[dict[str, Any], ...]:
     """The CRDs of an embedded cluster: kinds that something acts on."""
     return tuple(

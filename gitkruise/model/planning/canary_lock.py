@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gitkruise.model.planning.amounts import bounds
@@ -101,11 +101,6 @@ def lock_of(raw: Obj) -> CanaryLock | None:
     if found.begun:
         return found if held else None
     return found if held else pending_lock(raw)
-
-
-def waiting_lock(raw: Obj) -> CanaryLock:
-    """The lock with which a new template of `raw` waits, paused, until its canary begins."""
-    return replace(lock_of(raw) or pending_lock(raw), begun=False)
 
 
 def waiting_amounts(lock: CanaryLock, live: Obj, replicas: int) -> dict[tuple[str, ...], Any]:

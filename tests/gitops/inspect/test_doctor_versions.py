@@ -7,9 +7,8 @@ import pytest
 from gitkruise.gitops.cluster.engine import LEASE_NAMESPACE, WORKLOADS_LEASE
 from gitkruise.gitops.inspect.doctor_cluster import Check, cluster_checks
 from gitkruise.kube.system.clock import ManualClock
-from gitkruise.kube.system.package_data import installable_crds
 from tests.gitops.cluster.test_engine import ALIVE, DEAD, wire_to
-from tests.worlds import START, create
+from tests.worlds import START, create, installable_crds
 
 NEEDED = {"clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io"}
 SILENT = "OpenKruise's manager has not renewed its Lease since 2026-11-21T09:59:29Z"

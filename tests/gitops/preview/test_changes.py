@@ -8,11 +8,12 @@ from gitkruise.admission.conversion.registry import convert, lost_fields
 from gitkruise.gitops.build.kruise_defaulting import dialect_of
 from gitkruise.gitops.preview.changes import changes_between, with_live
 from gitkruise.kube.client.discovery import served_by
-from gitkruise.kube.system.package_data import installable_crds, load_catalog
+from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj
 from tests.planner.sync.build import desired, thing
+from tests.worlds import installable_crds
 
 OURS: Final = {
     "manager": "gitkruise",

@@ -11,14 +11,13 @@ from gitkruise.gitops.inspect.cluster_view import Survey
 from gitkruise.gitops.preview.simulate import rollout_objects
 from gitkruise.kube.client.discovery import served_by
 from gitkruise.kube.system.clock import SystemClock
-from gitkruise.kube.system.package_data import installable_crds
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
 from tests.gitops.preview.test_preview import CATALOG
-from tests.worlds import SPACE, START, Lab, cloneset
+from tests.worlds import SPACE, START, Lab, cloneset, installable_crds
 
 
 class Older(WorldTransport):

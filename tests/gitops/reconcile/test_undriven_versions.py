@@ -9,11 +9,11 @@ import pytest
 from gitkruise.admission.conversion.registry import convert
 from gitkruise.gitops.cluster.engine import DRIVEN_VERSION
 from gitkruise.kube.client.discovery import CRDS
-from gitkruise.kube.system.package_data import installable_crds
 from gitkruise.planner.statefulset.plan import ADVANCED
 from gitkruise.planner.workloads import CLONESET, SIDECARSET
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
 from tests.gitops.stage import MakeStage, Stage, documents, web
+from tests.worlds import installable_crds
 
 NAME = "clonesets.apps.kruise.io"
 

@@ -8,7 +8,8 @@ from gitkruise.git.parsing.documents import parse_file
 from gitkruise.gitops.build.validate import check_documents
 from gitkruise.gitops.reconcile.rejections import not_served
 from gitkruise.kube.client.discovery import served_by
-from gitkruise.kube.system.package_data import installable_crds, load_catalog
+from gitkruise.kube.system.package_data import load_catalog
+from tests.worlds import installable_crds
 
 PULL = """apiVersion: apps.kruise.io/v1alpha1
 kind: ImagePullJob

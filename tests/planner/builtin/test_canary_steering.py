@@ -6,6 +6,7 @@ those of docs/behaviour/deployment-canary.md.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,19 +14,25 @@ import pytest
 from gitkruise.model.planning.canary import ANNOTATION, BOOKKEEPING, GIT_PAUSE, LOCK
 from gitkruise.model.planning.canary_lock import (
     NEVER_S,
+    CanaryLock,
     lock_of,
     pending_lock,
     unlocked,
     waiting_amounts,
-    waiting_lock,
 )
 from gitkruise.model.planning.plan import Plan
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.builtin.canary_steering import SteeringSnapshot, plan_steering
 from gitkruise.planner.builtin.deployment import newest_set, observe_deployment, plan_deployment
 from gitkruise.wire.patch.json_patch import merge_patch
+from gitkruise.wire.primitives.names import Obj
 from tests.planner.builtin.played import RESUMED, Played, version_of
 from tests.worlds import deployment
+
+
+def unbegun(raw: Obj) -> CanaryLock:
+    """The lock with which a new template of `raw` waits until its canary begins."""
+    return replace(lock_of(raw) or pending_lock(raw), begun=False)
 
 
 class Steered(Played):
@@ -75,7 +82,7 @@ class Steered(Played):
     def commit(self, image: str, **spec: Any) -> None:
         """Change the template as gitkruise applies a commit."""
         template = deployment(image=f"app:{image}")["spec"]["template"]
-        notes = {LOCK: waiting_lock(self.raw).text}
+        notes = {LOCK: unbegun(self.raw).text}
         if "canary" in spec:
             notes[ANNOTATION] = spec.pop("canary")
         if (lock := lock_of(self.raw)) is not None:
@@ -219,7 +226,7 @@ def test_can_75_an_abandoned_canary_makes_room_for_the_next_one() -> None:
 
 def test_can_38_nothing_moves_while_git_pauses() -> None:
     one = at_canary()
-    one.annotate({GIT_PAUSE: "true", LOCK: waiting_lock(one.raw).text})
+    one.annotate({GIT_PAUSE: "true", LOCK: unbegun(one.raw).text})
     one.edit(image="v3")
     assert one.settle() == ["7,3 paused"]
     one.annotate({GIT_PAUSE: None})
@@ -291,7 +298,7 @@ def test_the_users_values_are_read_from_the_lock() -> None:
     wished = unlocked(one.raw)
     assert wished["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 2, "maxUnavailable": 1}
     assert wished["spec"]["progressDeadlineSeconds"] == 600
-    assert pending_lock(wished).text == waiting_lock(wished).text
+    assert pending_lock(wished).values == unbegun(one.raw).values
     broken = merge_patch(one.raw, {"metadata": {"annotations": {LOCK: "{}"}}})
     assert lock_of(broken) is None
 

@@ -12,7 +12,8 @@ import jsonschema
 import pytest
 import yaml
 
-from gitkruise.kube.system.package_data import installable_crds, load_catalog
+from gitkruise.kube.system.package_data import load_catalog
+from tests.worlds import installable_crds
 
 ROOT = Path(__file__).parents[3]
 JSON_SCHEMAS = sorted((ROOT / "schemas" / "json").glob("*.json"))
