@@ -108,7 +108,7 @@ def followed(
             if d.key in live:
                 found = check_object(d, CATALOG, GATES, old=objs[d.key])
                 texts += [text for f in found for text in words(f)]
-        records = object_records(desired, seen, plan.standing)
+        records = object_records(desired, seen, plan.standing, "shop/web")
         state, message = unit_state(records, plan, None, plan.blocked)
         record = UnitRecord(
             unit="shop/web", cluster="test", source="main", state=state, message=message,

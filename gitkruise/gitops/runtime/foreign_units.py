@@ -30,7 +30,6 @@ LOOK: Final = timedelta(seconds=1)
 AGAIN_S: Final = 60.0  # before a commit is read again that could not be read
 _AT_ONCE: Final = 8
 _MESSAGE_MAX: Final = 100
-_UNREAD: Final = Unsettled("which another shard has and whose newest commit is being read", "wait")
 MakeReader = Callable[[Unit], Builder | None]  # None while its source is not open
 
 
@@ -106,7 +105,12 @@ class ForeignUnits:
         if self._is_read(name):
             return Unsettled()
         self._ask(source_of(unit))
-        return _UNREAD
+        commit, _ = self._failed.get(name, ("", 0.0))
+        if commit and commit == self._tip(name):
+            why = "which another shard has and whose newest commit could not be read"
+            return Unsettled(why, f"correct the newest commit of unit {name}")
+        why = "which another shard has and whose newest commit is being read"
+        return Unsettled(why, "wait", reads=True)
 
     def _ask(self, source: str) -> None:
         self._asked.add(source)

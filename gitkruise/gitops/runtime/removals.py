@@ -85,6 +85,12 @@ class Removals:
             if name not in there and self.shard.owns(name) and self._is_ours(unit)
         }
 
+    def left_in_other_shards(self, there: Collection[str]) -> list[str]:
+        """Return the units of this configuration, not in `there`, that other shards end."""
+        known = self.known.items()
+        return [n for n, unit in known if n not in there and self._is_ours(unit)
+                and not self.shard.owns(n)]  # fmt: skip
+
     def elsewhere(self, there: Collection[str]) -> dict[str, list[str]]:
         """Return the units of other configurations that are not in `there`, by their file."""
         found: dict[str, list[str]] = {}

@@ -12,6 +12,7 @@ from gitkruise.gitops.runtime.supervisor import Supervisor
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.record import Removal, UnitRecord
 from gitkruise.model.gitops.unit_state import State
+from gitkruise.planner.sync.annotations import unit_label
 
 
 async def end_removed(
@@ -27,6 +28,8 @@ async def end_removed(
     ends = await recalled(removals, recorded, supervisor.config.units)
     for name, end in ends.items():
         finalizer.add(_departed(name, end, supervisor, removals, context))
+    for name in removals.left_in_other_shards(supervisor.whole.units):
+        context.claims.end(name, unit_label(context.cluster, name))
 
 
 def _departed(

@@ -337,25 +337,29 @@ def _unsent(plan: SyncPlan | None) -> Iterator[tuple[ObjectKey, str]]:
 
 
 def object_records(
-    desired: DesiredSet, seen: Observation, standing: Sequence[ObjectChange]
+    desired: DesiredSet, seen: Observation, standing: Sequence[ObjectChange], unit: str
 ) -> tuple[ObjectRecord, ...]:
-    """Return one record for every object in git, in key order; `standing` drift is its state."""
+    """Return one record for every object of `unit` in git, in key order; `standing` drift is its
+    state. What another unit applied has no commit: this one never had it in the cluster."""
     drifted = {change.key: change for change in standing}
-    return tuple(_record(d, seen, drifted) for d in sorted(desired.objects, key=lambda d: d.key))
+    ordered = sorted(desired.objects, key=lambda d: d.key)
+    return tuple(_record(d, seen, drifted, unit) for d in ordered)
 
 
 def _record(
-    d: Desired, seen: Observation, drifted: Mapping[ObjectKey, ObjectChange]
+    d: Desired, seen: Observation, drifted: Mapping[ObjectKey, ObjectChange], unit: str
 ) -> ObjectRecord:
     state, message = seen.states.get(d.key, (State.WAITING, NOT_APPLIED))
     if d.key in drifted:
         state, message = State.DRIFTED, _differs(drifted[d.key])
     live = seen.live.get(d.key)
+    if live is not None and annotation(live.obj, UNIT_REF) != unit:
+        live = None
     return ObjectRecord(
         key=d.key,
         state=state,
         digest="" if d.secret else d.digest,
-        commit=annotation(live.obj, COMMIT) if live else "",
+        commit=annotation(live.obj, COMMIT) if live is not None else "",
         message=message,
     )
 

@@ -335,7 +335,7 @@ class Reporter:
         drift = due.drift if suspended else due.standing
         blocked = plan.blocked if plan is not None else ()
         answer = of_commit(built.desired, seen, plan)
-        objects = object_records(built.desired, answer, drift)
+        objects = object_records(built.desired, answer, drift, self.unit.id)
         problems = (*self._contained(), *refused, *blocked, *self._sourceless(), *self._problems)
         repeats = any(f.is_error and f.concern is Concern.CLUSTER for f in self._problems)
         leaving = leaving_objects(built.desired, seen, self.unit.id)

@@ -10,13 +10,20 @@ import pytest
 from gitkruise.app import controller
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
 from tests.gitops.programs import SOURCE, options, unit
-from tests.gitops.stage import MakeStage, config_map, documents, web
+from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
 
 ONE, TWO = config_map("one", a="b"), config_map("two", a="b")
 OLD, NEW = config_map("thing", a="old"), config_map("thing", a="new")
 LOST: Final[Obj] = {**TWO, "metadata": {"name": "lost", "namespace": "nowhere"}}
 CLOSED: Final = ', windows: [{{kind: deny, schedule: "* * * * *", duration: 1h}}]'
+SINK: Final = """---
+apiVersion: gitkruise.io/v1alpha1
+kind: Sink
+metadata: {{name: git, namespace: shop}}
+spec: {{git: {{sourceRef: {{name: src}}}}}}
+"""
 # why the new unit does not take the commit: more of its spec, one more object of it
 ROWS: dict[str, tuple[str, list[Obj]]] = {
     "it takes it": ("", []),
@@ -85,5 +92,49 @@ def test_a_rollout_that_comes_back_after_a_restart_has_a_step(
             await stage.rest(60)
         ((_, steps),) = records["shop/one"].steps
         assert [(step.commit.id, str(step.state)) for step in steps] == [(back, "Done")]
+
+    stage.play(script)
+
+
+def release(stage: Stage) -> None:
+    """Run `kubectl label configmap thing gitkruise.io/unit-`."""
+    stage.world.handle(
+        ApiRequest(
+            verb="patch", resource=ResourceRef("", "v1", "configmaps"), namespace="shop",
+            name="thing", body={"metadata": {"labels": {"gitkruise.io/unit": None}}},
+            content_type=MERGE_PATCH,
+        ),
+        stage.clock.now(),
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_what_a_unit_waited_for_was_never_its_own(staged: MakeStage, tmp_path: Path) -> None:
+    """After a restart it takes over what its owner was told to release: nobody had changed that."""
+    stage, records = staged(), dict[str, UnitRecord]()
+    heed = (lambda r: records.update({r.unit: r}),)
+    owner = unit("one", ", sinkRef: {{name: git}}")
+
+    def program(more: str) -> Any:
+        units = owner.replace("sinkRef", f"{more}sinkRef") + unit("two", ", sinkRef: {{name: git}}")
+        return options(stage, tmp_path, SOURCE + SINK + units, listeners=heed)
+
+    def text() -> str:
+        return str(stage.get("ConfigMap", "thing")["data"]["a"])
+
+    async def script() -> None:
+        stage.origin.commit({"one/a.yaml": documents(ONE, OLD), "two/a.yaml": documents(TWO)})
+        async with controller(program(""), stage.wire, stage.clock):
+            await stage.rest(60)
+        stage.origin.commit({"one/a.yaml": documents(ONE), "two/a.yaml": documents(TWO, NEW)})
+        async with controller(program("suspend: true, "), stage.wire, stage.clock):
+            await stage.rest(60)
+        assert text() == "old"
+        async with controller(program("suspend: true, "), stage.wire, stage.clock):
+            await stage.rest(5)
+            release(stage)
+            await stage.rest(60)
+        assert text() == "new"
+        assert [str(one) for one in records["shop/two"].interventions] == []
 
     stage.play(script)

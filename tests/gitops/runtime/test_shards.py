@@ -396,6 +396,9 @@ def test_an_object_moves_between_shards_without_being_deleted(fleet: Fleet, ends
         assert fleet.stage.get("ConfigMap", "moving")["data"]["text"] == "two"
         label = fleet.stage.get("ConfigMap", "moving")["metadata"]["labels"]
         assert label == fleet.stage.get("ConfigMap", new)["metadata"]["labels"]
+        records = run_git(fleet.stage.origin.bare, "log", "-p", STATUS)
+        assert "Stuck" not in records, "a commit that is about to be read is no fault"
+        assert "DriftCorrected" not in records, "nobody had changed anything by hand"
 
     fleet.play(script)
 
