@@ -20,7 +20,6 @@ from gitkruise.model.planning.canary_lock import (
     lock_of,
     unlocked,
     waiting_amounts,
-    waiting_lock,
 )
 from gitkruise.planner.builtin.canary_steering import CANARY_STEERING
 from gitkruise.wire.primitives.names import Obj
@@ -28,6 +27,7 @@ from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
 from tests.kube.real.apiserver import Apiserver
 from tests.kube.real.controllers import controller_manager
+from tests.planner.builtin.played import unbegun
 from tests.worlds import deployment
 
 DEPLOYMENTS: Final = ResourceRef("apps", "v1", "deployments")
@@ -116,7 +116,7 @@ class Watched:
         while True:
             live = await self.read()
             changes["paused"] = True
-            body: Any = {"annotations": {LOCK: waiting_lock(live).text}}
+            body: Any = {"annotations": {LOCK: unbegun(live).text}}
             body["resourceVersion"] = live["metadata"]["resourceVersion"]
             if "canary" in changes:
                 body["annotations"][ANNOTATION] = changes.pop("canary")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from gitkruise.model.planning.canary import ANNOTATION, PAUSED
+from gitkruise.model.planning.canary_lock import CanaryLock, lock_of, pending_lock
 from gitkruise.model.planning.plan import Create, Delete, Patch, Plan
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.builtin.deployment import observe_deployment, plan_deployment
@@ -216,3 +218,8 @@ def at_canary() -> Played:
     played.edit(image="v2")
     assert played.settle()[-1] == "7,3 paused"
     return played
+
+
+def unbegun(raw: Obj) -> CanaryLock:
+    """The lock with which a new template of `raw` waits until its canary begins."""
+    return replace(lock_of(raw) or pending_lock(raw), begun=False)

@@ -6,7 +6,6 @@ those of docs/behaviour/deployment-canary.md.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ import pytest
 from gitkruise.model.planning.canary import ANNOTATION, BOOKKEEPING, GIT_PAUSE, LOCK
 from gitkruise.model.planning.canary_lock import (
     NEVER_S,
-    CanaryLock,
     lock_of,
     pending_lock,
     unlocked,
@@ -25,14 +23,8 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.builtin.canary_steering import SteeringSnapshot, plan_steering
 from gitkruise.planner.builtin.deployment import newest_set, observe_deployment, plan_deployment
 from gitkruise.wire.patch.json_patch import merge_patch
-from gitkruise.wire.primitives.names import Obj
-from tests.planner.builtin.played import RESUMED, Played, version_of
+from tests.planner.builtin.played import RESUMED, Played, unbegun, version_of
 from tests.worlds import deployment
-
-
-def unbegun(raw: Obj) -> CanaryLock:
-    """The lock with which a new template of `raw` waits until its canary begins."""
-    return replace(lock_of(raw) or pending_lock(raw), begun=False)
 
 
 class Steered(Played):
