@@ -23,7 +23,7 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.config.registry_checks import address_of
 from gitkruise.gitops.http_get import Access, Fetch, fetch
 from gitkruise.gitops.registry.artifact import Artifact, UnusableArtifact, artifact_of
-from gitkruise.gitops.registry.cosign import TrustedKeys, unsigned
+from gitkruise.gitops.registry.cosign import TrustedSigners, Unsigned, unsigned
 from gitkruise.gitops.registry.distribution import OtherContent, RegistryRepository, digest_in
 from gitkruise.gitops.registry.requests import ContentHost
 from gitkruise.gitops.source.ref_resolver import LATEST, ResolvedRef
@@ -57,7 +57,7 @@ class ArtifactReader:
     _away_since: datetime | None = None
     _refusals: Sequence[DiagnosticError] = ()  # of the last look, if no source was resolved
     _silent_until: float = 0.0  # on the monotonic clock, as the registry asked
-    _signed: set[tuple[str, TrustedKeys]] = field(default_factory=set)  # SHA-256, and the keys
+    _signed: set[tuple[str, TrustedSigners]] = field(default_factory=set)  # by SHA-256
 
     async def resolve(self, sources: Sequence[GitSource]) -> list[ResolvedRef | DiagnosticError]:
         """Return the commit of each source, or why there is none."""
@@ -113,12 +113,12 @@ class ArtifactReader:
         commit = await asyncio.to_thread(self._imported, name)
         if commit is None and not tag and await registry.digest(revision, "its manifest") is None:
             raise ref_missing(self.repository.url, revision, [])
-        keys = await self.renewal.keys(source)
-        if keys is not None and (digest, keys) not in self._signed:
-            why = await unsigned(registry, digest, keys)
-            if why:
-                raise SourceFailed(_unsigned(source, revision, why, keys.where))
-            self._signed.add((digest, keys))
+        trusted = await self.renewal.trusted(source)
+        if trusted is not None and (digest, trusted) not in self._signed:
+            refused = await unsigned(registry, digest, trusted)
+            if refused is not None:
+                raise SourceFailed(_unsigned(source, revision, refused, trusted))
+            self._signed.add((digest, trusted))
         if commit is None:
             try:
                 artifact = await artifact_of(registry, digest, media_type)
@@ -241,14 +241,18 @@ def _nothing_in(url: str, ref: GitRef, count: int) -> Finding:
     )
 
 
-def _unsigned(source: GitSource, revision: str, why: str, where: str) -> Finding:
+def _unsigned(
+    source: GitSource, revision: str, refused: Unsigned, trusted: TrustedSigners
+) -> Finding:
     name = f"{source.spec.url[len(OCI) :]}@{revision.rpartition('@')[2]}"
+    *wanted, following = trusted.notes(name)
     return Finding(
         code="GK3309",
-        message=f"the artifact {revision} of {source.spec.url} {why}",
+        message=f"the artifact {revision} of {source.spec.url} {refused.why}",
         notes=(
-            ("trusted keys", f"from Secret {where}"),
+            *(("found", signer) for signer in refused.found),
+            *wanted,
             ("unchanged", "what runs stays as it is; nothing of the artifact was read"),
-            ("next", f"sign it: cosign sign --key cosign.key {name}"),
+            following,
         ),
     )

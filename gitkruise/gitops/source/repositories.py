@@ -34,7 +34,7 @@ from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 
 if TYPE_CHECKING:
-    from gitkruise.gitops.registry.cosign import TrustedKeys
+    from gitkruise.gitops.registry.cosign import TrustedSigners
 
 log = logging.getLogger(__name__)
 _SECRETS: Final = ResourceRef("", "v1", "secrets")
@@ -78,15 +78,15 @@ class Renewal:
         """Return the credentials of a source as they were read last."""
         return self._keyrings[name].now
 
-    async def keys(self, source: GitSource) -> TrustedKeys | None:
-        """Read the keys that must have signed an artifact; None where none must.
+    async def trusted(self, source: GitSource) -> TrustedSigners | None:
+        """Read the keys of which one must have signed an artifact; None where none must.
 
         Raises SourceFailed GK3306: without them nothing is accepted.
         """
         rules = source.spec.verify
         if rules is None or rules.secret_ref is None:
             return None
-        from gitkruise.gitops.registry.cosign import TrustedKeys  # noqa: PLC0415  imports aiohttp
+        from gitkruise.gitops.registry.keys import TrustedKeys  # noqa: PLC0415  imports aiohttp
 
         try:
             data, where = await read_secret(rules.secret_ref, source.namespace, self.transport)

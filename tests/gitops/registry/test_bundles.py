@@ -14,8 +14,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from gitkruise.errors import Unavailable
 from gitkruise.gitops.http_get import Access
-from gitkruise.gitops.registry.cosign import TrustedKeys, unsigned
+from gitkruise.gitops.registry.cosign import unsigned
 from gitkruise.gitops.registry.distribution import RegistryRepository
+from gitkruise.gitops.registry.keys import TrustedKeys
 from gitkruise.gitops.registry.requests import ContentHost
 from tests.gitops.analysis.endpoint import fetch_now
 from tests.gitops.charts.hosts import serving
@@ -53,7 +54,8 @@ def verdict(shelf: Shelf, *keys: str, digest: str = ONE) -> str:
     host = ContentHost(home=home, access=Access(), namespace="a", guarded=False, fetch=fetch_now)
     trusted = TrustedKeys(keys or (public(KEY),), "shop/keys")
     named = digest.removeprefix("sha256:")
-    return asyncio.run(unsigned(RegistryRepository(host, shelf.name), named, trusted))
+    refused = asyncio.run(unsigned(RegistryRepository(host, shelf.name), named, trusted))
+    return refused.why if refused else ""
 
 
 @pytest.mark.parametrize("listed", [True, False], ids=["referrers", "tag"])
