@@ -243,7 +243,7 @@ PIN := $(BIN)/pip-compile -q --no-emit-index-url --no-emit-trusted-host --no-emi
 
 .PHONY: lock
 lock: $(VENV)/dev ## Pin dependencies again
-	$(PIN) -o requirements.txt pyproject.toml --build-deps-for=editable
+	$(PIN) --extra keyless -o requirements.txt pyproject.toml --build-deps-for=editable
 	$(PIN) --extra dev -o requirements-dev.txt pyproject.toml
 
 .PHONY: clean

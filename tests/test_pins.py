@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 RUNTIME = PROJECT["project"]["dependencies"]
+KEYLESS = PROJECT["project"]["optional-dependencies"]["keyless"]
 BUILD = PROJECT["build-system"]["requires"]
 DEV = PROJECT["project"]["optional-dependencies"]["dev"]
 
@@ -41,7 +42,10 @@ def pins(file: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("file", "wanted"),
-    [("requirements.txt", [*RUNTIME, *BUILD]), ("requirements-dev.txt", [*RUNTIME, *DEV])],
+    [
+        ("requirements.txt", [*RUNTIME, *KEYLESS, *BUILD]),
+        ("requirements-dev.txt", [*RUNTIME, *DEV]),
+    ],
 )
 def test_everything_asked_for_is_pinned(file: str, wanted: list[str]) -> None:
     pinned = pins(file)
