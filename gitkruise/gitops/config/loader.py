@@ -396,12 +396,9 @@ def _impossible(document: Document) -> Iterator[Finding]:
     if verify is None:
         return
     place = document.place(("spec", "verify"), key=True)
-    if not verify.get("secretRef"):
+    if not verify.get("secretRef") and not spec["url"].startswith(OCI):
         notes = [("next", "name the Secret with the trusted keys: verify.secretRef.name")]
         message = "verify names no keys to trust"
-        if verify.get("provider"):
-            why = "keyless signatures (Fulcio, Rekor) are not verified, only those of a key"
-            notes.insert(0, ("why", why))
         yield Finding(code="GK7023", message=message, places=(place,), notes=tuple(notes))
     name = get(spec, "ref", "name", default="")
     tagged = semver or get(spec, "ref", "tag", default="") or name.startswith("refs/tags/")

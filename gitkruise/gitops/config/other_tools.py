@@ -96,11 +96,6 @@ _FIELDS: Final[Mapping[tuple[str, str], str]] = {
     ("GitSource", "spec.insecure"): "take it out: http is for this machine alone",
     ("GitSource", "spec.certSecretRef"): "write secretRef: its Secret has ca.crt",
     ("GitSource", "spec.proxySecretRef"): _NEITHER,
-    ("GitSource", "spec.verify.matchOIDCIdentity"):
-        "sign with a key (cosign sign --key), and name the Secret with its cosign.pub in"
-        " verify.secretRef: keyless signatures are not verified",
-    ("GitSource", "spec.verify.trustedRootSecretRef"):
-        "write verify.secretRef: its Secret has the public key, cosign.pub",
 }  # fmt: skip
 _FLUX_IMAGE: Final = "image.toolkit.fluxcd.io"
 _UNIT: Final = "a gitkruise Unit does this"

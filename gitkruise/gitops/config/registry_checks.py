@@ -138,8 +138,12 @@ _OF_REGISTRIES: Final = (
     (("ref", "digest"), "git has no digests", "write ref.commit"),
     (("ref", "semverFilter"), "it is for tags of registries", "write ref.semver alone"),
     (("verify", "provider"), "it is for artifacts of registries", "write verify.mode"),
+    (("verify", "matchOIDCIdentity"), "it is for artifacts of registries", "write secretRef"),
     (("layerSelector",), "git has no layers", "take it out"),
 )
+_VERIFY: Final = ("spec", "verify")
+_IDENTITIES: Final = "matchOIDCIdentity"
+_SIGNERS: Final = f"verify.{_IDENTITIES}: [{{issuer: PATTERN, subject: PATTERN}}]"
 
 
 def artifact_findings(document: Document) -> Iterator[Finding]:
@@ -172,16 +176,19 @@ def _misnamed(document: Document, spec: Obj) -> Iterator[Finding]:
     if not _TAG.fullmatch(ref.get("tag") or "latest"):
         yield _unfit(document, ("ref", "tag"), "a registry has no such tag", "correct it")
     if pattern := ref.get("semverFilter"):
-        from gitkruise.wire.schema.patterns import BadPattern, compile_pattern  # noqa: PLC0415  seldom
-
-        try:
-            compile_pattern(pattern)
-        except BadPattern as error:
-            why = f"it is no regular expression: {error}"
-            yield _unfit(document, ("ref", "semverFilter"), why, "correct it")
+        yield from _bad_pattern(document, ("ref", "semverFilter"), pattern)
         if not ref.get("semver"):
             why = "it chooses among the tags for a range, and there is none"
             yield _unfit(document, ("ref", "semverFilter"), why, "write ref.semver")
+
+
+def _bad_pattern(document: Document, path: FieldPath, pattern: str) -> Iterator[Finding]:
+    from gitkruise.wire.schema.patterns import BadPattern, compile_pattern  # noqa: PLC0415  seldom
+
+    try:
+        compile_pattern(pattern)
+    except BadPattern as error:
+        yield _unfit(document, path, f"it is no regular expression: {error}", "correct it")
 
 
 def _unverifiable(document: Document, verify: Obj | None) -> Iterator[Finding]:
@@ -189,16 +196,45 @@ def _unverifiable(document: Document, verify: Obj | None) -> Iterator[Finding]:
         return
     if not verify.get("provider"):
         why = "commits are not signed in a registry, artifacts are"
-        yield _unfit(document, ("verify",), why, "write verify: {provider: cosign, secretRef}")
+        keys = "write verify: {provider: cosign, secretRef}"
+        yield _unfit(document, ("verify",), why, f"{keys}, or {_IDENTITIES} for keyless signatures")
     elif verify.get("mode", "head") != "head":
         why = "it is for signatures of git"
         yield _unfit(document, ("verify", "mode"), why, "take it out")
+    yield from _untrusting(document, verify)
+    for number, identity in enumerate(verify.get(_IDENTITIES, ())):
+        for field, pattern in identity.items():
+            yield from _bad_pattern(document, ("verify", _IDENTITIES, number, field), pattern)
 
 
-def _unfit(document: Document, path: tuple[str, ...], why: str, following: str) -> Finding:
+def _untrusting(document: Document, verify: Obj) -> Iterator[Finding]:
+    """GK7023 for no signers, or for keys and identities; GK7003 for a root without identities."""
+    keys, identities = bool(verify.get("secretRef")), verify.get(_IDENTITIES)
+    field = (*_VERIFY, _IDENTITIES)
+    if identities is None and not keys:
+        following = f"name the Secret with the keys in verify.secretRef, or write {_SIGNERS}"
+        message = "verify names no keys and no identities to trust"
+        yield _untrusted(document, _VERIFY, message, following)
+    elif identities is not None and keys:
+        message = "verify names keys and identities, and an artifact is verified by one of both"
+        yield _untrusted(document, field, message, f"take out secretRef or {_IDENTITIES}")
+    elif identities == []:
+        message = f"verify.{_IDENTITIES} is empty, and a certificate is issued to everybody"
+        yield _untrusted(document, field, message, f"write {_SIGNERS}")
+    if "trustedRootSecretRef" in verify and not identities:
+        path = ("verify", "trustedRootSecretRef")
+        yield _unfit(document, path, "it is for keyless signatures", f"write {_SIGNERS}")
+
+
+def _untrusted(document: Document, path: FieldPath, message: str, following: str) -> Finding:
+    places = (document.place(path, key=True),)
+    return Finding(code="GK7023", message=message, places=places, notes=(("next", following),))
+
+
+def _unfit(document: Document, path: FieldPath, why: str, following: str) -> Finding:
     return Finding(
         code="GK7003",
-        message=f"GitSource spec.{'.'.join(path)}: {why}",
+        message=f"GitSource spec.{'.'.join(map(str, path))}: {why}",
         places=(document.place(("spec", *path)),),
         notes=(("next", following),),
     )

@@ -58,11 +58,20 @@ def envelope_in(data: bytes) -> tuple[Envelope, Statement] | None:
     """Return the signature in a bundle, unverified; None for a bundle that holds another thing."""
     try:
         envelope = msgspec.json.decode(data, type=_Bundle).dsse_envelope
-        statement = msgspec.json.decode(envelope.payload, type=Statement)
     except (msgspec.DecodeError, RecursionError):
         return None
-    fits = envelope.payload_type == _STATEMENT and statement.predicate_type == _SIGNATURE
-    return (envelope, statement) if fits else None
+    statement = statement_in(envelope.payload_type, envelope.payload)
+    return (envelope, statement) if statement is not None else None
+
+
+def statement_in(payload_type: str, payload: bytes) -> Statement | None:
+    """Return the statement of a signature; None for another content, such as an attestation."""
+    try:
+        statement = msgspec.json.decode(payload, type=Statement)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    fits = payload_type == _STATEMENT and statement.predicate_type == _SIGNATURE
+    return statement if fits else None
 
 
 def payload_digest(payload: bytes) -> str:

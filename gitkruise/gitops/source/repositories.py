@@ -28,7 +28,14 @@ from gitkruise.gitops.source.verification import (
 )
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
-from gitkruise.model.gitops.config import OCI, GitSource, Reference, duration, resolve_reference
+from gitkruise.model.gitops.config import (
+    OCI,
+    GitSource,
+    Reference,
+    Verify,
+    duration,
+    resolve_reference,
+)
 from gitkruise.planner.node.pull_credentials import login_in
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
@@ -79,20 +86,34 @@ class Renewal:
         return self._keyrings[name].now
 
     async def trusted(self, source: GitSource) -> TrustedSigners | None:
-        """Read the keys of which one must have signed an artifact; None where none must.
+        """Read the keys, or the root of the identities, of which one must have signed an artifact;
+        None where none must.
 
-        Raises SourceFailed GK3306: without them nothing is accepted.
+        Raises SourceFailed GK3306, or GK3310: without them nothing is accepted.
         """
         rules = source.spec.verify
-        if rules is None or rules.secret_ref is None:
+        if rules is None:
             return None
-        from gitkruise.gitops.registry.keys import TrustedKeys  # noqa: PLC0415  imports aiohttp
-
         try:
-            data, where = await read_secret(rules.secret_ref, source.namespace, self.transport)
-            return TrustedKeys.from_secret(data, where)
+            if rules.secret_ref is not None:
+                from gitkruise.gitops.registry.keys import TrustedKeys  # noqa: PLC0415  imports aiohttp
+
+                return TrustedKeys.from_secret(*await self._secret(rules.secret_ref, source))
+            return await self._identities(rules, source)
         except (ApiError, UsageProblem) as error:
             raise SourceFailed(_nobody(source.name, error)) from error
+
+    async def _identities(self, rules: Verify, source: GitSource) -> TrustedSigners:
+        from gitkruise.gitops.registry.keyless import TrustedIdentities  # noqa: PLC0415  imports aiohttp
+
+        ref = rules.trusted_root_secret_ref
+        data, where = ({}, "") if ref is None else await self._secret(ref, source)
+        trusted = TrustedIdentities.below(rules.identities, data, where)
+        await asyncio.to_thread(trusted.check)
+        return trusted
+
+    async def _secret(self, ref: Reference, source: GitSource) -> tuple[dict[str, str], str]:
+        return await read_secret(ref, source.namespace, self.transport)
 
     async def live(self, name: str, ask: Callable[[], Awaitable[frozenset[str]]]) -> None:
         """Set the live commits from which signatures of a source are verified; once per start.

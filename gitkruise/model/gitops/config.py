@@ -45,12 +45,22 @@ class GitRef(Strict, frozen=True):
     semver_filter: str = ""
 
 
+class OidcIdentity(Strict, frozen=True):
+    """Regular expressions for the signer of an artifact: who knows it, and its name."""
+
+    issuer: str
+    subject: str
+
+
 class Verify(Strict, frozen=True):
-    """Signatures of commits by `mode`, or with a `provider` those of an artifact."""
+    """Signatures of commits by `mode`, or with a `provider` those of an artifact: of the keys in
+    `secret_ref`, or keyless ones of identities."""
 
     mode: Literal["head", "firstParent", "range", "tag", "tagAndHead"] = "head"
     provider: Literal["", "cosign"] = ""
     secret_ref: Reference | None = None
+    identities: tuple[OidcIdentity, ...] = msgspec.field(default=(), name="matchOIDCIdentity")
+    trusted_root_secret_ref: Reference | None = None
 
 
 class LayerSelector(Strict, frozen=True):

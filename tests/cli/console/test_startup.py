@@ -13,9 +13,11 @@ pytestmark = pytest.mark.slow
 HEAVY = (
     "rich", "aiohttp", "cryptography", "ruamel", "jinja2", "kubernetes", "git", "yaml",
     "jsonschema", "platformdirs", "msgspec", "asyncio", "gitkruise.wire", "gitkruise.app",
-    "tempfile", "traceback",
+    "sigstore", "tempfile", "traceback",
 )  # fmt: skip
-NO_NETWORK = ("rich", "aiohttp", "cryptography", "kubernetes", "gitkruise.app", "watchdog")
+NO_NETWORK = (
+    "rich", "aiohttp", "cryptography", "kubernetes", "gitkruise.app", "sigstore", "watchdog",
+)  # fmt: skip
 PROBE = """
 import sys
 from gitkruise.cli.root import run

@@ -145,8 +145,6 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
             ("oci://a.example/b, verify: {secretRef: {name: k}}", "provider: cosign"),
             ("oci://a.example/b, verify: {mode: range, provider: cosign}", "signatures of git"),
             ("oci://a.example/b, verify: {provider: notation}", "notation"),
-            ("oci://a.example/b, verify: {provider: cosign, matchOIDCIdentity: []}",
-             "keyless signatures are not verified"),
             ("oci://a.example/b, layerSelector: {operation: unpack}", "unpack"),
             ("oci://a.example/b, ignore: x, layerSelector: {operation: copy}", "takes every file"),
             ("., layerSelector: {mediaType: x}", "git has no layers"),
@@ -154,10 +152,26 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
             ("., ref: {digest: x}", "write ref.commit"),
             ("., ref: {semver: 1.x, semverFilter: x}", "tags of registries"),
             ("., verify: {provider: cosign, secretRef: {name: k}}", "verify.mode"),
+            ("., verify: {matchOIDCIdentity: [{issuer: a, subject: b}]}", "for artifacts"),
+            ("., verify: {matchOIDCIdentity: []}", "for artifacts"),
         )
     ),
-    ("GK7023 cosign without keys", "url: ., ref: {branch: main}",
-     "url: oci://a.example/b, verify: {provider: cosign}", "GK7023", ":4:", "keyless"),
+    *(
+        (f"{code} {words}", "url: ., ref: {branch: main}",
+         f"url: oci://a.example/b, verify: {{provider: cosign{verify}}}", code, place, words)
+        for verify, code, place, words in (
+            ("", "GK7023", ":4:32", "no keys and no identities"),
+            (", matchOIDCIdentity: []", "GK7023", ":4:59", "is empty"),
+            (", secretRef: {name: k}, matchOIDCIdentity: [{issuer: a, subject: b}]", "GK7023",
+             ":4:81", "keys and identities"),
+            (", secretRef: {name: k}, trustedRootSecretRef: {name: k}", "GK7003", ":4:103",
+             "it is for keyless signatures"),
+            (", matchOIDCIdentity: [{issuer: '(', subject: b}]", "GK7003", ":4:88",
+             "issuer: it is no regular expression: error parsing regexp"),
+            (", matchOIDCIdentity: [{issuer: a}]", "GK7003", ":4:79", "subject"),
+            (", matchOIDCIdentity: [{issuer: a, subject: ''}]", "GK7003", ":4:100", "subject"),
+        )
+    ),
     ("GK7076 sink", "url: ., ref: {branch: main}", "url: oci://a.example/b", "GK7076", "",
      "which has no branches"),
     ("GK7003 pointer", "correct", "correct\n    ignore: [{paths: [spec/replicas]}]", "GK7003",

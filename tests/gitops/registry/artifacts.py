@@ -25,6 +25,7 @@ CONFIG: Final = "application/vnd.cncf.flux.config.v1+json"
 SIGNING: Final = "application/vnd.dev.cosign.simplesigning.v1+json"
 INDEX: Final = "application/vnd.oci.image.index.v1+json"
 BUNDLE: Final = "application/vnd.dev.sigstore.bundle.v0.3+json"
+STATEMENT: Final = "application/vnd.in-toto+json"
 SIGNS: Final = "https://sigstore.dev/cosign/sign/v1"
 CREATED: Final = "2026-11-20T10:00:00Z"
 REVISION: Final = "main@sha1:4f2c9e1d3b5a79f0e2c4a6b8d0f1e3c5a7b9d2e4"
@@ -94,10 +95,9 @@ def artifact(
     return Pushed(json.dumps(described, separators=(",", ":")).encode(), blobs)
 
 
-def signature(digest: str, key: ec.EllipticCurvePrivateKey, kind: str = "cosign container image "
-              "signature") -> Pushed:  # fmt: skip
-    """What `cosign sign --key` writes for the manifest with this digest."""
-    payload = json.dumps(
+def signing_payload(digest: str, kind: str = "cosign container image signature") -> bytes:
+    """What cosign 2 signs of the manifest with this digest."""
+    return json.dumps(
         {
             "critical": {
                 "identity": {"docker-reference": "registry.example/app"},
@@ -108,7 +108,18 @@ def signature(digest: str, key: ec.EllipticCurvePrivateKey, kind: str = "cosign 
         },
         separators=(",", ":"),
     ).encode()
+
+
+def signature(digest: str, key: ec.EllipticCurvePrivateKey, kind: str = "cosign container image "
+              "signature") -> Pushed:  # fmt: skip
+    """What `cosign sign --key` writes for the manifest with this digest."""
+    payload = signing_payload(digest, kind)
     signed = base64.b64encode(key.sign(payload, ec.ECDSA(SHA256()))).decode()
+    return signatures((payload, {"dev.cosignproject.cosign/signature": signed}))
+
+
+def signatures(*layers: tuple[bytes, Mapping[str, str]]) -> Pushed:
+    """What is under the tag of signatures: signed payloads, and their annotations."""
     config = b"{}"
     described = {
         "schemaVersion": 2,
@@ -120,11 +131,12 @@ def signature(digest: str, key: ec.EllipticCurvePrivateKey, kind: str = "cosign 
         "layers": [
             {
                 "mediaType": SIGNING, "size": len(payload), "digest": digest_of(payload),
-                "annotations": {"dev.cosignproject.cosign/signature": signed},
+                "annotations": annotations,
             }
+            for payload, annotations in layers
         ],
     }  # fmt: skip
-    blobs = {digest_of(config): config, digest_of(payload): payload}
+    blobs = {digest_of(one): one for one in (config, *(payload for payload, _ in layers))}
     return Pushed(json.dumps(described, separators=(",", ":")).encode(), blobs)
 
 
@@ -142,20 +154,26 @@ def statement(digest: str, predicate: str = SIGNS) -> str:
 def bundle(digest: str, key: ec.EllipticCurvePrivateKey, payload: str,
            hashed: HashAlgorithm | None = None) -> Pushed:  # fmt: skip
     """What cosign 3 writes for the manifest with this digest: a manifest that refers to it."""
-    kind = "application/vnd.in-toto+json"
-    signed = f"DSSEv1 {len(kind)} {kind} {len(payload)} {payload}".encode()
-    signature = key.sign(signed, ec.ECDSA(hashed or SHA256()))
-    data = json.dumps(
-        {
-            "mediaType": BUNDLE,
-            "verificationMaterial": {"publicKey": {"hint": "x"}},
-            "dsseEnvelope": {
-                "payload": base64.b64encode(payload.encode()).decode(), "payloadType": kind,
-                "signatures": [{"sig": base64.b64encode(signature).decode()}],
-            },
-        }
-    ).encode()  # fmt: skip
-    return bundle_of(digest, data)
+    signature = key.sign(enveloped(payload), ec.ECDSA(hashed or SHA256()))
+    document = {
+        "mediaType": BUNDLE,
+        "verificationMaterial": {"publicKey": {"hint": "x"}},
+        "dsseEnvelope": envelope(payload, signature),
+    }
+    return bundle_of(digest, json.dumps(document).encode())
+
+
+def enveloped(payload: str) -> bytes:
+    """What the key of an envelope signs of a statement."""
+    return f"DSSEv1 {len(STATEMENT)} {STATEMENT} {len(payload)} {payload}".encode()
+
+
+def envelope(payload: str, signature: bytes) -> dict[str, Any]:
+    """A signed statement."""
+    return {
+        "payload": base64.b64encode(payload.encode()).decode(), "payloadType": STATEMENT,
+        "signatures": [{"sig": base64.b64encode(signature).decode()}],
+    }  # fmt: skip
 
 
 def bundle_of(digest: str, data: bytes) -> Pushed:

@@ -18,6 +18,8 @@ FORGE: dict[str, Any] = {"repo": "a/b", "secretRef": {"name": "f"}}
 STEPS = {"workload": {"kind": "CloneSet", "name": "web"}, "steps": [{"partition": 0}]}
 WEB = {"url": "https://shop.example"}
 KEYS = {"secretRef": {"name": "keys"}}
+SIGNERS = {"matchOIDCIdentity": [{"issuer": "a", "subject": "b"}]}
+ROOT = {"trustedRootSecretRef": {"name": "root"}}
 
 
 def unit(**more: Any) -> dict[str, Any]:
@@ -43,6 +45,17 @@ ROWS: list[tuple[str, dict[str, Any], str]] = [
     ("GitSource", source("firstParent", branch="main"), ""),
     ("GitSource", {"url": "oci://a/b", "ref": {"semver": "1.x", "semverFilter": "a"}, "verify": {
         "provider": "cosign", **KEYS}}, ""),
+    *(
+        ("GitSource", {"url": url, "verify": {"provider": "cosign", **verify}}, words)
+        for url, verify, words in (
+            ("oci://a/b", {**SIGNERS, **ROOT}, ""),
+            ("oci://a/b", {"matchOIDCIdentity": []}, "verify names no keys to trust"),
+            ("oci://a/b", {**KEYS, **SIGNERS}, "verify names keys and identities"),
+            ("oci://a/b", {**KEYS, **ROOT}, "is for keyless signatures"),
+            ("oci://a/b", {"matchOIDCIdentity": [{"issuer": "a"}]}, "subject: Required value"),
+            ("x", SIGNERS, "verify.matchOIDCIdentity is for artifacts"),
+        )
+    ),
     ("GitSource", {"url": "oci://a/b", "ref": {"digest": "sha256:0"}}, ""),
     ("GitSource", {"url": "oci://a/b", "ref": {"branch": "main"}}, "has no branch"),
     ("GitSource", {"url": "oci://a/b", "verify": {"mode": "head", **KEYS}}, "verify.provider"),
