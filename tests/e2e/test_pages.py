@@ -48,6 +48,10 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     " --certificate-oidc-issuer https://token.actions.githubusercontent.com"
     " --certificate-identity https://github.com/OWNER/REPOSITORY/.github/workflows/release.yaml"
     "@refs/tags/vVERSION": "needs a published release and Sigstore's services",
+    "cosign verify REPOSITORY@DIGEST"
+    " --certificate-oidc-issuer https://token.actions.githubusercontent.com"
+    " --certificate-identity https://github.com/OWNER/REPOSITORY/.github/workflows/release.yaml"
+    "@refs/tags/vVERSION": "needs a published release and its registry",
     ".venv/bin/python -m bench planning": "a benchmark of 30 s: tests/bench runs smaller ones",
 }  # fmt: skip
 # Commands that last: the line that shows that they do what the page says.
