@@ -54,10 +54,12 @@ def key_id(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def der(tag: int, content: bytes) -> bytes:
-    """A value of ASN.1, of less than 64 KiB."""
+    """A value of ASN.1."""
     size = len(content)
-    length = bytes([size]) if size < 128 else b"\x82" + struct.pack("!H", size)
-    return bytes([tag]) + length + content
+    if size < 128:
+        return bytes([tag, size]) + content
+    length = size.to_bytes((size.bit_length() + 7) // 8, "big")
+    return bytes([tag, 0x80 | len(length)]) + length + content
 
 
 @dataclass(frozen=True, kw_only=True)
