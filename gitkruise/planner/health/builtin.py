@@ -190,9 +190,10 @@ def job(obj: Obj, now: datetime | None) -> Health | None:
 
 
 def cron_job(obj: Obj, now: datetime | None) -> Health | None:
+    """A suspended one is Current: nothing is under way, and a unit with it is complete."""
     del now
     if get(obj, "spec", "suspend"):
-        return Health(Phase.PAUSED, "Suspended", "the CronJob is suspended")
+        return Health(Phase.CURRENT, "Suspended", "the CronJob is suspended")
     status = obj.get("status") or {}
     begun, ended = (parse_time(status.get(f"last{n}Time")) for n in ("Schedule", "Successful"))
     if begun and not status.get("active") and (ended is None or ended < begun):

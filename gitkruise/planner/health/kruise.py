@@ -99,9 +99,10 @@ def broadcast_job(obj: Obj, now: datetime | None) -> Health | None:
 
 
 def advanced_cron_job(obj: Obj, now: datetime | None) -> Health | None:
+    """A paused one is Current, as a suspended CronJob is."""
     del now
     if get(obj, "spec", "paused"):
-        return Health(Phase.PAUSED, "Paused", "the AdvancedCronJob is paused")
+        return Health(Phase.CURRENT, "Paused", "the AdvancedCronJob is paused")
     return Health(Phase.CURRENT, "Scheduled")
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
+from tests.gitops.reconcile.test_replace import job
 from tests.gitops.stage import MakeStage, Stage, config_map, web
 from tests.worlds import SPACE
 
@@ -192,6 +193,28 @@ def test_what_is_not_ready_in_time_is_stuck_until_it_is_ready(staged: MakeStage)
             becomes(stage, "Starting")
             await stage.rest(100)
             assert stage.state == "Rolling"  # the clock begins anew
+
+    stage.play(script)
+
+
+def test_a_suspended_cron_job_keeps_no_deletion_back(staged: MakeStage) -> None:
+    stage = staged()
+    template = {"spec": {"template": {"spec": job("job:v1")["spec"]["template"]["spec"]}}}
+    night = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "night"},
+        "spec": {"schedule": "0 3 * * *", "suspend": True, "jobTemplate": template},
+    }
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(night, config_map("gone", a="1"))
+            await stage.rest(5)
+            assert (stage.state, stage.get("ConfigMap", "gone") is None) == ("Done", False)
+            await stage.push(night)
+            await stage.rest(5)
+            assert (stage.state, stage.get("ConfigMap", "gone")) == ("Done", None)
 
     stage.play(script)
 

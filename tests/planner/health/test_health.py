@@ -303,7 +303,7 @@ ROWS: dict[str, tuple[Any, Phase, str]] = {
         Phase.FAILED,
         "JobFailed",
     ),
-    "cron job suspended": (obj(CRON, {"suspend": True}), Phase.PAUSED, "Suspended"),
+    "cron job suspended": (obj(CRON, {"suspend": True}), Phase.CURRENT, "Suspended"),
     "pod ready": (
         obj("v1/Pod", {}, {"phase": "Running", **says("Ready")}),
         Phase.CURRENT,

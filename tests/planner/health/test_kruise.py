@@ -89,7 +89,7 @@ ROWS: dict[str, tuple[Any, Phase, str]] = {
         (obj(BROADCAST, {}, {"phase": "failed", "desired": 3, **says("Failed")}), Phase.FAILED,
          "PodsFailed"),
     "cron job": (obj(CRON, {}, {}), Phase.CURRENT, "Scheduled"),
-    "cron job paused": (obj(CRON, {"paused": True}), Phase.PAUSED, "Paused"),
+    "cron job paused": (obj(CRON, {"paused": True}), Phase.CURRENT, "Paused"),
     "distribution without a status": (obj(SPREAD), Phase.IN_PROGRESS, "NoStatus"),
     "distribution under way":
         (obj(SPREAD, {}, {"desired": 2, "succeeded": 1}), Phase.IN_PROGRESS, "Distributing"),
