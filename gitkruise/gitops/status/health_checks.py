@@ -16,7 +16,7 @@ from gitkruise.gitops.status.observer import READY, Observation, observed_since
 from gitkruise.model.gitops.config import HealthExpr, Unit, duration
 from gitkruise.model.gitops.document import Desired, DesiredSet
 from gitkruise.model.gitops.sync_round import Live
-from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.planner.sync.annotations import (
     HOLD,
     LEFT_ALONE,
@@ -98,8 +98,8 @@ class HealthChecks:
         """Return (the observation with the unit's own health, findings for its expressions).
 
         `present` are create-only objects that exist already and are left as they are.
-        `health.timeout` runs from the first moment with an unready object until all are ready, and
-        starts again when the content of git changes.
+        `health.timeout` runs from the first moment with an unready object until all are ready or
+        paused, and starts again when the content of git changes.
         """
         live, states = dict(seen.live), dict(seen.states)
         findings: list[Finding] = []
@@ -169,7 +169,7 @@ class HealthChecks:
         self, desired: DesiredSet, states: Mapping[ObjectKey, Judgement], now: datetime
     ) -> bool:
         """Return whether the unit has been unready for longer than its timeout."""
-        if all(states[d.key][0] in READY for d in desired.objects):
+        if all(states[d.key][0] in SETTLED for d in desired.objects):
             self._unready_since = None
         elif self._asked is not desired or self._unready_since is None:
             self._unready_since = now

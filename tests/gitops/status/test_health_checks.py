@@ -219,6 +219,25 @@ def test_a_suspended_cron_job_keeps_no_deletion_back(staged: MakeStage) -> None:
     stage.play(script)
 
 
+def test_a_pause_that_git_states_uses_up_no_timeout(staged: MakeStage) -> None:
+    stage = staged(health={"exprs": [RULE], "timeout": "2m"})
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(database(), job("job:v1", suspend=True), CRD)
+            await stage.rest(5)
+            becomes(stage, "Up")
+            await stage.rest(300)
+            assert stage.state == "Paused"
+            becomes(stage, "Starting")
+            await stage.rest(100)
+            assert stage.state == "Rolling"
+            await stage.rest(30)
+            assert stage.state == "Stuck"
+
+    stage.play(script)
+
+
 @pytest.mark.parametrize("fast", [True, False])
 def test_a_failure_ends_the_wait_at_once_or_when_its_time_is_over(
     staged: MakeStage, *, fast: bool
