@@ -17,6 +17,12 @@ from gitkruise.planner.statefulset.status import FAILED_CREATE, FAILED_UPDATE
 from gitkruise.wire.primitives.names import Obj
 
 UNREADABLE: Final = "UnreadableAmount"
+# Of an Advanced StatefulSet; its controller tries again to create a pod that the server refused.
+_REPORTED: Final = (
+    (STALLED, Phase.FAILED),
+    (FAILED_UPDATE, Phase.FAILED),
+    (FAILED_CREATE, Phase.IN_PROGRESS),
+)
 
 
 def clone_set(obj: Obj, now: datetime | None) -> Health | None:
@@ -39,10 +45,10 @@ def advanced_stateful_set(obj: Obj, now: datetime | None) -> Health | None:
     facts = stateful_set_facts(obj)
     if "observedGeneration" not in facts.status:
         return progress("NoStatus", "the controller has not reported yet")
-    for type_ in (STALLED, FAILED_CREATE, FAILED_UPDATE):
+    for type_, phase in _REPORTED:
         condition = condition_of(obj, type_)
         if condition and condition.get("status") == "True":
-            return from_condition(Phase.FAILED, condition)
+            return from_condition(phase, condition)
     problems = tuple(f"{'.'.join(map(str, p.field))}: {p.message}" for p in facts.problems())
     return _rollout(obj, facts, facts.asked, problems)
 

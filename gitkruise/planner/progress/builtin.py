@@ -17,13 +17,20 @@ from gitkruise.model.workloads.conditions import STALLED
 from gitkruise.model.workloads.labels import DAEMONSET
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.progress.cloneset import commits
-from gitkruise.planner.progress.failing_pods import broken, cannot_start, failures, template_images
+from gitkruise.planner.progress.failing_pods import (
+    broken,
+    cannot_start,
+    failures,
+    refusals,
+    template_images,
+)
 from gitkruise.wire.primitives.names import Obj, key_of
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.intstr import UnreadableAmount, resolve
 
 # Conditions of an Advanced StatefulSet that nothing gets past without a change.
-_BROKEN: Final = frozenset({"FailedCreatePod", "FailedUpdatePod", STALLED})
+_BROKEN: Final = frozenset({"FailedUpdatePod", STALLED})
+_REFUSED: Final = "FailedCreatePod"  # its controller tries again
 _RECREATE: Final = "ReCreate"
 _ROLLING: Final = ("spec", "updateStrategy", "rollingUpdate")
 
@@ -129,10 +136,11 @@ def observe_daemon_set(
 def _rollout(c: _Counted, partition: str) -> Rollout:
     failing, hindered = failures(c.updated, template_images(c.raw["spec"]["template"]))
     state, message = _judge(c, (*failing, *hindered), partition)
+    refused = refusals(c.raw, _REFUSED) if state is State.ROLLING and c.seen else ""
     return Rollout(
         key=key_of(c.raw),
         state=state,
-        message=message,
+        message=f"{message}; {refused}" if refused else message,
         replicas=c.wanted,
         partition=partition,
         kept=0 if c.on_delete else c.wanted - c.asked,
@@ -149,6 +157,7 @@ def _rollout(c: _Counted, partition: str) -> Rollout:
         revisions=tuple(_revisions(c)),
         failing=failing,
         hindered=hindered,
+        refused=refused,
         generation_seen=c.seen,
         members=frozenset(p.uid for p in c.active if p.uid),
         behind=frozenset(p.uid for p in c.active if p.uid and not p.on_revision(c.update)),

@@ -14,6 +14,7 @@ UNITED: Final = "apps.kruise.io/v1alpha1/UnitedDeployment"
 BROADCAST: Final = "apps.kruise.io/v1alpha1/BroadcastJob"
 CRON: Final = "apps.kruise.io/v1alpha1/AdvancedCronJob"
 SPREAD: Final = "apps.kruise.io/v1alpha1/ResourceDistribution"
+STATEFUL: Final = "apps.kruise.io/v1beta1/StatefulSet"
 
 
 def rolling(**fields: Any) -> dict[str, Any]:
@@ -90,6 +91,12 @@ ROWS: dict[str, tuple[Any, Phase, str]] = {
          "PodsFailed"),
     "cron job": (obj(CRON, {}, {}), Phase.CURRENT, "Scheduled"),
     "cron job paused": (obj(CRON, {"paused": True}), Phase.CURRENT, "Paused"),
+    "stateful set, a pod refused":
+        (obj(STATEFUL, {}, {"observedGeneration": 2, **says("FailedCreatePod", reason="Quota")}),
+         Phase.IN_PROGRESS, "Quota"),
+    "stateful set, a claim that differs":
+        (obj(STATEFUL, {}, {"observedGeneration": 2, **says("FailedUpdatePod", reason="Claim")}),
+         Phase.FAILED, "Claim"),
     "distribution without a status": (obj(SPREAD), Phase.IN_PROGRESS, "NoStatus"),
     "distribution under way":
         (obj(SPREAD, {}, {"desired": 2, "succeeded": 1}), Phase.IN_PROGRESS, "Distributing"),

@@ -45,6 +45,8 @@ def parallel() -> Any:
 
 
 FAILED = {"type": "FailedUpdatePod", "status": "True", "message": "no"}
+REFUSED = {"type": "FailedCreatePod", "status": "True", "message": "exceeded quota: few",
+           "lastTransitionTime": "2026-11-21T09:00:00Z"}  # fmt: skip
 
 
 def daemon(*, type_: str = "RollingUpdate", generation: int = 2, **rolling: Any) -> Any:
@@ -132,6 +134,15 @@ STATES: dict[str, tuple[Any, list[PodFacts], str, str, tuple[int, int, int]]] = 
                                   "Rolling", "0 of 3 asked are updated and available", (3, 3, 0)),
     "advanced, refused": (advanced(conditions=[FAILED]), pods("old", "old", "new"), "Stuck", "no",
                           (1, 3, 0)),
+    "advanced, a pod refused": (
+        advanced(conditions=[REFUSED]), pods("new", "new"), "Rolling",
+        ("2 of 3 asked are updated and available; "
+         "FailedCreatePod since 2026-11-21T09:00:00Z: exceeded quota: few"), (2, 3, 0),
+    ),
+    "advanced, a pod refused earlier": (
+        advanced(conditions=[REFUSED]), pods("new", "new", "new"), "Done", "3 of 3 on new",
+        (3, 3, 0),
+    ),
     "daemon done": (daemon(), pods("new", "new", "new"), "Done", "3 of 3 on new", (3, 3, 0)),
     "daemon rolling": (daemon(), pods("old", "new", "new"), "Rolling",
                        "2 of 3 asked are updated and available", (2, 3, 0)),
