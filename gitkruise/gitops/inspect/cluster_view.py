@@ -92,6 +92,7 @@ class Managed:
 
     `failing` are (pod, why) of a workload of another kind: pods of its newest template that cannot
     start, as far as pods were read. `left_git`: the record of its unit does not name it any more.
+    `refused`: the API server's answer to the creation of a pod, where it is read from Events.
     """
 
     key: ObjectKey
@@ -106,6 +107,7 @@ class Managed:
     pods: tuple[PodFacts, ...] = ()
     failing: tuple[tuple[str, str], ...] = ()
     left_git: bool = False
+    refused: str = ""
 
 
 class Survey:

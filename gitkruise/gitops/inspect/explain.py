@@ -94,6 +94,7 @@ _ORDER: Final = {hold: rank for rank, hold in enumerate(
 
 # Kinds whose controllers plan no single pod; gitkruise does not drive them on a real cluster.
 _UNPLANNED: Final = frozenset({DEPLOYMENT, STATEFULSET, DAEMONSET})
+_REFUSED: Final = "a change of what refuses its pods; their controller tries again by itself"
 MOVING: Final = frozenset({State.STUCK, State.ROLLING, State.WAITING})
 
 
@@ -124,6 +125,7 @@ def explain(
         *_of_problems(managed, unit),
         *_of_aside(managed, unit),
         *_of_failing(managed),
+        *((managed.refused,) if managed.refused else ()),
         *_of_rollout(managed.rollout),
         *_of_unready(managed),
         *warnings,
@@ -246,9 +248,10 @@ def _of_rollout(r: Rollout | None) -> Iterator[str]:
         hindered[why].append(pod)
     for why, pods in hindered.items():
         yield f"{many(len(pods))} cannot start because of another object's {why}"
-    if r.refused:
+    says_why = r.state is State.STUCK and not r.failing and not r.hindered
+    if r.refused and not (says_why and r.refused in r.message):
         yield r.refused
-    if r.state is State.STUCK and not r.failing and not r.hindered:
+    if says_why:
         yield r.message
 
 
@@ -393,8 +396,8 @@ def past_hold(m: Managed, rollout: Rollout) -> str:
 
 def _awaited(m: Managed, *, warned: bool, lost: bool) -> Iterator[str]:
     """Yield what a rollout that moves goes on with."""
-    if m.rollout is not None and m.rollout.refused:
-        yield "a change of what refuses its pods; their controller tries again by itself"
+    if m.refused or (m.rollout is not None and m.rollout.refused):
+        yield _REFUSED
     elif m.rollout is not None and not m.rollout.generation_seen:
         yield "its controller, when it has seen the newest spec; what keeps it from that may be in"
         yield "gitkruise doctor"
@@ -428,6 +431,8 @@ def _repairs(m: Managed) -> Iterator[str]:
             yield f"a commit that mends it{where}"
         yield f"kubectl describe {noun(m.key.group_kind)} {m.key.name} -n {m.key.namespace}"
         return
+    if (m.refused or m.rollout.refused) and not m.rollout.failing:
+        yield _REFUSED
     if left := unreplaced(m.obj, m.pods, m.rollout.update_revision):
         yield f"kubectl delete pod {left[0]} -n {m.key.namespace}: it is not replaced before"
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -15,9 +15,12 @@ from gitkruise.gitops.inspect.explain import MOVING
 from gitkruise.kube.client.discovery import each
 from gitkruise.kube.client.events import EVENTS, last_seen
 from gitkruise.kube.client.transport import Transport
+from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.workloads.conditions import find
+from gitkruise.model.workloads.labels import DAEMONSET, STATEFULSET
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.progress.failing_pods import unready, unscheduled
+from gitkruise.planner.sync.hooks import JOB
 from gitkruise.printable import many, shown, visible
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
@@ -26,6 +29,8 @@ from gitkruise.wire.primitives.times import format_duration, parse_time
 
 _SHOWN: Final = 3  # causes
 _OF_PODS: Final = "involvedObject.kind=Pod,type=Warning"
+_REFUSED: Final = "involvedObject.uid={},reason=FailedCreate"
+_SILENT: Final = frozenset({STATEFULSET, DAEMONSET, JOB})  # no condition has a refusal of a pod
 _NODES: Final = ResourceRef("", "v1", "nodes")
 _LOOKED_AT: Final = 10  # nodes, those of the most such pods
 
@@ -45,6 +50,32 @@ async def pod_warnings(transport: Transport, managed: Managed, now: datetime) ->
     lost, unread = await _lost_nodes(transport, managed.pods, now)
     events = await _of_events(transport, managed, now)
     return PodWarnings((*lost.values(), *events.texts), (*lost,), (*unread, *events.unread))
+
+
+async def refused_pods(transport: Transport, managed: Managed, now: datetime) -> Managed:
+    """Return a workload that lacks pods with the API server's refusal to create one: the
+    controllers of some kinds give it in Events alone. Raises ApiError but Forbidden."""
+    if managed.key.group_kind not in _SILENT or not _lacks_pods(managed):
+        return managed
+    asked = _REFUSED.format(managed.obj["metadata"]["uid"])
+    try:
+        listed = each(transport, EVENTS, namespace=managed.key.namespace, field_selector=asked)
+        newest = max([e async for e in listed], key=lambda e: _last(e, now), default=None)
+    except Forbidden:
+        return managed
+    if newest is None:
+        return managed
+    since = format_duration(now - _last(newest, now))
+    return replace(managed, refused=f"FailedCreate {since} ago: {_message(newest)}")
+
+
+def _lacks_pods(managed: Managed) -> bool:
+    if managed.state not in {State.ROLLING, State.STUCK}:
+        return False
+    r = managed.rollout
+    if r is not None:
+        return r.generation_seen and r.total < r.replicas
+    return not get(managed.obj, "status", "active", default=0)
 
 
 async def _lost_nodes(
@@ -113,8 +144,11 @@ def _newest(events: Sequence[Obj], uids: Collection[str], now: datetime) -> tupl
 
 def _sentence(event: Obj, now: datetime) -> str:
     pod, since = event["involvedObject"].get("name", ""), now - _last(event, now)
-    message = visible(" ".join(str(event.get("message", "")).split()))
-    return f"{pod}: {event.get('reason', '')} {format_duration(since)} ago: {message}"
+    return f"{pod}: {event.get('reason', '')} {format_duration(since)} ago: {_message(event)}"
+
+
+def _message(event: Obj) -> str:
+    return visible(" ".join(str(event.get("message", "")).split()))
 
 
 def _last(event: Obj, now: datetime) -> datetime:

@@ -103,6 +103,11 @@ ROWS: dict[str, tuple[Rollout, Plan, list[str], str]] = {
         ["over quota", "1 pod is not available yet"],
         "a change of what refuses its pods; their controller tries again by itself",
     ),
+    "refused-too-long": (
+        rollout(State.STUCK, message="no pod has moved; over quota", refused="over quota"), Plan(),
+        ["no pod has moved; over quota"],
+        "a change of what refuses its pods; their controller tries again by itself",
+    ),
     "unavailable-budget": (
         rollout(State.STUCK, message="ProgressDeadlineExceeded"),
         held(("a", Hold.UNAVAILABLE_BUDGET, "keep"), ("b", Hold.UNAVAILABLE_BUDGET, "keep")),

@@ -140,7 +140,7 @@ async def ask(
     from gitkruise.gitops.inspect.cluster_view import dated, pods_and_images  # noqa: PLC0415
     from gitkruise.gitops.inspect.disruption_budgets import sharing, unavailable_budgets  # noqa: PLC0415
     from gitkruise.gitops.inspect.explain import explain, newest_step, unit_of  # noqa: PLC0415
-    from gitkruise.gitops.inspect.pod_warnings import pod_warnings  # noqa: PLC0415
+    from gitkruise.gitops.inspect.pod_warnings import pod_warnings, refused_pods  # noqa: PLC0415
     from gitkruise.gitops.node.activity import agent_activity  # noqa: PLC0415
     from gitkruise.model.workloads.feature_gates import Gates  # noqa: PLC0415
 
@@ -153,6 +153,7 @@ async def ask(
     held = plan.held if plan is not None else ()
     budgets = unavailable_budgets(survey.budgets(namespace), pods, held)
     warnings = await pod_warnings(chosen.transport, found, now)
+    found = await refused_pods(chosen.transport, found, now)
     answer = explain(
         found, plan, unit, step, others, budgets, warnings=warnings.texts, lost=warnings.lost
     )
