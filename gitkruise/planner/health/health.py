@@ -27,6 +27,7 @@ from gitkruise.model.workloads.labels import (
 from gitkruise.planner.health import builtin as rules
 from gitkruise.planner.health import kruise, node_requests, rollouts
 from gitkruise.planner.health.builtin import condition_of, from_condition, progress
+from gitkruise.planner.health.stated_conditions import STATED, by_stated_conditions
 from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, Obj, split_api_version
 from gitkruise.wire.primitives.paths import get
 
@@ -134,4 +135,5 @@ RULES: Final[Mapping[GroupKind, Rule]] = {
     PULL_JOB: node_requests.pull,
     LIST_PULL_JOB: node_requests.pull_list,
     NODE_IMAGE: node_requests.node,
+    **dict.fromkeys(STATED, by_stated_conditions),
 }
