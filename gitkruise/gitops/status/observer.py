@@ -424,9 +424,9 @@ def unit_state(
         return State.STUCK, f"{crash.code}: {crash.message}"
     if rejected is not None:
         return State.REJECTED, f"{rejected.code}: {rejected.message}"
-    fresh = _fresh(plan)
+    fresh = fresh_objects(plan)
     if fresh and not repeats:
-        return State.ROLLING, f"applying {fresh} object{'s' if fresh > 1 else ''}"
+        return State.ROLLING, f"applying {len(fresh)} object{'s' if len(fresh) > 1 else ''}"
     state = worst(o.state for o in objects)
     problem = next((f for f in problems if f.is_error), None)
     if problem is not None:
@@ -461,10 +461,9 @@ def _deleting(leaving: Sequence[Obj], due: Sequence[ObjectKey]) -> str:
     return f"deleting {keys[0]}{more}" + (f"; {held}" if held else "")
 
 
-def _fresh(plan: SyncPlan | None) -> int:
-    """Return the number of objects to send because git changed; corrections of drift do not
-    count."""
+def fresh_objects(plan: SyncPlan | None) -> tuple[ObjectKey, ...]:
+    """Return the objects to send because git changed; corrections of drift do not count."""
     if plan is None:
-        return 0
+        return ()
     drifted = {change.key for change in plan.drift}
-    return sum(d.key not in drifted for d in plan.apply) + len(plan.replace)
+    return (*(d.key for d in plan.apply if d.key not in drifted), *plan.replace)

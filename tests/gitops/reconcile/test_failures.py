@@ -7,13 +7,15 @@ import pytest
 
 from gitkruise.errors import Forbidden, InternalError, NotLeading, Unauthorized
 from gitkruise.model.gitops.record import UnitRecord
-from gitkruise.wire.primitives.requests import ApiRequest
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.git.repos import run_git
 from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
+from tests.worlds import SPACE
 
 pytestmark = pytest.mark.slow
 
 SETTINGS = config_map("settings", mode="fast")
+CONFIG_MAPS = ResourceRef("", "v1", "configmaps")
 
 
 def test_a_silent_cluster_is_reported_and_asked_again_until_it_answers(staged: MakeStage) -> None:
@@ -379,3 +381,32 @@ def test_what_two_units_want_is_changed_by_neither(staged: MakeStage) -> None:
 
     stage.play(script)
     assert not any(w.startswith("delete") for w in stage.wire.writes())
+
+
+def test_an_object_that_cannot_be_put_back_stays_stuck_while_it_is_tried(staged: MakeStage) -> None:
+    """Each try is no news: the status branch and alerts would flap for as long as it lasts."""
+    stage = staged()
+    gone = ApiRequest(
+        verb="delete", resource=CONFIG_MAPS, namespace=SPACE, name="settings"
+    )  # fmt: skip
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS, config_map("other", a="1"))
+            await stage.rest()
+            stage.wire.refuse = lambda request: (
+                Forbidden("it is being terminated") if request.verb == "patch" else None
+            )
+            stage.world.handle(gone, stage.clock.now())
+            stage.cluster.publish()
+            await stage.rest(5)
+            assert stage.state == "Stuck"
+            before, known = len(stage.wire.writes()), len(stage.offered)
+            await stage.rest(600)
+            assert len(stage.wire.writes()) > before
+            assert {str(record.state) for record in stage.offered[known:]} <= {"Stuck"}
+            stage.wire.refuse = lambda request: None
+            await stage.rest()
+            assert stage.state == "Done"
+
+    stage.play(script)
