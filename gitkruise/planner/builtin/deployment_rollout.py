@@ -43,9 +43,8 @@ def observe_deployment_rollout(
     """
     facts = _Facts(raw, pods, replica_sets, now)
     state, message = _judge(facts)
-    refused = ""
-    if state is State.ROLLING and facts.seen:
-        refused = refusals(raw, "ReplicaFailure")
+    lacking = state is State.ROLLING or (state is State.STUCK and facts.late and not facts.down)
+    refused = refusals(raw, "ReplicaFailure") if lacking and facts.seen else ""
     current = facts.current
     return Rollout(
         key=key_of(raw),
@@ -114,6 +113,18 @@ class _Facts(DeploymentSets):
         return self.canary.pause if self.paused else None
 
     @property
+    def down(self) -> tuple[tuple[str, str], ...]:
+        return (*self.failing, *self.hindered)
+
+    @property
+    def progressing(self) -> Obj:
+        return find(get(self.raw, "status", "conditions", default=()), "Progressing") or {}
+
+    @property
+    def late(self) -> bool:
+        return self.progressing.get("reason") == _LATE or self.overdue
+
+    @property
     def overdue(self) -> bool:
         """Return whether the last step to a canary was too long ago: the other controller, which
         gitkruise leads there, watches no deadline then."""
@@ -177,15 +188,11 @@ def _judge(f: _Facts) -> tuple[State, str]:
 def _stuck(f: _Facts) -> str:
     if f.problem:
         return f.problem
-    condition = find(get(f.raw, "status", "conditions", default=()), "Progressing")
-    late = (condition is not None and condition.get("reason") == _LATE) or f.overdue
-    down = (*f.failing, *f.hindered)
-    if down and (late or len(down) >= len(f.updated) - f.new_available):
+    if f.down and (f.late or len(f.down) >= len(f.updated) - f.new_available):
         serving = sum(map(f.available, f.active))
-        return cannot_start(down, f"{serving} of {f.wanted} keep serving")
-    if late:
-        message = "" if condition is None else str(condition.get("message") or "")
-        return message or "no progress within the deadline"
+        return cannot_start(f.down, f"{serving} of {f.wanted} keep serving")
+    if f.late:
+        return str(f.progressing.get("message") or "") or "no progress within the deadline"
     return ""
 
 

@@ -22,6 +22,7 @@ from gitkruise.printable import many
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 
+_LATE: Final = "ProgressDeadlineExceeded"
 SOURCE_COMMIT: Final = "gitkruise.io/commit"  # copied by the engine from the object to its revision
 
 
@@ -41,8 +42,9 @@ def observe_rollout(
     asked = amounts.asked(len(new))
     counts = _PodCounts(owner, active, new, now)
     state, message = _judge(owner, counts, amounts, update)
+    late = state is State.STUCK and _is_late(owner) and not (counts.failing or counts.hindered)
     refused = ""
-    if state is State.ROLLING and counts.seen:
+    if counts.seen and (state is State.ROLLING or late):
         refused = refusals(raw, FAILED_SCALE, FAILED_UPDATE)
     return Rollout(
         key=owner.key,
@@ -135,7 +137,7 @@ def _standing(owner: CloneSetFacts, old: int, share: str) -> tuple[State, str]:
 
 def _stuck(owner: CloneSetFacts, c: _PodCounts) -> str:
     for condition in owner.status.get("conditions") or ():
-        if condition.get("reason") == "ProgressDeadlineExceeded":
+        if condition.get("reason") == _LATE:
             return str(condition.get("message") or "no progress within the deadline")
         if condition.get("type") == STALLED and condition.get("status") == "True":
             return str(condition.get("message") or "its writes make no progress")
@@ -145,6 +147,11 @@ def _stuck(owner: CloneSetFacts, c: _PodCounts) -> str:
         serving = sum(c.available(p) for p in c.active)
         return cannot_start(down, f"{serving} of {owner.replicas} keep serving")
     return ""
+
+
+def _is_late(owner: CloneSetFacts) -> bool:
+    conditions = owner.status.get("conditions") or ()
+    return any(one.get("reason") == _LATE for one in conditions)
 
 
 def commits(revisions: Sequence[Obj]) -> Mapping[str, str]:

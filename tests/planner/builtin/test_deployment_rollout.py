@@ -15,6 +15,8 @@ from tests.worlds import Lab, container, deployment
 
 CANARY = "gitkruise.io/canary"
 KIND = ROLLOUTS[DEPLOYMENT]
+LATE = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded",
+        "message": "timed out"}  # fmt: skip
 
 
 def web(canary: str | None = None, **spec: Any) -> Obj:
@@ -126,16 +128,17 @@ def test_a_deadline_without_failing_pods_is_stuck() -> None:
     assert "has timed out progressing" in found.message
 
 
-def test_a_pod_that_the_server_refuses_is_named_while_the_rollout_goes_on() -> None:
+@pytest.mark.parametrize(("more", "state"), [((), "Rolling"), ((LATE,), "Stuck")])
+def test_a_pod_that_the_server_refuses_is_named(more: tuple[Obj, ...], state: str) -> None:
     lab = running()
     begun(lab)
     raw = lab.get(web())
     failure = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: q",
                "lastTransitionTime": "2026-01-01T00:00:00Z"}  # fmt: skip
-    raw = {**raw, "status": {**raw["status"], "conditions": [failure]}}
+    raw = {**raw, "status": {**raw["status"], "conditions": [failure, *more]}}
     found = KIND.judge(raw, KIND.pods(lab.world, raw), KIND.revisions(lab.world, raw), lab.now)
     assert found.refused == "ReplicaFailure since 2026-01-01T00:00:00Z: exceeded quota: q"
-    assert (str(found.state), found.message.endswith(found.refused)) == ("Rolling", True)
+    assert (str(found.state), found.message.endswith(found.refused)) == (state, True)
 
 
 def test_pods_are_counted_by_replica_set_with_its_commit() -> None:

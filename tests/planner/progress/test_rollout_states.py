@@ -152,6 +152,13 @@ ROWS: list[tuple[str, Any, tuple[PodFacts, ...], str, str]] = [
         "Done",
         "4 of 4 on new",
     ),
+    (
+        "too late, refused",
+        owner(status={"conditions": [*LATE["conditions"], *scale_failed("True")["conditions"]]}),
+        pods("3n+"),
+        "Stuck",
+        f"no progress within the deadline; {REFUSED}",
+    ),
     ("surplus", owner(), pods("5n+"), "Rolling", "1 pod more than 4 to delete"),
     ("partition reached", owner(partition=3), pods("3o+ n+"), "Held", "held by partition 3"),
     ("percent", owner(partition="50%"), pods("2o+ 2n+"), "Held", "partition 50%"),
