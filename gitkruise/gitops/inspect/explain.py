@@ -198,7 +198,7 @@ def _of_leaving(m: Managed, unit: RecordedUnit | None) -> Iterator[str]:
         yield f"{reason}: it is being deleted"
     elif problems:
         yield f"{reason}: {(about or problems)[0]}"
-    elif unit.state in SETTLED:
+    elif unit.state in SETTLED and unit.state is not State.PAUSED:
         yield f"{reason}: its deletion has not begun"
     else:
         now = f"the unit is {unit.state}: {unit.message}" if unit.message else ""

@@ -164,6 +164,9 @@ def test_an_object_that_git_does_not_name_any_more_is_not_as_git_asks(checkout: 
     (reason,) = explain(live, None, busy).reasons
     ready = "deletions come when all other objects are ready"
     assert reason.endswith(f"{ready}; the unit is Stuck: Job shop/mig: it failed")
+    idle = replace(units[0], state=State.PAUSED, message="CloneSet shop/web: paused", problems=())
+    (reason,) = explain(live, None, idle).reasons
+    assert reason.endswith(f"{ready}; the unit is Paused: CloneSet shop/web: paused")
     held = replace(live, state=State.HELD, rollout=rollout())
     assert explain(held, None, units[0]).next == ("the end of what keeps it: then it is deleted",)
     unread = replace(units[0], state=State.REJECTED)
