@@ -169,6 +169,10 @@ class UnitPruner:
         return self._source_problem is not None
 
     @property
+    def unit_id(self) -> str:
+        return self._unit.id
+
+    @property
     def sure(self) -> bool:
         """Return whether the newest commit of a source that can be followed was taken."""
         return self._taken and not self.blind

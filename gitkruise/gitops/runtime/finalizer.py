@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from gitkruise.errors import ApiError, Conflict, Crashed, DiagnosticError, Finding, Severity
@@ -23,12 +23,14 @@ from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.sync.annotations import kept, lasting_hold, unit_label
 from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.planner.sync.prune import choose_prunes, lingering
-from gitkruise.printable import many
+from gitkruise.printable import listing, many
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey
 
 log = logging.getLogger(__name__)
 _PAUSE_S: Final = 5.0
+_SILENT: Final = timedelta(minutes=1)  # while units that start read their first commit
+_NAMED_MAX: Final = 5
 _TRIES, _CHANGED_S = 4, 0.5  # for objects that others write: until the cache has their version
 _NOTHING: Final = DesiredSet(commit=GitCommit(id=""), objects=())
 _UNIT_GONE: Final = "its unit was removed"
@@ -115,6 +117,7 @@ class UnitFinalizer:
         self._asked: dict[str, frozenset[str]] = {}  # uids whose deletion was asked for, by unit
         self._outliving: dict[str, _Outliving] = {}  # by unit that is forgotten
         self._left: list[RemovedUnit] = []
+        self._waiting: dict[str, datetime] = {}  # for other units, since when
 
     def add(self, unit: RemovedUnit) -> None:
         """One more unit to end, or one to end otherwise than was said before."""
@@ -129,6 +132,7 @@ class UnitFinalizer:
         """End whatever is left, until cancelled."""
         while True:
             self._added.clear()
+            self._report_waiting()
             await self._end_together([unit for unit in self._left if self._may_end(unit)])
             async with asyncio.TaskGroup() as tasks:
                 for name in self._outliving:
@@ -141,9 +145,23 @@ class UnitFinalizer:
     def _may_end(self, unit: RemovedUnit) -> bool:
         """Return whether `unit` is still to end in this way, and every unit that its objects may
         have moved to has said what it wants."""
-        others = [p for p in self._remaining() if unit.source in {"", p.source}]
-        sure = all(p.sure and self._authority.fresh(p.source) for p in others)
-        return sure and self._foreign(unit.source) and any(unit is one for one in self._left)
+        sure = not self._unsure(unit) and self._foreign(unit.source)
+        return sure and any(unit is one for one in self._left)
+
+    def _unsure(self, unit: RemovedUnit) -> list[str]:
+        """Return the units of this process that have not said what they want."""
+        others = (p for p in self._remaining() if unit.source in {"", p.source})
+        return [p.unit_id for p in others if not (p.sure and self._authority.fresh(p.source))]
+
+    def _report_waiting(self) -> None:
+        """Report units that other units have kept from their end for some time."""
+        now = self._clock.now()
+        waiting = {u.record.unit: others for u in self._left if (others := self._unsure(u))}
+        self._waiting = {name: self._waiting.get(name, now) for name in waiting}
+        for unit in self._left:
+            since = self._waiting.get(unit.record.unit, now)
+            if now - since >= _SILENT:
+                self._report(unit, _waits_for(unit.record.unit, waiting[unit.record.unit]))
 
     async def _end_together(self, units: Sequence[RemovedUnit]) -> None:
         """End `units` side by side, by one scan: it begins after each of them was added, and thus
@@ -396,6 +414,18 @@ def _stays(unit: RemovedUnit, keys: list[ObjectKey]) -> Finding:
                 "put the unit back with deletionPolicy Delete or Orphan, and take it out again",
             ),
         ),
+    )
+
+
+def _waits_for(unit: str, others: Sequence[str]) -> Finding:
+    these, have = listing(sorted(others), _NAMED_MAX), "has" if len(others) == 1 else "have"
+    return Finding(
+        code="GK2309",
+        message=f"unit {unit} left the configuration, and nothing of it is deleted before "
+        f"unit{'' if len(others) == 1 else 's'} {these} {have} taken the newest commit of "
+        f"{'its source' if len(others) == 1 else 'their sources'}",
+        notes=(("why", "an object may have moved to another unit"),),
+        severity=Severity.WARNING,
     )
 
 

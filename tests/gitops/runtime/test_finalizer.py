@@ -325,6 +325,25 @@ def test_a_finalizer_is_waited_for(house: House) -> None:
     house.stage.play(script)
 
 
+def test_the_units_that_keep_another_from_its_end_are_named(house: House) -> None:
+    async def script() -> None:
+        house.push(*LEFT)
+        await house.run("")
+        house.push(*LEFT, stays={**STAYS, "data": 1})  # which is rejected
+        await house.run(None, 50)
+        assert (house.there(), house.codes()) == (4, [])
+        await house.run(None, 300)
+        assert (house.there(), house.codes()) == (4, ["GK2309"])
+        status = house.stage.status_file("units/shop/leaves/status.yaml")
+        assert "state: Waiting" in status
+        assert "before unit shop/stays has taken the newest commit of its source" in status
+        house.push(*LEFT)
+        await house.run(None)
+        assert (house.there(), "units/shop/leaves" in house.branch()) == (0, False)
+
+    house.stage.play(script)
+
+
 FORGED: Final = (
     "units/shop/{name}/status.yaml",
     """apiVersion: gitkruise.io/v1alpha1
