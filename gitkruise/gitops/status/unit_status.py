@@ -338,9 +338,9 @@ class Reporter:
         answer = of_commit(built.desired, seen, plan)
         objects = object_records(built.desired, answer, drift, self.unit.id)
         problems = (*self._contained(), *refused, *blocked, *self._sourceless(), *self._problems)
-        rejected = {f.object for f in refused if f.is_error}
         repeats = any(f.is_error and f.concern is Concern.CLUSTER for f in self._problems)
-        repeats = repeats or all(str(key) in rejected for key in fresh_objects(plan))
+        tried = {f.object for f in (*refused, *self._problems) if f.is_error}
+        repeats = repeats or all(str(key) in tried for key in fresh_objects(plan))
         leaving = leaving_objects(built.desired, seen, self.unit.id)
         state, message = unit_state(
             objects, plan, self._rejection(), problems, repeats=repeats, leaving=leaving

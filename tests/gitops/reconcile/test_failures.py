@@ -5,7 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gitkruise.errors import Forbidden, InternalError, NotLeading, Unauthorized
+from gitkruise.errors import (
+    ApiError,
+    Forbidden,
+    InternalError,
+    NotLeading,
+    TooManyRequests,
+    Unauthorized,
+)
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.git.repos import run_git
@@ -383,7 +390,17 @@ def test_what_two_units_want_is_changed_by_neither(staged: MakeStage) -> None:
     assert not any(w.startswith("delete") for w in stage.wire.writes())
 
 
-def test_an_object_that_cannot_be_put_back_stays_stuck_while_it_is_tried(staged: MakeStage) -> None:
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        (Forbidden("it is being terminated"), "Stuck"),
+        (InternalError('failed calling webhook "x.example.com": failed to call'), "Stuck"),
+        (TooManyRequests("slow down"), "Unknown"),
+    ],
+)
+def test_an_object_that_cannot_be_put_back_stays_stuck_while_it_is_tried(
+    staged: MakeStage, error: ApiError, state: str
+) -> None:
     """Each try is no news: the status branch and alerts would flap for as long as it lasts."""
     stage = staged()
     gone = ApiRequest(
@@ -394,17 +411,15 @@ def test_an_object_that_cannot_be_put_back_stays_stuck_while_it_is_tried(staged:
         async with stage.running():
             await stage.push(SETTINGS, config_map("other", a="1"))
             await stage.rest()
-            stage.wire.refuse = lambda request: (
-                Forbidden("it is being terminated") if request.verb == "patch" else None
-            )
+            stage.wire.refuse = lambda request: error if request.verb == "patch" else None
             stage.world.handle(gone, stage.clock.now())
             stage.cluster.publish()
-            await stage.rest(5)
-            assert stage.state == "Stuck"
+            await stage.rest(30)
+            assert stage.state == state
             before, known = len(stage.wire.writes()), len(stage.offered)
             await stage.rest(600)
             assert len(stage.wire.writes()) > before
-            assert {str(record.state) for record in stage.offered[known:]} <= {"Stuck"}
+            assert {str(record.state) for record in stage.offered[known:]} <= {state}
             stage.wire.refuse = lambda request: None
             await stage.rest()
             assert stage.state == "Done"
