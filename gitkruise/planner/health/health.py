@@ -129,6 +129,7 @@ RULES: Final[Mapping[GroupKind, Rule]] = {
     GroupKind("apps.kruise.io", "DaemonSet"): kruise.advanced_daemon_set,
     GroupKind("apps.kruise.io", "UnitedDeployment"): kruise.united_deployment,
     GroupKind("apps.kruise.io", "BroadcastJob"): kruise.broadcast_job,
+    GroupKind("apps.kruise.io", "EphemeralJob"): kruise.ephemeral_job,
     GroupKind("apps.kruise.io", "AdvancedCronJob"): kruise.advanced_cron_job,
     GroupKind("apps.kruise.io", "ResourceDistribution"): kruise.resource_distribution,
     RECREATE: node_requests.recreate,

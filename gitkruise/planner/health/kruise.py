@@ -98,6 +98,23 @@ def broadcast_job(obj: Obj, now: datetime | None) -> Health | None:
     return Health(Phase.CURRENT, "JobStarted", f"{share}, {active} running")
 
 
+def ephemeral_job(obj: Obj, now: datetime | None) -> Health | None:
+    """A running one is Current, as a Job is."""
+    del now
+    matched, succeeded, failed = counts(obj, "match", "succeeded", "failed")
+    share = f"succeeded in {succeeded} of {matched} pods, failed in {failed}"
+    phase = get(obj, "status", "phase", default="")
+    if phase in {"Failed", "Error"}:
+        return Health(Phase.FAILED, "ContainersFailed", share)
+    if phase == "Succeeded":
+        return Health(Phase.CURRENT, "Complete", share)
+    if get(obj, "spec", "paused"):
+        return Health(Phase.PAUSED, "Paused", f"{share}, paused")
+    if not phase:
+        return progress("NoStatus", "the controller has not reported yet")
+    return Health(Phase.CURRENT, "JobStarted", share)
+
+
 def advanced_cron_job(obj: Obj, now: datetime | None) -> Health | None:
     """A paused one is Current, as a suspended CronJob is."""
     del now

@@ -12,6 +12,7 @@ from tests.planner.health.test_health import obj, says
 DAEMON: Final = "apps.kruise.io/v1alpha1/DaemonSet"
 UNITED: Final = "apps.kruise.io/v1alpha1/UnitedDeployment"
 BROADCAST: Final = "apps.kruise.io/v1alpha1/BroadcastJob"
+EPHEMERAL: Final = "apps.kruise.io/v1alpha1/EphemeralJob"
 CRON: Final = "apps.kruise.io/v1alpha1/AdvancedCronJob"
 SPREAD: Final = "apps.kruise.io/v1alpha1/ResourceDistribution"
 STATEFUL: Final = "apps.kruise.io/v1beta1/StatefulSet"
@@ -89,6 +90,21 @@ ROWS: dict[str, tuple[Any, Phase, str]] = {
     "broadcast job failed":
         (obj(BROADCAST, {}, {"phase": "failed", "desired": 3, **says("Failed")}), Phase.FAILED,
          "PodsFailed"),
+    "ephemeral job without a status": (obj(EPHEMERAL), Phase.IN_PROGRESS, "NoStatus"),
+    "ephemeral job that runs":
+        (obj(EPHEMERAL, {}, {"phase": "Running", "match": 3, "running": 3}), Phase.CURRENT,
+         "JobStarted"),
+    "ephemeral job paused":
+        (obj(EPHEMERAL, {"paused": True}, {"phase": "Paused", "match": 3}), Phase.PAUSED,
+         "Paused"),
+    "ephemeral job failed":
+        (obj(EPHEMERAL, {}, {"phase": "Failed", "match": 3, "succeeded": 2, "failed": 1}),
+         Phase.FAILED, "ContainersFailed"),
+    "ephemeral job that cannot run":
+        (obj(EPHEMERAL, {}, {"phase": "Error", "match": 3}), Phase.FAILED, "ContainersFailed"),
+    "ephemeral job complete":
+        (obj(EPHEMERAL, {}, {"phase": "Succeeded", "match": 3, "succeeded": 3}), Phase.CURRENT,
+         "Complete"),
     "cron job": (obj(CRON, {}, {}), Phase.CURRENT, "Scheduled"),
     "cron job paused": (obj(CRON, {"paused": True}), Phase.CURRENT, "Paused"),
     "stateful set, a pod refused":
