@@ -216,7 +216,7 @@ def _header(view: StatusView, style: Style) -> Iterator[str]:
         yield f"{style.paint(where, 'bold')}  {_LAST} {label}  {who}".rstrip()
     yield cluster
     yield from _shards(view, style)
-    shown = {m.unit for m in view.objects if m.state not in SETTLED}
+    shown = {(m.unit, m.state) for m in view.objects if m.state not in SETTLED}
     for unit in view.units:
         if view.shards.problem_of(unit.unit):
             continue  # named with its shard, or the lease
@@ -244,12 +244,15 @@ def _unit(unit: RecordedUnit, view: StatusView, style: Style) -> Iterator[str]:
         yield f"  and {many(more, 'more finding')}"
 
 
-def _not_in_table(unit: RecordedUnit, shown: AbstractSet[str]) -> bool:
-    """Return whether no row shows the state of a unit: it is about a commit, or about an object
-    that is no workload. Rows are `shown` that are not settled, of these units."""
+def _not_in_table(unit: RecordedUnit, shown: AbstractSet[tuple[str, State]]) -> bool:
+    """Return whether no row shows the state of a unit: it is about a commit, about an object that
+    is no workload, or about its health.timeout. Rows are `shown` that are not settled: the unit
+    and the state of each."""
     if unit.state in {State.REJECTED, State.UNKNOWN}:
         return True
-    return unit.state not in SETTLED and unit.unit not in shown
+    if unit.state is State.STUCK:
+        return (unit.unit, State.STUCK) not in shown
+    return unit.state not in SETTLED and all(name != unit.unit for name, _ in shown)
 
 
 def _unrecorded(view: StatusView, style: Style) -> Iterator[str]:

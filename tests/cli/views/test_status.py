@@ -214,6 +214,19 @@ def test_a_unit_that_waits_for_an_object_without_a_row_is_named(checkout: Checko
     assert not any("unit shop" in line for line in status_lines(rolling, style(120), wide=False))
 
 
+@pytest.mark.parametrize("live", [State.ROLLING, State.STUCK])
+def test_a_unit_that_is_late_is_named_while_its_rollout_moves(
+    checkout: Checkout, live: State
+) -> None:
+    (unit,) = standing(checkout, rejected=False).units
+    why = "CloneSet shop/checkout: not ready within 10m: 3 of 4 asked are updated"
+    late = replace(unit, state=State.STUCK, message=why, objects={})
+    moving = [replace(m, state=live, unit="shop/shop") for m in LIVE]
+    shown = build_view(moving, [late], LATER, cluster="sandbox", source="x", namespace="")
+    lines = [*status_lines(shown, style(120), wide=False)]
+    assert (f"  {why}" in lines) == (live is State.ROLLING)
+
+
 def test_a_record_that_does_not_name_the_live_commit_is_out_of_date(checkout: Checkout) -> None:
     (unit,) = standing(checkout, rejected=False).units
     news = replace(unit.objects[CHECKOUT], commit=OLDER.id[:7])  # as in objects.tsv
