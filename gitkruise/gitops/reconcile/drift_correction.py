@@ -90,9 +90,11 @@ class DriftBackoff:
         self._pace = pace
         self._past: dict[Field, _Past] = {}
 
-    def corrected(self, changes: Iterable[ObjectChange], now: datetime) -> None:
-        """Record that these are being corrected now."""
-        for field in _fields(changes):
+    def corrected(
+        self, changes: Iterable[ObjectChange], accepted: Collection[ObjectKey], now: datetime
+    ) -> None:
+        """Record that those of `changes` whose objects were `accepted` were corrected now."""
+        for field in _fields(one for one in changes if one.key in accepted):
             past = self._past.get(field)
             if past is None or past.over(now):
                 past = _Past(self._pace, 0, now, now)

@@ -318,15 +318,15 @@ class UnitReconciler:
         if plan.apply:
             assert built.desired is not None
             await self._validator.learn_kinds(built.desired, plan.apply)
-            lost = self._known.lost(seen)
-            if lost:
+            if lost := self._known.lost(seen):
                 await self._validator.put_target_back(built.desired)
-            self._backoff.corrected(plan.healing, self._context.clock.now())
             theirs = {change.key for change in plan.healing if left_by_tools(change)}
             sent = await self.cluster.apply(
                 plan.apply, seen, built.causal,
                 take=theirs, stop=lambda: self._commits.overtaken,
             )  # fmt: skip
+            accepted = {one.desired.key for one in sent if one.reply is not None}
+            self._backoff.corrected(plan.healing, accepted, self._context.clock.now())
             report_applied(
                 live.events, self.unit.id, sent, journal,
                 healing=plan.healing, live=seen.live, lost=lost,

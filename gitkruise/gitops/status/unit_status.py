@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -24,6 +24,7 @@ from gitkruise.gitops.status.observer import (
 )
 from gitkruise.kube.cache.subscriptions import Subscriptions
 from gitkruise.kube.system.clock import Clock
+from gitkruise.model.gitops.change import ObjectChange
 from gitkruise.model.gitops.config import Unit, duration
 from gitkruise.model.gitops.document import Desired, GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
@@ -321,6 +322,16 @@ class Reporter:
             text = summarize(found, sent)
         self._begun[desired.key] = (built.causal, text or "taken over")
 
+    def _tried(self, refused: Sequence[Finding]) -> frozenset[str]:
+        """Return the objects whose last request was refused: the next one is no news."""
+        return frozenset(f.object for f in (*refused, *self._problems) if f.is_error)
+
+    def _standing(self, due: SyncPlan, refused: Sequence[Finding]) -> tuple[ObjectChange, ...]:
+        """Return the drift that stays; also what is put back now if the last try was refused."""
+        tried, standing = self._tried(refused), {change.key for change in due.standing}
+        again = (c for c in due.drift if str(c.key) in tried and c.key not in standing)
+        return (*due.standing, *again)
+
     def observed(
         self,
         built: BuiltCommit,
@@ -333,13 +344,13 @@ class Reporter:
         """Record the observation of a round; what is `due` is not done while suspended."""
         assert built.desired is not None
         plan = None if suspended else due
-        drift = due.drift if suspended else due.standing
+        drift = due.drift if suspended else self._standing(due, refused)
         blocked = plan.blocked if plan is not None else ()
         answer = of_commit(built.desired, seen, plan)
         objects = object_records(built.desired, answer, drift, self.unit.id)
         problems = (*self._contained(), *refused, *blocked, *self._sourceless(), *self._problems)
         repeats = any(f.is_error and f.concern is Concern.CLUSTER for f in self._problems)
-        tried = {f.object for f in (*refused, *self._problems) if f.is_error}
+        tried = self._tried(refused)
         repeats = repeats or all(str(key) in tried for key in fresh_objects(plan))
         leaving = leaving_objects(built.desired, seen, self.unit.id)
         state, message = unit_state(

@@ -425,3 +425,36 @@ def test_an_object_that_cannot_be_put_back_stays_stuck_while_it_is_tried(
             assert stage.state == "Done"
 
     stage.play(script)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Forbidden("not allowed"),
+        InternalError('failed calling webhook "x.example.com": failed to call'),
+    ],
+)
+def test_a_correction_that_is_refused_is_none(staged: MakeStage, error: ApiError) -> None:
+    """Nothing was put back: the unit is not Done, and the other manager undoes no correction."""
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS)
+            await stage.rest()
+            stage.wire.refuse = lambda request: error if request.verb == "patch" else None
+            stage.meddle(config_map("settings", mode="slow"))
+            await stage.rest(30)
+            known, subjects = len(stage.offered), len(stage.diary())
+            await stage.rest(600)
+            assert {str(record.state) for record in stage.offered[known:]} <= {"Stuck"}
+            assert (stage.state, len(stage.record.drift)) == ("Stuck", 1)
+            assert not any(f.code == "GK2501" for f in stage.record.findings)
+            assert len(stage.diary()) <= subjects + 1
+            stage.wire.refuse = lambda request: None
+            await stage.rest(120)
+            assert (stage.state, stage.get("ConfigMap", "settings")["data"]) == (
+                "Done", SETTINGS["data"]
+            )  # fmt: skip
+
+    stage.play(script)
