@@ -7,7 +7,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
@@ -18,8 +18,9 @@ from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.notify.channel import Channel
 from gitkruise.gitops.notify.merge_commits import MergeCommits
 from gitkruise.gitops.notify.outbox import OutboxEntry
+from gitkruise.gitops.notify.sender import YIELDED_S
 from gitkruise.kube.client.limits import pause_s
-from gitkruise.kube.system.clock import Clock
+from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.model.gitops.config import CommitStatus, Deployment
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.notifications import CommitStatusItem, LastStatus, OutboxItem
@@ -109,6 +110,7 @@ class CommitStatusWriter:
         self._last: dict[str, LastStatus] | None = None
         self._pending: set[str] = set()  # keys of `_told`
         self._abandoned: Sequence[CommitStatusItem] = ()  # not closed yet
+        self._resumes = False  # another process reported meanwhile
         self._wake = asyncio.Event()
 
     def offer(self, record: UnitRecord) -> None:
@@ -121,10 +123,20 @@ class CommitStatusWriter:
         self._wake.set()
 
     async def run(self) -> None:
-        """Write statuses until cancelled."""
+        """Write statuses until cancelled.
+
+        None is written while another process reports; when that one has ended, all are written
+        again.
+        """
         self._wake.set()  # units that were removed have no record to wait for
         while True:
-            await self._wake.wait()
+            if self._channel.yields():
+                self._resumes = True
+                self._wake.set()
+                await self._clock.sleep(YIELDED_S)
+                continue
+            if not await wait_for(self._wake, self._clock, timedelta(seconds=YIELDED_S)):
+                continue
             self._wake.clear()
             try:
                 with self._containment.of(f"Sink {self._channel.name}", sqlite3.Error):
@@ -162,6 +174,8 @@ class CommitStatusWriter:
     def _write(self, records: Sequence[UnitRecord]) -> int:
         now = self._clock.now()
         last, closed = self._known(), self._abandoned
+        if self._resumes:
+            last.clear()  # the other process wrote over them
         entries: list[OutboxEntry] = []
         notes: dict[str, bytes | None] = {}
         for item in (*self._wanted(records), *closed):
@@ -176,7 +190,7 @@ class CommitStatusWriter:
             notes[_SENT + key] = msgspec.json.encode(last[key])
         if entries:
             self._channel.put(entries, notes)
-        self._abandoned = ()
+        self._abandoned, self._resumes = (), False
         return len(entries)
 
     def _known(self) -> dict[str, LastStatus]:

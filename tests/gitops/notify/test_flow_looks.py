@@ -9,7 +9,7 @@ import pytest
 from gitkruise.model.gitops.config import PullRequests
 from tests.git.repos import run_git
 from tests.gitops.forges.forges import away, reply
-from tests.gitops.notify.harness import CHECK, ForgeHarness
+from tests.gitops.notify.harness import CHECK, CONTEXT, ForgeHarness
 from tests.gitops.notify.test_flow import play
 from tests.gitops.stage import MakeStage, documents, web
 
@@ -203,6 +203,25 @@ def test_a_process_that_lost_its_lease_leaves_the_forge_to_the_next_one(
         assert "⏸ Held" in harness.comment(1)
         assert harness.comment(2)
         assert harness.status(merged) == ("success", "held at partition 3 (1/4 updated)")
+
+    play(staged, tmp_path, script)
+
+
+def test_a_status_that_another_leader_wrote_is_written_over(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    async def script(harness: ForgeHarness) -> None:
+        commit = await harness.push(web("app:v2"))
+        await harness.stage.rest(60)
+        harness.passive = True
+        await harness.stage.rest(30)
+        theirs = ("failure", "stuck: as the next leader saw it")
+        harness.model.statuses[commit, CONTEXT].append(theirs)
+        await harness.stage.rest(60)
+        assert harness.status(commit) == theirs
+        harness.passive = False
+        await harness.stage.rest(30)
+        assert harness.status(commit) == ("success", "done (4/4 updated)")
 
     play(staged, tmp_path, script)
 
