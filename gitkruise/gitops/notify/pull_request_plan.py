@@ -97,6 +97,7 @@ class PullRequestPlanner:
         report = msgspec.structs.replace(
             report, plan=found.plan, touches=found.moved or bool(found.rejecting),
             rejecting=found.rejecting, failed=_rejected(found, pull.base),
+            units=tuple(sorted({*found.takers, *found.rejecting})),
         )  # fmt: skip
         return PullRequestForecast(report, found.summary, units)
 

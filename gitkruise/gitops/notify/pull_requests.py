@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final, NamedTuple
@@ -392,10 +392,26 @@ class PullRequestLoop:
             self._news = {**news, **self._news}
             raise
 
-    async def _add(self, report: PullRequestReport, records: Iterable[UnitRecord]) -> None:
-        outcomes = follow(report, records)
+    async def _add(self, report: PullRequestReport, records: Collection[UnitRecord]) -> None:
+        outcomes = follow(report, records, await self._past(report, records))
         if _gist(outcomes) != _gist(report.outcomes):
             await self._publish(msgspec.structs.replace(report, outcomes=outcomes))
+
+    async def _past(
+        self, report: PullRequestReport, records: Iterable[UnitRecord]
+    ) -> frozenset[str]:
+        """Return the units without an outcome that have a newer commit than the merge."""
+        planner = self.planners.get(report.branch)
+        missing = {*report.units} - {outcome.unit for outcome in report.outcomes}
+        at = {r.unit: r.about.id for r in records if r.unit in missing and r.about is not None}
+        if planner is None or not report.merged_as:
+            return frozenset()
+        has = planner.repository.is_ancestor
+        return frozenset([
+            unit for unit, commit in at.items()
+            if commit not in report.commits
+            and await asyncio.to_thread(has, report.merged_as, commit)
+        ])  # fmt: skip
 
     async def _known(self) -> dict[int, PullRequestReport]:
         if self._reports is None:

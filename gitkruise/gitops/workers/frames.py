@@ -107,7 +107,8 @@ class UnchangedUnits(msgspec.Struct, frozen=True, array_like=True, tag="unchange
 
 
 class PlanText(msgspec.Struct, frozen=True, array_like=True, tag="foretold"):
-    """The plan of a pull request, or its errors. `units` have an object in it that changes.
+    """The plan of a pull request, or its errors. `units` have an object in it that changes,
+    `takers` by the merge itself.
 
     With both, the plan is of the other units than those that the errors are of: the `rejecting`,
     and others that reject its base in the same way.
@@ -119,6 +120,7 @@ class PlanText(msgspec.Struct, frozen=True, array_like=True, tag="foretold"):
     summary: str = ""
     findings: tuple[Finding, ...] = ()
     rejecting: tuple[str, ...] = ()
+    takers: tuple[str, ...] = ()
 
 
 class PlanPage(msgspec.Struct, frozen=True, array_like=True, tag="page"):

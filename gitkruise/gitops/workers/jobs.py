@@ -72,11 +72,11 @@ def plan_text(
     if wrong and set(units) <= refused:
         return frames.PlanText(units=units, findings=wrong)
     report = found.of_others(refused).report(facts)
-    moved = any(not c.drift and not c.pending for c in changed)
+    takers = found.units_of(c.key for c in changed if not c.drift and not c.pending)
     return frames.PlanText(
-        plan=plan_markdown(report, limit=PLAN_MAX), moved=moved, units=units,
+        plan=plan_markdown(report, limit=PLAN_MAX), moved=bool(takers), units=units,
         summary=summary(report), findings=(*errors, *wrong),
-        rejecting=tuple(sorted({*refusing, *refused})),
+        rejecting=tuple(sorted({*refusing, *refused})), takers=takers,
     )  # fmt: skip
 
 

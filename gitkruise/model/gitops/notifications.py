@@ -114,7 +114,8 @@ class PullRequestReport(msgspec.Struct, frozen=True, kw_only=True):
     changes, as they were then. `checked` is the status that the head got, and `names`
     are those of the section and of that status. `into` is the branch that it asks for now, or was
     merged into, where no unit follows that one. `commits` are those a merge brought, for finding
-    its outcomes. `unsaid` are the commands whose trailers the message of the merge lacks.
+    its outcomes, and `units` those that take it. `unsaid` are the commands whose trailers the
+    message of the merge lacks.
     """
 
     number: int
@@ -135,5 +136,6 @@ class PullRequestReport(msgspec.Struct, frozen=True, kw_only=True):
     crashed: bool = False  # planning failed unexpectedly, and is tried again
     merged_as: str = ""
     commits: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
     unsaid: tuple[str, ...] = ()
     outcomes: tuple[Outcome, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import takewhile
 from typing import Final
 
@@ -100,7 +100,7 @@ def section(report: PullRequestReport, cluster: str) -> str:
     """Everything one cluster has to say on a pull request, the newest first."""
     parts = [_heading(report, cluster)]
     if report.state == "merged":
-        parts += [*_unsaid(report), *_outcomes(report.outcomes)]
+        parts += [*_unsaid(report), *_outcomes(report)]
     plan = report.plan.partition("\n")[2].strip()  # its heading is ours to write
     body = "\n\n".join(filter(None, (report.failed, plan)))
     if body and (report.state != "open" or report.newer):
@@ -116,11 +116,11 @@ def _heading(report: PullRequestReport, cluster: str) -> str:
     head = f"### gitkruise plan for `{report.head[:7]}` {where}"
     if report.state == "merged":
         commit = f"`{(report.merged_as or report.head)[:7]}`"
-        states = [State(outcome.state) for outcome in report.outcomes]
-        if not states:
+        if not report.outcomes:
             waits = "waiting for the cluster" if report.touches else "it changes no unit"
             return f"### gitkruise: {commit} {where} · merged, {waits}"
-        state = worst(states)
+        states = [State(outcome.state) for outcome in report.outcomes]
+        state = worst([*states, *(State.WAITING for _ in _missing(report))])
         return f"### gitkruise: {commit} {where} · {LOOKS[state].glyph} {state}"
     return f"{head} · {_currency(report)}"
 
@@ -155,9 +155,17 @@ def _code(text: str) -> str:
     return visible(text).replace("`", "'")
 
 
-def _outcomes(outcomes: Sequence[Outcome]) -> list[str]:
-    if not outcomes:
+def _missing(report: PullRequestReport) -> list[Outcome]:
+    """Return outcomes of units that have none: suspended ones, for example."""
+    reported = {outcome.unit for outcome in report.outcomes}
+    missing = [unit for unit in report.units if unit not in reported]
+    return [Outcome(unit, State.WAITING, "has not taken it yet") for unit in missing]
+
+
+def _outcomes(report: PullRequestReport) -> list[str]:
+    if not report.outcomes:
         return []
+    outcomes = [*report.outcomes, *_missing(report)]
     lines = [
         f"- {LOOKS[State(o.state)].glyph} **{plain(o.unit)}** {plain(o.text)}"
         for o in outcomes[:_OUTCOMES_MAX]

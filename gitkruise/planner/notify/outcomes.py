@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from gitkruise.model.gitops.notifications import (
@@ -12,7 +12,7 @@ from gitkruise.model.gitops.notifications import (
     StatusState,
 )
 from gitkruise.model.gitops.record import UnitRecord
-from gitkruise.model.gitops.unit_state import SETTLED
+from gitkruise.model.gitops.unit_state import SETTLED, worst
 from gitkruise.planner.analysis.schedule import blocks, progress_of
 from gitkruise.planner.notify.commit_statuses import DESCRIPTION_MAX, describe, short
 from gitkruise.wire.primitives.times import format_duration
@@ -20,10 +20,13 @@ from gitkruise.wire.primitives.times import format_duration
 _WORST: Final[tuple[StatusState, ...]] = ("error", "failure", "pending", "success")
 
 
-def follow(report: PullRequestReport, records: Iterable[UnitRecord]) -> tuple[Outcome, ...]:
+def follow(
+    report: PullRequestReport, records: Iterable[UnitRecord], past: Collection[str] = ()
+) -> tuple[Outcome, ...]:
     """The outcomes of a merged pull request after these records; units come in the order of news.
 
-    What a newer commit overtook is final: the unit's later fate belongs to that commit.
+    What a newer commit overtook is final: the unit's later fate belongs to that commit. Units that
+    are `past` the merge may have no record of it: it was not known to be merged then.
     """
     found = {outcome.unit: outcome for outcome in report.outcomes}
     for record in records:
@@ -38,9 +41,8 @@ def follow(report: PullRequestReport, records: Iterable[UnitRecord]) -> tuple[Ou
             found[record.unit] = _left(before, about.short)
         elif before is None:
             by = next((by for commit, by in record.superseded if commit.id in report.commits), "")
-            if by:
-                text = f"overtaken by {by[:7]} before it was applied"
-                found[record.unit] = Outcome(record.unit, "Done", text, final=True)
+            if by or record.unit in past:
+                found[record.unit] = _passed(record, report.commits, by[:7] or about.short)
     return tuple(found.values())
 
 
@@ -53,6 +55,14 @@ def _reached(record: UnitRecord, commit: str) -> Outcome:
     ]
     took = f", after {format_duration(max(spans))}" if spans else ""
     return Outcome(record.unit, str(record.state), describe(record) + took + _measured(record))
+
+
+def _passed(record: UnitRecord, commits: Collection[str], newer: str) -> Outcome:
+    """The last word on a unit that moved on unseen, from the steps of its rollouts."""
+    steps = [step for _, kept in record.steps for step in kept if step.commit.id in commits]
+    words = [f"{s.state} ({s.updated}/{s.replicas} updated)".lower() for s in steps]
+    text = "; ".join([*([", ".join(words)] if words else ()), f"superseded by {newer}"])
+    return Outcome(record.unit, str(worst(step.state for step in steps)), text, final=True)
 
 
 def _measured(record: UnitRecord) -> str:

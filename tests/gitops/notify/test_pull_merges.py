@@ -10,6 +10,7 @@ import pytest
 
 from tests.git.repos import run_git
 from tests.gitops.notify.harness import CHECK, ForgeHarness
+from tests.gitops.notify.test_flow import SETTINGS, two_units
 from tests.gitops.promoted import promotion
 from tests.gitops.stage import WEB, MakeStage, config_map, documents, web
 
@@ -145,6 +146,62 @@ def test_the_outcome_of_each_way_to_merge_is_found(
                 1
             )
             assert "done (4/4 updated)" in harness.comment(1)
+
+    harness.stage.play(main)
+
+
+def test_a_merge_that_is_superseded_between_two_looks_waits_for_nothing(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """Also where gitkruise is not running meanwhile."""
+    harness = ForgeHarness(staged(), tmp_path)
+
+    async def main() -> None:
+        async with harness.open():
+            await harness.push(web(), message="first")
+            await harness.stage.rest()
+            harness.branch(1, web("app:v2", partition=3))
+            await harness.stage.rest(5)
+            harness.pulls.look_now = lambda: None  # type: ignore[method-assign]
+            await harness.merge(1)
+            await harness.stage.rest(15)
+            newer = await harness.push(web("app:v3"))
+            head = harness.branch(2, web("app:v4"))
+            await harness.stage.rest(60)
+            assert "· ⏸ Held" in harness.comment(1)
+            assert "held (1/4 updated); superseded by " + newer[:7] in harness.comment(1)
+        harness.stage.start_over()
+        origin = harness.stage.origin
+        run_git(origin.work, "merge", "--quiet", "--no-ff", "-m", "Merge 2", head)
+        run_git(origin.work, "push", "--quiet", "origin", "HEAD:refs/heads/main")
+        harness.model.end_pull(2, "merged", run_git(origin.work, "rev-parse", "HEAD"))
+        newest = origin.commit({"app.yaml": documents(web("app:v5"))}, "newest")
+        async with harness.open():
+            await harness.stage.follower.check()
+            await harness.stage.rest(60)
+        assert f"superseded by {newest[:7]}" in harness.comment(2)
+
+    harness.stage.play(main)
+
+
+def test_a_merge_that_a_unit_has_not_taken_yet_is_not_done(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    harness = two_units(staged, tmp_path)
+
+    async def main() -> None:
+        async with harness.open():
+            await harness.push(apps__web=documents(web()), api__map=SETTINGS)
+            await harness.stage.rest()
+            changed = documents(config_map("settings", mode="fast"))
+            files = {"apps/web.yaml": documents(web("app:v2")), "api/map.yaml": changed}
+            harness.branch(1, files=files)
+            await harness.stage.rest(5)
+            await harness.merge(1)
+            await harness.stage.rest()
+            assert "· … Waiting" in harness.comment(1)
+            assert "- … **shop/api** has not taken it yet" in harness.comment(1)
+            assert "- ✓ **shop/web** done (4/4 updated)" in harness.comment(1)
 
     harness.stage.play(main)
 
