@@ -101,6 +101,7 @@ class PullRequestLoop:
         self.open: Mapping[int, Pull] = {}  # by number, as of the last look
         self.looked = False  # at least once: `open` has what the forge has
         self._reports: dict[int, PullRequestReport] | None = None
+        self._resumes = False  # another process planned meanwhile: each plan is made again
         self._latest: dict[str, UnitRecord] = {}
         self._news: dict[str, UnitRecord] = {}  # of `_latest`, not looked at yet
         self._look, self._wake = True, asyncio.Event()
@@ -124,6 +125,8 @@ class PullRequestLoop:
         """Follow until cancelled."""
         while True:
             if self._channel.yields():  # plans and outcomes are those of another process
+                self._reports, self._resumes = None, True
+                self._tried.clear()
                 await self._clock.sleep(YIELDED_S)
                 continue
             pause = 0.0
@@ -168,10 +171,11 @@ class PullRequestLoop:
             self.on_problem(problem)
 
     async def _rest(self) -> None:
-        """Wait for news, or for the next look, which news do not put off."""
+        """Wait for news, for another leader, or for the next look, which news do not put off."""
         left = self._looked_at + LOOK_S - self._clock.monotonic()
-        if left <= 0 or not await wait_for(self._wake, self._clock, timedelta(seconds=left)):
-            self._look = True
+        limit = timedelta(seconds=min(left, YIELDED_S))
+        if left <= 0 or not await wait_for(self._wake, self._clock, limit):
+            self._look = self._look or left <= YIELDED_S
         self._wake.clear()
 
     # Looking --------------------------------------------------------------------------------
@@ -418,6 +422,10 @@ class PullRequestLoop:
             found = await asyncio.to_thread(self._channel.notes, _REPORT)
             decode = msgspec.json.Decoder(PullRequestReport).decode
             self._reports = {int(number): decode(body) for number, body in found.items()}
+            for report in [*self._reports.values()] if self._resumes else ():
+                if report.state == "open":
+                    self._reports[report.number] = _unset(report)
+            self._resumes = False
         return self._reports
 
     async def _publish(self, report: PullRequestReport, *entries: OutboxEntry) -> None:
@@ -468,6 +476,11 @@ def _not_open(
     )
     message = f"pull request {number} is not open{merged}"
     return UsageProblem(Finding(code="GK7092", message=message, notes=notes))
+
+
+def _unset(report: PullRequestReport) -> PullRequestReport:
+    """Return a report whose check another process may have written over."""
+    return msgspec.structs.replace(report, checked="", names="")
 
 
 def _standing(record: UnitRecord) -> str:

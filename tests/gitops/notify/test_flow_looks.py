@@ -226,6 +226,23 @@ def test_a_status_that_another_leader_wrote_is_written_over(
     play(staged, tmp_path, script)
 
 
+def test_a_plan_that_another_leader_wrote_is_made_again(staged: MakeStage, tmp_path: Path) -> None:
+    async def script(harness: ForgeHarness) -> None:
+        head = harness.branch(1, web("app:v2"))
+        await harness.stage.rest(5)
+        ours, status = harness.comment(1), harness.status(head, CHECK)
+        harness.passive = True
+        await harness.stage.rest(10)
+        harness.model.comments[1][0]["body"] = ours.replace("✅ current", "✗ no plan")
+        harness.model.statuses[head, CHECK].append(("error", "it could not be planned"))
+        harness.passive = False
+        await harness.stage.rest(60)
+        assert harness.comment(1) == ours
+        assert harness.status(head, CHECK) == status
+
+    play(staged, tmp_path, script)
+
+
 def test_a_deleted_pull_request_is_forgotten(staged: MakeStage, tmp_path: Path) -> None:
     async def script(harness: ForgeHarness) -> None:
         harness.branch(1, web("app:v2"))
