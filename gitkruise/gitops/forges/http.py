@@ -7,9 +7,10 @@ import re
 import ssl
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from math import ceil
 from typing import Any, Final, Protocol
 
 import aiohttp
@@ -104,13 +105,17 @@ Authorize = Callable[[], Awaitable[Mapping[str, str]]]
 
 
 class JsonClient:
-    """Calls of one JSON API. Lists are asked for by ETag, where the server gives any."""
+    """Calls of one JSON API. Lists are asked for by ETag, where the server gives any.
+
+    A server that limits the rate of our credentials is not asked again before the time it names.
+    """
 
     def __init__(
         self, transport: ForgeTransport, root: str, authorize: Authorize, clock: Clock
     ) -> None:
         self._transport, self._root = transport, root.rstrip("/")
         self._authorize, self._clock = authorize, clock
+        self._limit: _RateLimit | None = None
         self._known: OrderedDict[str, tuple[str, Any, CIMultiDictProxy[str]]] = OrderedDict()
 
     async def authorization(self) -> Mapping[str, str]:
@@ -146,11 +151,33 @@ class JsonClient:
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
     ) -> JsonReply:
         headers_sent = {"Accept": "application/json", "User-Agent": USER_AGENT, **headers}
-        headers_sent |= await self._authorize()
-        answer = await self._transport.exchange(method, self._root + path, headers_sent, body)
+        of = dict(await self._authorize())
+        if self._limit is not None:
+            self._limit.check(of, self._clock.monotonic())
+        answer = await self._transport.exchange(method, self._root + path, headers_sent | of, body)
         if answer.status >= 300 and answer.status != 304:
-            raise refused(answer, self._clock.now())
+            error = refused(answer, self._clock.now())
+            if isinstance(error, TooManyRequests):
+                until = self._clock.monotonic() + error.details.retry_after_s
+                self._limit = _RateLimit(of, until, error)
+            raise error
         return answer
+
+
+@dataclass(frozen=True, slots=True)
+class _RateLimit:
+    """The refusal of credentials that asked too often; `until` is of the monotonic clock."""
+
+    of: Mapping[str, str] = field(repr=False)
+    until: float
+    error: TooManyRequests
+
+    def check(self, of: Mapping[str, str], now: float) -> None:
+        """Raises TooManyRequests while it lasts."""
+        left = ceil(self.until - now)
+        if left > 0 and of == self.of:
+            details = replace(self.error.details, retry_after_s=left)
+            raise TooManyRequests(self.error.message, details)
 
 
 class Login:

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from gitkruise.errors import ApiError
+from gitkruise.errors import ApiError, TooManyRequests
 from gitkruise.gitops.forges.factory import always
 from gitkruise.gitops.forges.http import JsonClient, JsonReply
-from gitkruise.kube.system.clock import SystemClock
+from gitkruise.kube.system.clock import ManualClock, SystemClock
 
 PAGE: Final = b"\n<!DOCTYPE html>\n<html><head><title> Sign in </title></head>\n<body>secrets"
 MOVED: Final = "https://hub.example/api/v1/repos/shop/new/pulls"
@@ -49,13 +49,16 @@ ROWS: Final[dict[str, tuple[int, Any, str]]] = {
 class Answering:
     """Gives one answer to everything."""
 
-    def __init__(self, status: int, body: bytes) -> None:
+    def __init__(self, status: int, body: bytes, retry_after: str = "") -> None:
         headers = {"Location": f"{MOVED}?token=x"} if status == 301 else {}
+        headers |= {"Retry-After": retry_after} if retry_after else {}
+        self.asked = 0
         self._reply = JsonReply(status, CIMultiDictProxy(CIMultiDict(headers)), body)
 
     async def exchange(
         self, _method: str, _url: str, _headers: Mapping[str, str], _body: bytes | None
     ) -> JsonReply:
+        self.asked += 1
         return self._reply
 
 
@@ -68,3 +71,27 @@ def test_a_refusal_is_reported_in_words(status: int, body: Any, message: str) ->
     with pytest.raises(ApiError) as caught:
         asyncio.run(forge.get("/repos/shop/fleet/pulls"))
     assert caught.value.message == message
+
+
+def test_nothing_is_asked_before_the_time_that_a_forge_names() -> None:
+    """Whoever asks: several loops share an account, and each would shorten the others' pauses."""
+    clock, limiting = ManualClock(), Answering(429, b'{"message": "slow down"}', "1800")
+    token = "old"
+
+    async def authorize() -> Mapping[str, str]:
+        return {"Authorization": token}
+
+    forge = JsonClient(limiting, "https://hub.example", authorize, clock)
+
+    def left() -> int:
+        with pytest.raises(TooManyRequests, match="slow down") as caught:
+            clock.run(forge.get("/user"))
+        return caught.value.details.retry_after_s
+
+    assert (left(), limiting.asked) == (1800, 1)
+    clock.advance(600)
+    assert (left(), limiting.asked) == (1200, 1)
+    clock.advance(1201)
+    assert (left(), limiting.asked) == (1800, 2)
+    token = "of another account"
+    assert (left(), limiting.asked) == (1800, 3)
