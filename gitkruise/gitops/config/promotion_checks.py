@@ -254,8 +254,7 @@ def _way(config: Config, unit: Unit, field: FieldPath, *, pull: str) -> Iterator
         why = "the unit's source is an artifact of a registry, which no commit changes"
         yield _bad(unit, field, why, "take it out, or let the unit follow a git repository")
         return
-    ref = source.spec.ref
-    if ref.commit or ref.name or ref.semver or ref.tag:
+    if not source.spec.ref.is_branch:
         why = "the unit's source follows no branch, so that a commit does not move it"
         yield _bad(unit, field, why, "let the GitSource follow ref.branch")
     git = sink.spec.git if sink is not None else None

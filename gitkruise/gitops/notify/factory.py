@@ -275,7 +275,7 @@ async def _add_forge(
     if spec.deployment is not None:
         # A channel of its own: a token that may not deploy holds up deployments only.
         shown = assembly.channel(f"{_name(sink)}/deployment{part}", send, deps.passive)
-        followed = (deps.config.source_of(u).spec.ref.branch for u in mine)
+        followed = (deps.config.source_of(u).spec.ref.followed_branch for u in mine)
         assembly.add(
             deployments(
                 shown, spec.deployment, branches, deps.clock, scope=replace(scope, part=deployed),
@@ -314,10 +314,12 @@ def _planners(units: Sequence[Unit], deps: NotifierDeps) -> dict[str, PullReques
     found: dict[str, PullRequestPlanner] = {}
     for unit in units:
         source = deps.config.source_of(unit)
-        branch = source.spec.ref.branch
+        branch = source.spec.ref.followed_branch
         if not branch or branch in found:
             continue
-        here = {u.id: u for u in units if deps.config.source_of(u).spec.ref.branch == branch}
+        here = {
+            u.id: u for u in units if deps.config.source_of(u).spec.ref.followed_branch == branch
+        }
         found[branch] = PullRequestPlanner(
             repository=deps.repositories[source_of(unit)],
             branch=branch,

@@ -211,7 +211,7 @@ def units_by_branch(config: Config, default: str) -> dict[str, Config]:
     for name, unit in config.units.items():
         spec = config.source_of(unit).spec
         ref = spec.ref
-        if not (spec.is_artifact or ref.commit or ref.name or ref.semver or ref.tag):
+        if ref.is_branch and not spec.is_artifact:
             found.setdefault(ref.branch or default, {})[name] = unit
     return {
         branch: Config(config.sources, units, config.sinks, config.receivers)

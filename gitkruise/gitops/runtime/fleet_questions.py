@@ -135,7 +135,7 @@ class RunningFleet:
         units = {
             unit.id: unit
             for unit in of_the_repository(spec, reported, whole)
-            if whole.source_of(unit).spec.ref.branch == branch
+            if whole.source_of(unit).spec.ref.followed_branch == branch
         }
         return replace(planner, config=Config(whole.sources, units, {}))
 
@@ -145,13 +145,13 @@ class RunningFleet:
         for name, unit in self.fleet.whole.units.items():
             units.setdefault(source_of(unit), []).append(name)
         for source, follower in sorted(self.fleet.followers.items()):
-            if branch := follower.source.spec.ref.branch:
+            if branch := follower.source.spec.ref.followed_branch:
                 yield source, branch, sorted(units.get(source, ()))
 
     def _planner(self, source: str, follower: SourceFollower) -> PullRequestPlanner:
         fleet = self.fleet
         return PullRequestPlanner(
-            repository=follower.repository, branch=follower.source.spec.ref.branch,
+            repository=follower.repository, branch=follower.source.spec.ref.followed_branch,
             config=fleet.units_of(source), live=fleet.live, cluster=fleet.cluster,
             gates=self.gates, clock=self.clock, workers=fleet.workers,
         )  # fmt: skip

@@ -44,6 +44,16 @@ class GitRef(Strict, frozen=True):
     digest: str = ""
     semver_filter: str = ""
 
+    @property
+    def is_branch(self) -> bool:
+        """Return whether it is a branch, named or by default, of a git repository."""
+        return not (self.commit or self.name or self.semver or self.tag)
+
+    @property
+    def followed_branch(self) -> str:
+        """Return the named branch; "" where something else comes first, or none is named."""
+        return self.branch if self.is_branch else ""
+
 
 class OidcIdentity(Strict, frozen=True):
     """Regular expressions for the signer of an artifact: who knows it, and its name."""

@@ -83,3 +83,36 @@ def test_an_open_pull_request_is_listed_with_its_units_and_has_a_plan(tmp_path: 
     assert found["commit"]["name"] == "pull request 7"
     assert found["plan"]["source"] == "live objects of cluster test"
     assert found["plan"]["summary"].startswith("2 changed")
+
+
+def test_a_source_that_follows_a_tag_has_no_plan_of_its_branch(tmp_path: Path) -> None:
+    """A merge moves no unit of it: the tag comes first where the GitSource names both."""
+    program, forge = Program(tmp_path, ""), ModelForge("github")
+    stage, listed = program.stage, dict[str, Any]()
+    program.origin.commit(
+        {f"{n}/a.yaml": documents(config_map(n, x="1")) for n in ("one", "two")}, "first"
+    )
+    run_git(program.origin.work, "push", "--quiet", "origin", "HEAD:refs/tags/v1")
+
+    async def script() -> None:
+        async with served(forge) as url:
+            put_secret(stage, "forge", token=TOKEN)
+            sink = SINK.format(forge=url, repo=REPO, check=CHECK)
+            units = [unit(n, ", sinkRef: {{name: git}}") for n in ("one", "two")]
+            source = SOURCE.replace("branch: main", "branch: main, tag: v1")
+            program.configure(source + sink + "".join(units))
+            async with program.up() as running:
+                head = opened(program, forge)
+                await stage.rest(60)
+                fleet = RunningFleet(running.fleet, Gates(), stage.clock)
+                listed.update(RunningSources(lambda: fleet).listed())
+                assert {str(r.record.state) for r in running.reporters.values()} == {"Done"}
+                assert (head, CHECK) not in forge.statuses
+
+    try:
+        program.play(script, inside=True)
+    finally:
+        stage.close()
+    assert forge.comments == {}
+    assert PLACE not in listed
+    assert "branch/shop/src" not in listed
