@@ -28,7 +28,8 @@ PROBLEM_AFTER_S: Final = 300.0  # without an arrival; a rejected token is report
 TRIES_MAX: Final = 10  # of an item whose content is rejected, within an hour
 REPORTED_FROM: Final = 5  # tries of such an item: the forge may not know its commit yet
 FORBIDDEN_MAX_S: Final = 600.0  # between two tries of a forbidden item
-Send = Callable[[OutboxItem], Awaitable[None]]
+# Returns after how long to send the item again, to see if it was written over; None for never.
+Send = Callable[[OutboxItem], Awaitable[timedelta | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +112,11 @@ class Sender:
 
     async def deliver(self, waiting: QueuedItem) -> float:
         """Try to send an item; return the pause in seconds before the next one."""
+        again = None
         try:
             if waiting != self._arrived:
                 with self._containment.of(f"Sink {self.channel}"):
-                    await self._send(waiting.item)
+                    again = await self._send(waiting.item)
         except ApiError as error:
             return await self._failed(waiting, error)
         except Crashed as error:
@@ -122,8 +124,11 @@ class Sender:
             self._report()
             await self._step_back(waiting, self.problem)
             return 0.0
-        self._arrived = waiting
-        await asyncio.to_thread(self._outbox.done, waiting)
+        if again is not None:
+            await self._later(waiting, again.total_seconds(), waiting.tries)
+        else:
+            self._arrived = waiting
+            await asyncio.to_thread(self._outbox.done, waiting)
         self._refused.pop(waiting.key, None)
         self._answers()
         return 0.0
