@@ -13,6 +13,7 @@ from gitkruise.errors import ApiError, DiagnosticError, Finding, Severity, Usage
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.cluster.live_cache import LiveView
+from gitkruise.gitops.cluster.write_authority import WriteAuthority
 from gitkruise.gitops.config.fingerprints import shared_names, sink_of, source_of
 from gitkruise.gitops.config.forge_checks import sendable
 from gitkruise.gitops.containment import Containment
@@ -52,7 +53,7 @@ Opening = Callable[[AsyncExitStack], Coroutine[Any, Any, T]]  # it closes with t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifierDeps:
-    """Parts of the controller that notifications need; `tips` return each unit's newest commit."""
+    """Parts of the controller that notifications need; `tips` return the newest of each branch."""
 
     config: Config
     cluster: str
@@ -139,7 +140,7 @@ async def open_notifications(
         state_dir=state_dir,
         live=context.live,
         repositories=repositories,
-        tips={name: partial(getattr, unit, "live_commit") for name, (unit, _) in units.items()},
+        tips={name: partial(_newest, context.authority, unit) for name, (unit, _) in units.items()},
         gates=context.gates,
         clock=context.clock,
         containment=context.containment,
@@ -159,6 +160,11 @@ async def open_notifications(
     for _, reporter in units.values():
         notifications.offer(reporter.record)
     return notifications
+
+
+def _newest(authority: WriteAuthority, unit: UnitReconciler) -> str:
+    """Return the newest commit of a unit's branch, also one that it rejects or that waits."""
+    return authority.tip(source_of(unit.unit)) or unit.live_commit
 
 
 def _report_problem(channel: str, reporters: Iterable[Reporter], problem: str) -> None:

@@ -81,7 +81,7 @@ class ForgeHarness:
         to_forge, yields = partial(deliver, forge), lambda: self.passive
         post = Sender(self.outbox, "forge", to_forge, clock, yields=yields)
         channel = Channel(self.outbox, "forge", post.wake, yields)
-        branch = UnitBranch(MergeCommits(stage.repository), lambda: stage.unit.live_commit)
+        branch = UnitBranch(MergeCommits(stage.repository), lambda: stage.follower.followed)
         scope = StatusScope(cluster="test", units=[UNIT])
         standings = CommitStatusWriter(channel, CommitStatus(), {UNIT: branch}, clock, scope=scope)
         deployer = Sender(self.outbox, "deployment", partial(deliver, forge), clock)
