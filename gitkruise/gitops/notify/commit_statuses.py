@@ -60,7 +60,7 @@ STATUSES: Final = StatusForm(lambda item: item, "status", behind=True)
 
 @dataclass(frozen=True, slots=True)
 class UnitBranch:
-    """Merge commits of a unit's branch, and the newest commit that the unit looked at."""
+    """Merge commits of a unit's branch, and its newest commit."""
 
     merges: MergeCommits
     tip: Callable[[], str]
@@ -224,16 +224,27 @@ class CommitStatusWriter:
             ):  # fmt: skip
                 found.setdefault((item.commit, item.context), item)
         wanted = list(found.values())
-        return [*wanted, *self._left(wanted, complete=self._latest.keys() == self._branches.keys())]
+        return [*wanted, *self._left(records, wanted)]
 
     def _left(
-        self, wanted: Sequence[CommitStatusItem], *, complete: bool
+        self, records: Sequence[UnitRecord], wanted: Sequence[CommitStatusItem]
     ) -> list[CommitStatusItem]:
+        complete = self._latest.keys() == self._branches.keys()
         over_all = aggregate_context(self._rules.context, self._scope.cluster, self._scope.part)
         known = [item for item in wanted if complete or item.context != over_all]
         self._known()
         pending = [key.partition("/") for key in sorted(self._pending)]
-        return closing([(commit, context) for commit, _, context in pending], known)
+        unfinished = [(commit, context) for commit, _, context in pending]
+        attempted = {
+            (commit, context)
+            for record in records if record.attempted is not None
+            for commit in (record.attempted.id, self._at(record.unit, record.attempted).id)
+            for context in (self._context(record.unit), over_all)
+        }  # fmt: skip
+        return closing(unfinished, known, attempted)
+
+    def _context(self, unit: str) -> str:
+        return context_of(self._rules.context, self._scope.cluster, unit)
 
     def _landed(self, record: UnitRecord) -> UnitRecord:
         """The record as if its commits were those that brought them to the branch."""

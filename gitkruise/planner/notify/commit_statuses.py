@@ -131,18 +131,21 @@ def statuses(
 
 
 def closing(
-    unfinished: Iterable[tuple[str, str]], wanted: Sequence[CommitStatusItem]
+    unfinished: Iterable[tuple[str, str]],
+    wanted: Sequence[CommitStatusItem],
+    attempted: Collection[tuple[str, str]] = (),
 ) -> list[CommitStatusItem]:
     """Statuses that close pending ones of (commit, context) at which no unit is any more.
 
-    `wanted` are the statuses of every unit that could be at them.
+    `wanted` are the statuses of every unit that could be at them. Commits that units looked at last
+    (`attempted`, with contexts) stay as they are, taken or not: the live one may be older.
     """
     now = {(item.commit, item.context) for item in wanted}
     newest = {item.context: item.commit for item in wanted}
     return [
         overtaken(commit, newest[context], context)
         for commit, context in unfinished
-        if (commit, context) not in now and context in newest
+        if (commit, context) not in {*now, *attempted} and context in newest
     ]
 
 

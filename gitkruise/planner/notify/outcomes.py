@@ -37,6 +37,8 @@ def follow(
         if about.id in report.commits:
             if before is None or not before.final:
                 found[record.unit] = _reached(record, about.id)
+        elif record.attempted is not None and record.attempted.id in report.commits:
+            continue  # it waits, and the state is about the live commit, an older one
         elif before is not None and not before.final:
             found[record.unit] = _left(before, about.short)
         elif before is None:
