@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Final
@@ -12,7 +13,7 @@ from typing import Final
 import msgspec
 
 from gitkruise import __version__
-from gitkruise.errors import Crashed, Finding, InvalidManifests
+from gitkruise.errors import Crashed, Finding, InvalidManifests, SourceFailed
 from gitkruise.git.plumbing.commits import ACTION, NOTED_ACTIONS, OBJECT, squashed_trailers
 from gitkruise.git.repository.merge import Unmergeable, merged
 from gitkruise.git.repository.repository import Repository
@@ -29,8 +30,10 @@ from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.notifications import Pull, PullRequestReport
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.printable import visible
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import named
 
+log = logging.getLogger(__name__)
 _FINDINGS: Final = 10
 _BROUGHT_MAX: Final = 1_000
 
@@ -182,6 +185,21 @@ class PullRequestPlanner:
         elif report.base and len(parents) == 1:
             found |= self._rebased(report, merged_as)
         return tuple(sorted(found))
+
+    def past(self, report: PullRequestReport, at: Mapping[str, str]) -> frozenset[str]:
+        """Return the units whose commit, in `at`, is newer than the merge of a report. Blocking.
+
+        A commit that git lacks, as after a rewrite of the branch, is not known to be.
+        """
+        found, merge = set[str](), report.merged_as
+        try:
+            for unit, commit in at.items():
+                here = commit not in report.commits and self.repository.has(commit)
+                if here and merge and self.repository.is_ancestor(merge, commit):
+                    found.add(unit)
+        except SourceFailed as error:  # the remote is away, or another push replaced the merge
+            log.info(log_line("merge-not-compared", commit=merge, error=error))
+        return frozenset(found)
 
     def unsaid(self, report: PullRequestReport, merged_as: str) -> tuple[str, ...]:
         """Return the commands that commits of a pull request name for promotions, where the branch

@@ -408,14 +408,9 @@ class PullRequestLoop:
         planner = self.planners.get(report.branch)
         missing = {*report.units} - {outcome.unit for outcome in report.outcomes}
         at = {r.unit: r.about.id for r in records if r.unit in missing and r.about is not None}
-        if planner is None or not report.merged_as:
+        if planner is None or not at:
             return frozenset()
-        has = planner.repository.is_ancestor
-        return frozenset([
-            unit for unit, commit in at.items()
-            if commit not in report.commits
-            and await asyncio.to_thread(has, report.merged_as, commit)
-        ])  # fmt: skip
+        return await asyncio.to_thread(planner.past, report, at)
 
     async def _known(self) -> dict[int, PullRequestReport]:
         if self._reports is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,15 @@ def test_a_merge_that_a_unit_has_not_taken_yet_is_not_done(
             assert "· … Waiting" in harness.comment(1)
             assert "- … **shop/api** has not taken it yet" in harness.comment(1)
             assert "- ✓ **shop/web** done (4/4 updated)" in harness.comment(1)
+            record = harness.stage.record
+            assert record.causal is not None
+            lost = replace(record.causal, id="d" * 40)  # as after a rewrite of the branch
+            harness.pulls.offer(replace(record, unit="shop/api", causal=lost))
+            newer = await harness.push(apps__web=documents(web("app:v3")))
+            await harness.stage.rest(400)
+            assert "- … **shop/api** has not taken it yet" in harness.comment(1)
+            assert f"superseded by {newer[:7]}" in harness.comment(1)
+            assert harness.pulls.problem == ""
 
     harness.stage.play(main)
 
