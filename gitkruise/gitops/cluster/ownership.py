@@ -4,7 +4,7 @@ two units want is changed by neither; planner.sync.ownership decides about marks
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from gitkruise.kube.cache.subscriptions import Interests, Subscriptions
@@ -18,11 +18,17 @@ Wake = Callable[[], None]
 
 class Unsettled(NamedTuple):
     """The reason why another commit of a unit may still want an object, and what `ends` that; ""
-    and "" if none may. `reads`: the unit is about to judge such a commit."""
+    and "" if none may. `reads`: the unit is about to judge such a commit. A commit that waits for
+    other units alone `keeps` its objects, and releases the others before it is taken."""
 
     why: str = ""
     ends: str = ""
     reads: bool = False
+    keeps: frozenset[ObjectKey] | None = None
+
+    def releases(self, key: ObjectKey) -> bool:
+        """Return whether the unit releases an object although it may read another commit."""
+        return self.keeps is not None and key not in self.keeps
 
 
 _SETTLED: Final = Unsettled()
@@ -107,12 +113,25 @@ class Claims:
                 found[key] = Owner(unit=unit)  # of the same unit, under another cluster name
             if not name:
                 continue
-            why, ends, reads = self._unsettled[name]()
-            wants = name in self._wanted.of(key)
-            found[key] = Owner(unit=name, wants=wants, unsettled=why, next=ends, reads=reads)
+            said = self._unsettled[name]()
+            if said.releases(key):
+                found[key] = Owner(unit=name)
+                continue
+            why, wants = said.why, name in self._wanted.of(key)
+            found[key] = Owner(
+                unit=name, wants=wants, unsettled=why, next=said.ends, reads=said.reads
+            )
             if why:
                 self._waiting.setdefault(name, set()).add(unit)
         return found
+
+    def released(self, unit: str, keys: Iterable[ObjectKey]) -> frozenset[ObjectKey]:
+        """Return those of `keys` that `unit` releases before it takes its newest commit."""
+        return frozenset(filter(self._said(unit).releases, keys))
+
+    def release(self, unit: str) -> None:
+        """Wake the units that wait for `unit`: it releases what its newest commit lacks."""
+        self._let_go(unit)
 
     def settled(self, unit: str) -> None:
         """Wake the units that wait for `unit` if its git has said all."""
@@ -141,7 +160,7 @@ class Claims:
         them.
         """
         self._asked.watch(unit, keys)
-        shared = [key for key in keys if any(u != unit for u in self._wanted.of(key))]
+        shared = [key for key in keys if any(self._rivals(key, unit))]
         sure = not shared or self._is_settled(unit)
 
         def counts(key: ObjectKey) -> bool:
@@ -153,11 +172,19 @@ class Claims:
 
     def _has_sure_rival(self, key: ObjectKey, unit: str) -> bool:
         """Return whether another unit wants an object whose git has said all."""
-        return any(u != unit and self._is_settled(u) for u in self._wanted.of(key))
+        return any(self._is_settled(rival) for rival in self._rivals(key, unit))
 
-    def _is_settled(self, unit: Hashable) -> bool:
+    def _rivals(self, key: ObjectKey, unit: str) -> Iterator[str]:
+        """Yield the other units that want an object and do not release it."""
+        others = (str(other) for other in self._wanted.of(key) if other != unit)
+        return (other for other in others if not self._said(other).releases(key))
+
+    def _is_settled(self, unit: str) -> bool:
         """Return whether a unit's git has said all."""
-        return not self._unsettled.get(str(unit), lambda: _SETTLED)().why
+        return not self._said(unit).why
+
+    def _said(self, unit: str) -> Unsettled:
+        return self._unsettled.get(unit, lambda: _SETTLED)()
 
     def read(self, unit: str, commit: str) -> None:
         """Record that all objects that `unit` wants by `commit` are set."""

@@ -64,6 +64,7 @@ class UnitPruner:
         self._searched = ""
         self._was_read = self._taken = False  # a commit was read, and the newest one was taken
         self._wanted: frozenset[ObjectKey] = frozenset()
+        self._parked: tuple[str, frozenset[ObjectKey] | None] | None = None  # what a commit wants
         self.inventory: set[ObjectKey] = set()
         self.complete = False  # the cluster was searched for it
         self._returned = 0  # of the store, at that time
@@ -163,6 +164,14 @@ class UnitPruner:
         if built.wanted is not None:
             self._claims.read(self._unit.id, built.commit.id)
 
+    def park(self, built: BuiltCommit) -> None:
+        """Record that a commit waits: where that is for other units alone, it releases what it
+        lacks, because one of these may want it. An approval is of all that a commit takes away."""
+        known = built.wanted is not None and not built.by_cluster
+        asks = self._unit.spec.approval != "never"
+        self._parked = (built.commit.id, built.wanted) if known and not asks else None
+        self._claims.release(self._unit.id)
+
     @property
     def blind(self) -> bool:
         """Return whether the source cannot be followed."""
@@ -183,7 +192,7 @@ class UnitPruner:
         `news` is a newer commit that was not taken, and is judged `soon`; `closed` why no window is
         open. Until git has said all, other units take nothing over that has the mark of this one.
         """
-        name = f"unit {self._unit.id}"
+        name, keeps = f"unit {self._unit.id}", None
         if self._source_problem is not None:
             code = self._source_problem.code
             why, ends = f"whose source cannot be followed ({code})", f"mend the source of {name}"
@@ -191,6 +200,8 @@ class UnitPruner:
             why, ends = "which is suspended", f"resume {name}"
         elif news:
             why, ends = f"which has not taken commit {news[:7]}", f"see why {name} has not taken it"
+            if self._parked is not None and self._parked[0] == news and not closed:
+                keeps = self._parked[1]
         elif not self._taken and self._was_read:
             why, ends = (
                 "which rejected its newest commit",
@@ -202,7 +213,7 @@ class UnitPruner:
             why, ends = f"which waits for {closed}", "wait until it opens"
         else:
             return Unsettled()
-        return Unsettled(why, ends, reads=soon)
+        return Unsettled(why, ends, reads=soon, keeps=keeps)
 
     def held(self, built: BuiltCommit | None, newest: str, closed: str) -> str:
         """Return why nothing may be deleted for `built` now; `newest` is the newest offered

@@ -179,6 +179,7 @@ class UnitCluster:
                 unmarked={key for key in self._watched if not marks.get(key)},
             ),
             owners=claims.owners(self._unit.id, self.label, seen.live),
+            released=claims.released(self._unit.id, desired.by_key()),
             approved=pruning.approved,
             agreed=pruning.agreed,
             spared=pruning.spared,

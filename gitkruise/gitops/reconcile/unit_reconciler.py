@@ -322,8 +322,7 @@ class UnitReconciler:
                 await self._validator.put_target_back(built.desired)
             theirs = {change.key for change in plan.healing if left_by_tools(change)}
             sent = await self.cluster.apply(
-                plan.apply, seen, built.causal,
-                take=theirs, stop=lambda: self._commits.overtaken,
+                plan.apply, seen, built.causal, take=theirs, stop=lambda: self._commits.overtaken,
             )  # fmt: skip
             accepted = {one.desired.key for one in sent if one.reply is not None}
             self._backoff.corrected(plan.healing, accepted, self._context.clock.now())
@@ -435,6 +434,7 @@ class UnitReconciler:
             raise
         if built.blocked_by:
             self._commits.park(commit)
+            self.pruning.park(built)
             return
         self._looked = commit
         self.pruning.read(built)

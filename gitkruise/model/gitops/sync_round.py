@@ -104,6 +104,7 @@ class SyncSnapshot:
     fought: Mapping[ObjectKey, Mapping[FieldPath, Fight]] = field(default_factory=dict)
     claimed: frozenset[ObjectKey] = frozenset()  # another unit's git wants these too
     owners: Mapping[ObjectKey, Owner] = field(default_factory=dict)  # with others' marks, if known
+    released: frozenset[ObjectKey] = frozenset()  # other units may take these over already
     newer: bool = False  # a newer commit is not live: it waits, was rejected or cannot be read
     held: frozenset[ObjectKey] = frozenset()  # a person asked that they be left alone for a time
     # Perhaps live, each with the reason why that cannot be seen: left alone, and never ready.

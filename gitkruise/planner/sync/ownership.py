@@ -89,9 +89,10 @@ def conflict_in(d: Desired, s: SyncSnapshot) -> Finding | None:
     """Return GK2402 for an object that the snapshot's unit may not write; otherwise None.
 
     An object that the unit would leave as it is although it may write it is no conflict. Neither is
-    what a unit owns whose newest commit is not live: that commit may release the object.
+    what a unit owns whose newest commit is not live: that commit may release the object, and does
+    so before it is taken where it waits for other units alone.
     """
-    if awaits_owner(d.key, s):
+    if awaits_owner(d.key, s) or d.key in s.released:
         return None
     found, live = ownership_in(d.key, s), s.live.get(d.key)
     obj = live.obj if live is not None else None

@@ -138,3 +138,69 @@ def test_what_a_unit_waited_for_was_never_its_own(staged: MakeStage, tmp_path: P
         assert [str(one) for one in records["shop/two"].interventions] == []
 
     stage.play(script)
+
+
+@pytest.mark.slow
+def test_a_unit_releases_to_the_unit_that_it_depends_on(staged: MakeStage, tmp_path: Path) -> None:
+    """Its commit waits for the other unit, and the other one for the object that it lacks."""
+    stage, records = staged(), dict[str, UnitRecord]()
+    heed = (lambda r: records.update({r.unit: r}),)
+    text = SOURCE + unit("one", ", dependsOn: [{{name: two}}]") + unit("two")
+    program = options(stage, tmp_path, text, listeners=heed)
+    newer = config_map("one", a="c")
+
+    def states() -> list[str]:
+        return [str(records[f"shop/{name}"].state) for name in ("one", "two")]
+
+    async def script() -> None:
+        stage.origin.commit({"one/a.yaml": documents(ONE, OLD), "two/a.yaml": documents(TWO)})
+        async with controller(program, stage.wire, stage.clock):
+            await stage.rest(60)
+            assert states() == ["Done", "Done"]
+            uid = stage.get("ConfigMap", "thing")["metadata"]["uid"]
+            moved = {"one/a.yaml": documents(newer), "two/a.yaml": documents(TWO, NEW)}
+            stage.origin.commit(moved)
+            await stage.rest(60)
+            assert states() == ["Done", "Done"]
+            found = stage.get("ConfigMap", "thing")
+            assert (found["metadata"]["uid"], found["data"]) == (uid, {"a": "new"})
+            assert stage.get("ConfigMap", "one")["data"] == {"a": "c"}
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_what_was_released_comes_back_with_a_commit_that_has_it(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """The other unit took it over and gets stuck, so the commit of the first one still waits."""
+    stage, records = staged(), dict[str, UnitRecord]()
+    heed = (lambda r: records.update({r.unit: r}),)
+    text = SOURCE + unit("one", ", dependsOn: [{{name: two}}]") + unit("two")
+    program = options(stage, tmp_path, text, listeners=heed)
+    before = {"one/a.yaml": documents(ONE, OLD), "two/a.yaml": documents(TWO)}
+    newer = config_map("one", a="c")
+
+    async def script() -> None:
+        stage.origin.commit(before)
+        async with controller(program, stage.wire, stage.clock):
+            await stage.rest(60)
+            uid = stage.get("ConfigMap", "thing")["metadata"]["uid"]
+            broken = documents(TWO, NEW, web("app:broken"))
+            stage.origin.commit({"one/a.yaml": documents(newer), "two/a.yaml": broken})
+            await stage.rest(120)
+            assert stage.get("ConfigMap", "thing")["data"] == {"a": "new"}
+            states = {name: str(record.state) for name, record in records.items()}
+            assert states == {"shop/one": "Waiting", "shop/two": "Stuck"}
+            assert records["shop/one"].findings == ()
+        async with controller(program, stage.wire, stage.clock):
+            await stage.rest(120)
+            assert stage.get("ConfigMap", "thing")["data"] == {"a": "new"}
+            assert str(records["shop/one"].state) == "Waiting"
+            stage.origin.commit(before)
+            await stage.rest(120)
+            assert {str(record.state) for record in records.values()} == {"Done"}
+            found = stage.get("ConfigMap", "thing")
+            assert (found["metadata"]["uid"], found["data"]) == (uid, {"a": "old"})
+
+    stage.play(script)
