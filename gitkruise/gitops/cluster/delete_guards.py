@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from gitkruise.errors import ApiError, Finding, MethodNotAllowed, NotFound, Retry
@@ -20,19 +20,27 @@ _CRD: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 _FURNITURE: Final = frozenset({("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt")})
 
 
-async def held_by_others(transport: Transport, catalog: Catalog, key: ObjectKey, obj: Obj) -> str:
+async def held_by_others(
+    transport: Transport,
+    catalog: Catalog,
+    key: ObjectKey,
+    obj: Obj,
+    *,
+    going: Collection[ObjectKey] = (),
+) -> str:
     """Return why the live `obj`, which git no longer contains, must not be deleted: it contains
     objects without the mark of its unit, which would go too. "" when nothing forbids it.
 
-    A kind that cannot be listed counts as containing objects: what is not seen is not deleted.
+    Those that are `going` do not count: the deletion waits for theirs. A kind that cannot be listed
+    counts as containing objects: what is not seen is not deleted.
     """
     if key.group_kind == _NAMESPACE:
         kinds = [k for k in _stored(catalog) if k.namespaced]
-        return await _first_stranger(transport, kinds, mark_of(obj), space=key.name)
+        return await _first_stranger(transport, kinds, mark_of(obj), going, space=key.name)
     if key.group_kind == _CRD:
         held = GroupKind(get(obj, "spec", "group"), get(obj, "spec", "names", "kind"))
         kind = catalog.stored(held)
-        return await _first_stranger(transport, [kind] if kind else [], mark_of(obj))
+        return await _first_stranger(transport, [kind] if kind else [], mark_of(obj), going)
     return ""
 
 
@@ -43,7 +51,12 @@ def _stored(catalog: Catalog) -> list[Kind]:
 
 
 async def _first_stranger(
-    transport: Transport, kinds: Sequence[Kind], label: str, *, space: str = ""
+    transport: Transport,
+    kinds: Sequence[Kind],
+    label: str,
+    going: Collection[ObjectKey],
+    *,
+    space: str = "",
 ) -> str:
     for kind in kinds:
         try:
@@ -54,12 +67,18 @@ async def _first_stranger(
             if error.retry is Retry.NEVER:
                 return f"whether it holds any {kind.ref.plural} may not be seen"
             return f"whether it holds any {kind.ref.plural} cannot be seen: {error.message}"
-        others = [obj for obj in objects if _is_strange(kind, obj, label)]
+        strange = [obj for obj in objects if _is_strange(kind, obj, label)]
+        others = [obj for obj in strange if _key(kind, obj) not in going]
         if others:
             name = others[0]["metadata"]["name"]
             more = f" and {len(others) - 1} more" if len(others) > 1 else ""
             return f"it holds {kind.kind} {name}{more}, which this unit did not make"
     return ""
+
+
+def _key(kind: Kind, obj: Obj) -> ObjectKey:
+    meta = obj["metadata"]
+    return ObjectKey(kind.ref.group, kind.kind, meta.get("namespace") or "", meta["name"])
 
 
 def _is_strange(kind: Kind, obj: Obj, label: str) -> bool:

@@ -24,6 +24,7 @@ from gitkruise.gitops.reconcile.rejections import refusal
 from gitkruise.kube.client.discovery import definitions, served_by
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
+from gitkruise.model.gitops.config import Unit
 from gitkruise.model.workloads.labels import DEPLOYMENT, SIDECARSET
 from gitkruise.model.workloads.rollout_kinds import BEARERS
 from gitkruise.planner.sync.annotations import UNIT_REF, annotation, kept
@@ -107,6 +108,8 @@ async def _read(
     left = {key: thaw(obj) for key, obj in marked.items() if _is_left(key, obj, keys, target)}
     going = seen.objects.keys() - {d.key for d in target.objects}
     gone = {**left, **{key: seen.objects[key] for key in going}}
+    units = {**(base.everyone if base else {}), **target.everyone}
+    deleted = {key for key, obj in gone.items() if _is_deleted(obj, units)}
     there = [d for d in target.objects if d.key in seen.objects]
     sized = await sized_workloads(there, transport, served)
     rollouts = rollout_objects(transport, catalog, spaces, kinds=kinds, served=served)
@@ -134,7 +137,7 @@ async def _read(
         held={
             key: why
             for key, obj in sorted(gone.items())
-            if (why := await held_by_others(transport, served, key, obj))
+            if (why := await held_by_others(transport, served, key, obj, going=deleted))
         },
     )
 
@@ -168,6 +171,12 @@ def _is_left(key: ObjectKey, obj: Obj, named: Collection[ObjectKey], target: Pla
     of_unit = annotation(obj, UNIT_REF) in target.followed_by - target.rejected.keys()
     going = get(obj, "metadata", "deletionTimestamp") is not None
     return of_unit and key not in named and not going and not kept(obj)
+
+
+def _is_deleted(obj: Obj, units: Mapping[str, Unit]) -> bool:
+    """Return whether the unit that owns an object deletes what git lacks, approved or not."""
+    unit = units.get(annotation(obj, UNIT_REF)) if mark_of(obj) else None
+    return unit is not None and unit.spec.prune.enabled and not kept(obj)
 
 
 def _unlisted(kinds: Sequence[str]) -> Finding:
