@@ -27,6 +27,7 @@ from gitkruise.wire.primitives.paths import get
 
 CODE: Final = "GK2402"
 _NAME_MAX: Final = 80
+_DELETED: Final = ("metadata", "deletionTimestamp")
 
 
 class Ownership(StrEnum):
@@ -54,14 +55,15 @@ def ownership(
     """Return the relation of the unit with `unit_label` to an object that its commit contains.
 
     `claimed`: the validated commit of another unit contains it. `owner` is the unit whose mark
-    `live` has, None when that is not known.
+    `live` has, None when that is not known. Of an unknown owner an object that is being deleted
+    needs no handover: it is created again when it is gone.
     """
     if claimed:
         return Ownership.SHARED
     if live is None or mark_of(live) in {"", unit_label}:
         return Ownership.FREE
     if owner is None:
-        return Ownership.STRANGE
+        return Ownership.FREE if get(live, *_DELETED) else Ownership.STRANGE
     if owner.wants:
         return Ownership.SHARED
     return Ownership.HELD if owner.unsettled else Ownership.FREE

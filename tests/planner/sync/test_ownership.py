@@ -62,6 +62,18 @@ def test_rows(row: tuple[str, str, Owner | None, dict[str, Any], str]) -> None:
         assert notes["next"]
 
 
+def test_what_an_unknown_owner_deletes_is_waited_for() -> None:
+    """Nobody can hand it over or take its mark off in time; it is created when it is gone."""
+    there = foreign(MAP, OTHER)
+    meta = {**there.obj["metadata"], "deletionTimestamp": "2026-11-21T10:00:00Z"}
+    ending = replace(there, obj={**there.obj, "metadata": meta})
+    found = planned(replace(snapshot([MAP], []), live={key(MAP): ending}), load_catalog())
+    assert (found.apply, found.blocked, found.withheld) == ((), (), ())
+    assert [(one.key, one.why) for one in found.waiting] == [
+        (key(MAP), "until the old one is gone")
+    ]
+
+
 def test_a_plan_asks_for_the_configuration_of_an_unknown_owner() -> None:
     there = foreign(MAP, OTHER).obj
     d = snapshot([MAP], []).desired.objects[0]
