@@ -29,6 +29,7 @@ from gitkruise.model.workloads.labels import DEPLOYMENT, SIDECARSET
 from gitkruise.model.workloads.rollout_kinds import BEARERS
 from gitkruise.planner.sync.annotations import UNIT_REF, annotation, kept
 from gitkruise.planner.sync.ownership import mark_of
+from gitkruise.planner.sync.prune import uid_of
 from gitkruise.printable import listing
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -46,7 +47,8 @@ class ClusterFacts:
     controller pauses at them. `cluster` is its name in the report. `left` are the objects that
     carry the mark of a unit and that neither side names: a sync deletes them, or asks whether it
     may. `inventory` has the unit of each object that carries a mark. `held` says of objects that
-    go why they stay: they contain objects of others.
+    go why they stay: they contain objects of others. `ending` are being deleted, and the target has
+    them again: they are not among `objects`, for a sync creates them when they are gone.
     """
 
     cluster: str
@@ -61,6 +63,7 @@ class ClusterFacts:
     left: Mapping[ObjectKey, Obj] = field(default_factory=dict)
     inventory: Mapping[ObjectKey, str] = field(default_factory=dict)
     held: Mapping[ObjectKey, str] = field(default_factory=dict)
+    ending: tuple[ObjectKey, ...] = ()
 
 
 async def cluster_facts(
@@ -110,7 +113,9 @@ async def _read(
     gone = {**left, **{key: seen.objects[key] for key in going}}
     units = {**(base.everyone if base else {}), **target.everyone}
     deleted = {key for key, obj in gone.items() if _is_deleted(obj, units)}
-    there = [d for d in target.objects if d.key in seen.objects]
+    ending = _ending(target, seen.objects)
+    lasting = {key: obj for key, obj in seen.objects.items() if key not in ending}
+    there = [d for d in target.objects if d.key in lasting]
     sized = await sized_workloads(there, transport, served)
     rollouts = rollout_objects(transport, catalog, spaces, kinds=kinds, served=served)
     kept = {key for key, unit in target.units.items() if unit.id in target.rejected}
@@ -119,7 +124,7 @@ async def _read(
         cluster=cluster,
         now=now,
         definitions=tuple(map(thaw, served_as)),
-        objects={key: thaw(obj) for key, obj in seen.objects.items()},
+        objects={key: thaw(obj) for key, obj in lasting.items()},
         findings=(
             *seen.findings,
             *unread,
@@ -128,7 +133,7 @@ async def _read(
             *await ignored_canaries(applied.objects, transport),
             *sized.findings,
         ),
-        rollouts=await rollouts,
+        rollouts=_without(await rollouts, frozenset(ending.values())),
         heeds_canaries=DEPLOYMENT not in kinds or await heeds_canaries(transport),
         delegated=await delegated_by(transport, target.units, now),
         sized=sized.keys,
@@ -139,6 +144,7 @@ async def _read(
             for key, obj in sorted(gone.items())
             if (why := await held_by_others(transport, served, key, obj, going=deleted))
         },
+        ending=tuple(ending),
     )
 
 
@@ -169,8 +175,30 @@ def _is_left(key: ObjectKey, obj: Obj, named: Collection[ObjectKey], target: Pla
     """Return whether a unit that takes the target has an object that no side names. Not those that
     an annotation keeps for good, and those that are being deleted."""
     of_unit = annotation(obj, UNIT_REF) in target.followed_by - target.rejected.keys()
-    going = get(obj, "metadata", "deletionTimestamp") is not None
-    return of_unit and key not in named and not going and not kept(obj)
+    return of_unit and key not in named and not _is_going(obj) and not kept(obj)
+
+
+def _ending(target: PlanSide, live: Mapping[ObjectKey, Obj]) -> Mapping[ObjectKey, str]:
+    """Return the objects of the target whose old ones are being deleted, with the uid of these."""
+    found = {d.key: live[d.key] for d in target.objects if d.key in live}
+    return {key: uid_of(obj) for key, obj in found.items() if _is_going(obj)}
+
+
+def _is_going(obj: Obj) -> bool:
+    return get(obj, "metadata", "deletionTimestamp") is not None
+
+
+def _without(objects: tuple[Obj, ...], uids: frozenset[str]) -> tuple[Obj, ...]:
+    """Return `objects` without those of `uids` and what these own, at any depth."""
+    if not uids:
+        return objects
+    rest = tuple(obj for obj in objects if not (_owners(obj) | {uid_of(obj)}) & uids)
+    gone = {uid_of(obj) for obj in objects} - {uid_of(obj) for obj in rest}
+    return _without(rest, frozenset(gone)) if gone else rest
+
+
+def _owners(obj: Obj) -> frozenset[str]:
+    return frozenset(ref["uid"] for ref in get(obj, "metadata", "ownerReferences", default=()))
 
 
 def _is_deleted(obj: Obj, units: Mapping[str, Unit]) -> bool:

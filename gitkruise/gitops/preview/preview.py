@@ -224,7 +224,15 @@ def live_changes(
     after, wrong = after_takeover(taken, served, gates, facts.now) if taken else ({}, [])
     changes = with_losses(changes, after, served)
     owned = owned_changes(changes, base, target, facts.objects, facts.now)
-    return replace(owned, findings=(*owned.findings, *wrong, *_not_compared(target, facts)))
+    findings = (*owned.findings, *wrong, *_not_compared(target, facts))
+    return replace(owned, findings=findings, notes=(*owned.notes, *_created_later(facts)))
+
+
+def _created_later(facts: ClusterFacts) -> Iterator[str]:
+    """Yield the sentence about objects whose old ones are being deleted."""
+    if facts.ending:
+        named = listing(facts.ending, _NAMED)
+        yield f"created when the old one is gone, which is being deleted: {named}"
 
 
 def _not_compared(target: PlanSide, facts: ClusterFacts) -> Iterator[Finding]:
