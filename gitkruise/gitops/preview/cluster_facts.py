@@ -138,7 +138,7 @@ async def _read(
         delegated=await delegated_by(transport, target.units, now),
         sized=sized.keys,
         left=left,
-        inventory={key: annotation(obj, UNIT_REF) for key, obj in marked.items()},
+        inventory={k: annotation(o, UNIT_REF) for k, o in marked.items() if k not in ending},
         held={
             key: why
             for key, obj in sorted(gone.items())

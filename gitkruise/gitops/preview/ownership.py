@@ -6,13 +6,14 @@ commit. Live objects name their unit in an annotation, so that a plan needs no c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from gitkruise.errors import Finding, Severity
 from gitkruise.gitops.config.fingerprints import source_of
+from gitkruise.gitops.preview.rejection import refusing
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.model.gitops.document import Desired
 from gitkruise.model.gitops.sync_round import Owner
@@ -29,6 +30,7 @@ from gitkruise.wire.primitives.names import Obj, ObjectKey
 
 if TYPE_CHECKING:
     from gitkruise.gitops.preview.inputs import PlanSide
+    from gitkruise.gitops.preview.preview import Preview
     from gitkruise.model.gitops.config import Unit
 
 _NOBODY: Final = "-"  # the mark of no live object
@@ -55,13 +57,17 @@ def owned_changes(
     target: PlanSide,
     live: Mapping[ObjectKey, Obj],
     now: datetime,
+    *,
+    refused: Collection[str] = (),
 ) -> OwnedChanges:
     """Return `changes` without those of objects that another unit owns, that opted out of changes,
     or of a unit that rejects the target: that one may not have taken its last valid commit either.
 
-    `live` is empty offline: then only what two units of the target contain is known.
+    `live` is empty offline: then only what two units of the target contain is known. `refused` are
+    units of which the cluster refuses an object: they hand nothing over.
     """
     units = {**(base.everyone if base else {}), **target.everyone}
+    bad = {*target.rejected, *refused}
     found: dict[ObjectKey, Finding] = {}
     before = {c.key: c.before for c in changes}
     for d in target.objects:
@@ -70,7 +76,7 @@ def owned_changes(
             continue
         named = units.get(annotation(obj, UNIT_REF)) if obj is not None else None
         wants = named is not None and named.id in target.shared.get(d.key, ())
-        owner = _owner(named, unit, now, target, wants=wants) if named is not None else None
+        owner = _owner(named, unit, now, bad, wants=wants) if named is not None else None
         own = obj is not None and annotation(obj, UNIT_REF) == unit.id
         label = mark_of(obj) if obj is not None and own else _NOBODY
         verdict = ownership(obj, label, claimed=d.key in target.shared, owner=owner)
@@ -135,14 +141,16 @@ def _left_alone(
         yield f"left alone: {listing(keys, _NAMED)} ({why})"
 
 
-def _owner(owner: Unit, unit: Unit, now: datetime, target: PlanSide, *, wants: bool) -> Owner:
+def _owner(
+    owner: Unit, unit: Unit, now: datetime, rejected: Collection[str], *, wants: bool
+) -> Owner:
     """Return the owner of a live object as it is once it has read the commit that `unit` reads."""
     if source_of(owner) != source_of(unit):
         why, ends = "whose repository this plan does not read", "plan there what it contains"
     elif owner.spec.suspended(now) is not None:
         why = "which is suspended"
         ends = f"gitkruise resume unit/{owner.name} -n {owner.namespace}"
-    elif owner.id in target.rejected:
+    elif owner.id in rejected:
         why, ends = "which rejects this commit", f"correct what unit {owner.id} rejects"
     else:
         why = ends = ""
@@ -161,13 +169,20 @@ def _of_others(
     return not mark_of(obj) or annotation(obj, UNIT_REF) not in ours - target.rejected.keys()
 
 
-def moves(base: PlanSide | None, target: PlanSide) -> Mapping[tuple[str, str], int]:
-    """Return how many objects change their unit, by (old unit, new unit)."""
+def moves(
+    preview: Preview, base: PlanSide | None, target: PlanSide
+) -> Mapping[tuple[str, str], int]:
+    """Return how many objects change their unit, by (old unit, new unit).
+
+    In a cluster its unit is the one that owns the live object. What a sync leaves as it is does not
+    move, and neither does an object of a unit that applies nothing of the commit.
+    """
     found: dict[tuple[str, str], int] = {}
+    refused = refusing(preview.unplayed, target.units)
     for key, unit in target.units.items():
-        before = base.units.get(key) if base else None
-        if before is None or key in target.shared or (base and key in base.shared):
+        before = preview.inventory.get(key, unit.id)
+        if key in target.shared or (base and key in base.shared and not preview.live):
             continue  # of several units one keeps it: who owns it is not for git to say
-        if before.id != unit.id:
-            found[before.id, unit.id] = found.get((before.id, unit.id), 0) + 1
+        if before != unit.id and key not in preview.withheld and unit.id not in refused:
+            found[before, unit.id] = found.get((before, unit.id), 0) + 1
     return dict(sorted(found.items()))

@@ -16,6 +16,7 @@ from gitkruise.gitops.preview.changes import (
     with_live,
     with_losses,
 )
+from gitkruise.gitops.preview.rejection import refusing
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.model.gitops.document import Desired, DesiredSet
 from gitkruise.model.planning.canary_lock import unlocked
@@ -223,7 +224,10 @@ def live_changes(
     taken = [(d, facts.objects[d.key]) for d in target.objects if _is_taken_over(d, facts)]
     after, wrong = after_takeover(taken, served, gates, facts.now) if taken else ({}, [])
     changes = with_losses(changes, after, served)
-    owned = owned_changes(changes, base, target, facts.objects, facts.now)
+    owned = owned_changes(
+        changes, base, target, facts.objects, facts.now,
+        refused=refusing(facts.findings, target.units),
+    )  # fmt: skip
     findings = (*owned.findings, *wrong, *_not_compared(target, facts))
     return replace(owned, findings=findings, notes=(*owned.notes, *_created_later(facts)))
 

@@ -59,6 +59,7 @@ def report_of(
     what is said of units as a whole is left out.
     """
     changes, asks = _guarded(preview, base, target)
+    moving = moves(preview, base, target)
     heading = Heading(
         target=target.commit,
         base=base.commit if base else None,
@@ -68,12 +69,12 @@ def report_of(
         asks=(
             *asks,
             *_behind_stuck(preview, changes, base, target),
-            *_moved(base, target, live=preview.live),
+            *_moved(moving, live=preview.live),
         ),
         notes=(
             *([_UNITS_KEPT] if CONFIG_FILE in target.outside else ()),
             *preview.notes,
-            *_gates(preview, changes, target),
+            *_gates(preview, changes, target, moving),
             *_charts(base, target),
             *_bases(base, target),
             *_hooks(preview, base, target),
@@ -115,11 +116,18 @@ def _rejected(preview: Preview, base: PlanSide | None, target: PlanSide) -> Mapp
     return {key: codes[unit.id] for key, unit in units.items() if unit.id in codes}
 
 
-def _gates(preview: Preview, changes: Iterable[ObjectChange], target: PlanSide) -> Iterator[str]:
-    """Say for each unit that changes what lets it take a commit, or keeps it from that."""
+def _gates(
+    preview: Preview,
+    changes: Iterable[ObjectChange],
+    target: PlanSide,
+    moving: Iterable[tuple[str, str]],
+) -> Iterator[str]:
+    """Say for each unit that changes, or gets objects of others, what lets it take a commit, or
+    keeps it from that."""
     stuck = _stuck(preview, target)
     moved = {c.key for c in changes if c.kind is not ChangeKind.UNCHANGED}
-    units = {unit.id: unit for key, unit in target.units.items() if key in moved}
+    takers = {new for _, new in moving}
+    units = {u.id: u for key, u in target.units.items() if key in moved or u.id in takers}
     for name, unit in sorted(units.items()):
         spec = unit.spec
         if spec.suspended(wall_time()) is not None:
@@ -285,9 +293,9 @@ def _regrouped(before: Mapping[ObjectKey, str], after: Mapping[ObjectKey, str]) 
     return {unit for unit, keys in new.items() if keys not in kept}
 
 
-def _moved(base: PlanSide | None, target: PlanSide, *, live: bool) -> Iterator[str]:
+def _moved(moving: Mapping[tuple[str, str], int], *, live: bool) -> Iterator[str]:
     """Objects that change their unit; only the cluster knows which unit owns them now."""
-    for (old, new), count in moves(base, target).items():
+    for (old, new), count in moving.items():
         goes, them = ("moves", "it") if count == 1 else ("move", "them")
         unknown = "" if live else f"; unknown without a cluster: the unit that owns {them} now"
         yield f"{many(count, 'object')} {goes} from unit {old} to unit {new}{unknown}"

@@ -10,21 +10,18 @@ import pytest
 
 from gitkruise.app import controller
 from gitkruise.gitops.preview.changes import changes_between
-from gitkruise.gitops.preview.inputs import PlanSide, read_base, read_side
-from gitkruise.gitops.preview.ownership import moves
+from gitkruise.gitops.preview.inputs import read_base, read_side
 from gitkruise.gitops.preview.preview import Preview, live_preview, offline_preview
 from gitkruise.gitops.preview.rejection import as_taken
 from gitkruise.gitops.preview.report import report_of
 from gitkruise.model.gitops.change import ChangeKind
-from gitkruise.model.gitops.config import Config, Unit, UnitSpec
-from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.report import PlanReport
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.wire.primitives.names import ObjectKey
 from tests.gitops.programs import SOURCE, options, unit
 from tests.gitops.reconcile.test_hooks import job
-from tests.gitops.stage import MakeStage, Stage, config_map, documents, reference
+from tests.gitops.stage import MakeStage, Stage, config_map, documents
 
 ONE, TWO = config_map("one", a="b"), config_map("two", a="b")
 THING, OTHER = config_map("thing", a="old"), config_map("thing", a="new")
@@ -350,19 +347,6 @@ def test_what_belongs_to_a_unit_that_rejects_the_commit_is_not_deleted(
         assert stage.get("ConfigMap", "left") is not None
 
     stage.play(script)
-
-
-def test_of_an_object_in_two_units_no_plan_says_that_it_moves() -> None:
-    """The unit that keeps it may own it already."""
-    one, two = (Unit("shop", name, UnitSpec(source_ref=reference("src"))) for name in "ab")
-    key = ObjectKey("", "ConfigMap", "shop", "web")
-    commit = GitCommit(id="c" * 40)
-    shared = PlanSide(commit=commit, objects=(), units={key: one}, shared={key: (one.id, two.id)})
-    assert moves(shared, PlanSide(commit=commit, objects=(), units={key: two})) == {}
-    alone = PlanSide(commit=commit, objects=(), units={key: one})
-    assert moves(alone, PlanSide(commit=commit, objects=(), units={key: two})) == {
-        (one.id, two.id): 1
-    }
 
 
 def test_no_kind_is_missed_for_what_a_rejecting_unit_keeps(
