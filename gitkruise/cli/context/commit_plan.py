@@ -139,6 +139,7 @@ def read_sides(
     target = read_side(repository, new, config, catalog, gates, before=before)
     check_taken(target, target.rejected)  # a base may take a look at many earlier commits
     base = read_base(repository, old, given, config, catalog, gates, before=before) if old else None
-    if old and given is None:
-        target = replace(target, outside=changed_outside(repository, old, new, config))
+    if base is not None and given is None:
+        units = [*base.everyone.values(), *target.everyone.values()]
+        target = replace(target, outside=changed_outside(repository, old, new, units))
     return base, taken_by_some(base, target)

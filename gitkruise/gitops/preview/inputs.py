@@ -276,14 +276,16 @@ def read_side(
     return side_of(repository.commit(commit), config, read)
 
 
-def changed_outside(repository: Repository, old: str, new: str, config: Config) -> tuple[str, ...]:
-    """Return the manifests that differ between two commits and are in no folder of a unit.
+def changed_outside(
+    repository: Repository, old: str, new: str, units: Iterable[Unit]
+) -> tuple[str, ...]:
+    """Return the manifests that differ between two commits and are in no folder of `units`.
 
     Where the newer commit has no file with the units each of them is known: only that file counts.
     """
     if repository.find(new, CONFIG_FILE) is None:
         return (CONFIG_FILE,) if repository.find(old, CONFIG_FILE) is not None else ()
-    folders = {unit.spec.path.strip("/") for unit in config.units.values()}
+    folders = {unit.spec.path.strip("/") for unit in units}
     if folders & {"", "."}:
         return ()
     inside = tuple(f"{folder.removeprefix('./')}/" for folder in folders)

@@ -9,7 +9,8 @@ from typing import Final
 import pytest
 
 from gitkruise.app import controller
-from gitkruise.gitops.preview.inputs import PlanSide, read_base, read_side
+from gitkruise.cli.context.commit_plan import read_sides
+from gitkruise.gitops.preview.inputs import PlanSide, config_at, read_base, read_side
 from gitkruise.gitops.preview.ownership import moves
 from gitkruise.gitops.preview.preview import Preview, live_preview
 from gitkruise.gitops.preview.rejection import as_taken
@@ -110,6 +111,25 @@ def test_a_move_names_what_keeps_the_new_unit_from_it(staged: MakeStage, tmp_pat
         assert suspended in [span.text for span in report.blast]
 
     stage.play(script)
+
+
+def test_files_of_a_unit_that_leaves_are_files_of_a_unit(staged: MakeStage) -> None:
+    """A unit gets another name and another path by one commit."""
+    stage = staged()
+    url, thing = str(stage.origin.bare), documents(config_map("thing", a="b"))
+
+    def config(name: str) -> str:
+        return (SOURCE + unit(name)).format(url=url)
+
+    old = stage.origin.commit({"gitkruise.yaml": config("one"), "one/a.yaml": thing})
+    new = stage.origin.commit(
+        {"gitkruise.yaml": config("two"), "one/a.yaml": None, "two/a.yaml": thing}
+    )
+    _, target = read_sides(
+        stage.repository, (old, new), config_at(stage.repository, new), stage.world.catalog,
+        Gates(), given=None,
+    )  # fmt: skip
+    assert target.outside == ()
 
 
 def test_of_an_object_in_two_units_no_plan_says_that_it_moves() -> None:
