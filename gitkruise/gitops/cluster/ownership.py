@@ -8,10 +8,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from gitkruise.kube.cache.subscriptions import Interests, Subscriptions
+from gitkruise.model.gitops.config import Reference, resolve_reference
+from gitkruise.model.gitops.document import Desired
 from gitkruise.model.gitops.sync_round import Live, Owner
 from gitkruise.planner.sync.annotations import UNIT_REF, annotation
 from gitkruise.planner.sync.ownership import mark_of
-from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, ObjectKey
+from gitkruise.wire.primitives.paths import get
 
 Wake = Callable[[], None]
 
@@ -32,6 +35,22 @@ class Unsettled(NamedTuple):
 
 
 _SETTLED: Final = Unsettled()
+_UNIT: Final = GroupKind(OWN_GROUP, "Unit")
+
+
+def units_among(
+    keys: Iterable[ObjectKey], objects: Mapping[ObjectKey, Desired], source: str
+) -> Mapping[str, str]:
+    """Return the Units among `keys` with the source that each follows; `source` where their
+    objects are not known."""
+    found: dict[str, str] = {}
+    for key in keys:
+        if key.group_kind == _UNIT:
+            named = get(objects[key].obj, "spec", "sourceRef") if key in objects else None
+            ref = Reference(named["name"], named.get("namespace", "")) if named else None
+            follows = resolve_reference(ref, key.namespace) if ref is not None else source
+            found[f"{key.namespace}/{key.name}"] = follows
+    return found
 
 
 class Claims:
@@ -50,6 +69,8 @@ class Claims:
         self._waiting: dict[str, set[str]] = {}  # by unit: who waits until it has read a commit
         self._marks: dict[str, str] = {}  # units by their mark, those on their way out among them
         self._unsettled: dict[str, Callable[[], Unsettled]] = {}
+        self._ending: set[str] = set()  # units that left the configuration and are not forgotten
+        self._brought: dict[str, Mapping[str, str]] = {}  # by unit: Units of its git, their sources
         self._asks: dict[str, Wake] = {}  # by unit of another shard: have its newest commit read
 
     def join(self, unit: str, source: str, wake: Wake) -> None:
@@ -65,6 +86,28 @@ class Claims:
         self._sources[unit] = source
         self._read.setdefault(source, {})[unit] = ""
         self._counts.setdefault(source, Counter())[""] += 1
+        self._ending.discard(unit)
+        self._let_go(unit)
+
+    def bring(self, unit: str, units: Mapping[str, str]) -> None:
+        """Set the Units among the objects that the git of `unit` contains, each with its source."""
+        before = self._brought.get(unit, {})
+        self._brought[unit] = units
+        for name in before.keys() - units.keys():
+            self._let_go(name)
+
+    def unborn(self, source: str, by: str = "") -> str:
+        """Return a unit of `source`, of any with "", that is in git and does not run yet; "" if
+        all do. One that ends may be in git: it begins again afterwards.
+
+        The unit `by` is woken when that one begins, or is in git no more.
+        """
+        brought = (one for units in self._brought.values() for one in units.items())
+        known = self._sources.keys() | self._ending
+        name = next((n for n, its in brought if source in {"", its} and n not in known), "")
+        if name:
+            self._waiting.setdefault(name, set()).add(by)
+        return name
 
     def own(self, unit: str, mark: str, unsettled: Callable[[], Unsettled]) -> None:
         """Objects with `mark` belong to `unit`, which answers for itself."""
@@ -86,10 +129,12 @@ class Claims:
     def end(self, unit: str, mark: str) -> None:
         """`unit` left the configuration: it releases what others want, until it is forgotten."""
         self.own(unit, mark, lambda: _SETTLED)
+        self._ending.add(unit)
         self._let_go(unit)
 
     def forget(self, unit: str) -> None:
         """Remove a unit that has ended, unless there is one of that name again."""
+        self._ending.discard(unit)
         if unit in self._sources:
             return
         self.leave(unit)
@@ -197,6 +242,8 @@ class Claims:
     def leave(self, unit: str) -> None:
         """Remove `unit`: it wants no objects, and no unit waits for it."""
         self.set(unit, ())
+        self.bring(unit, {})
+        del self._brought[unit]
         self._asks.pop(unit, None)
         self._asked.leave(unit)
         if unit in self._sources:

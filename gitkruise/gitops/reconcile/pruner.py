@@ -23,7 +23,7 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import BuiltCommit
 from gitkruise.gitops.cluster.delete_guards import held_back, held_by_others
 from gitkruise.gitops.cluster.live_cache import LiveView
-from gitkruise.gitops.cluster.ownership import Claims, Unsettled
+from gitkruise.gitops.cluster.ownership import Claims, Unsettled, units_among
 from gitkruise.gitops.reconcile.approval import approvals
 from gitkruise.gitops.reconcile.interventions import (
     Journal,
@@ -141,6 +141,7 @@ class UnitPruner:
         if keys != self._wanted:
             self._wanted, self.agreed = keys, frozenset()
         self._claims.set(self._unit.id, keys)
+        self._claims.bring(self._unit.id, units_among(keys, desired.by_key(), self.source))
         self._alone = {key: why for key, why in self._alone.items() if key not in keys}
         self._alone |= {d.key: why for d in desired.objects if (why := untouched(d.obj))}
         self._traced |= keys
@@ -160,16 +161,17 @@ class UnitPruner:
         if built.overtaken:
             self._traced.clear()  # a commit in between may have left objects alone
         if built.wanted is not None:
-            self._claims.set(self._unit.id, self._wanted | built.wanted)
-        if built.wanted is not None:
+            keys = self._wanted | built.wanted
+            self._claims.set(self._unit.id, keys)
+            if not self._taken:
+                self._claims.bring(self._unit.id, units_among(keys, {}, self.source))
             self._claims.read(self._unit.id, built.commit.id)
 
     def park(self, built: BuiltCommit) -> None:
         """Record that a commit waits: where that is for other units alone, it releases what it
         lacks, because one of these may want it. An approval is of all that a commit takes away."""
-        known = built.wanted is not None and not built.by_cluster
-        asks = self._unit.spec.approval != "never"
-        self._parked = (built.commit.id, built.wanted) if known and not asks else None
+        sure = not built.by_cluster and self._unit.spec.approval == "never"
+        self._parked = (built.commit.id, built.wanted) if sure else None
         self._claims.release(self._unit.id)
 
     @property
@@ -233,7 +235,10 @@ class UnitPruner:
         if self._jump:
             return self._jump
         self._behind = behind = self._claims.behind(self._unit.id, commit)
-        return f"unit {behind} shares the source and has not read this commit" if behind else ""
+        if behind:
+            return f"unit {behind} shares the source and has not read this commit"
+        late = self._claims.unborn(self.source, self._unit.id)
+        return f"unit {late} is in git and does not run yet" if late else ""
 
     def awaits(self, has_news: Callable[[str], bool]) -> bool:
         """Return whether deletions go on by themselves: the unit that held them in the last round

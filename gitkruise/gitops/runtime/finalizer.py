@@ -149,9 +149,11 @@ class UnitFinalizer:
         return sure and any(unit is one for one in self._left)
 
     def _unsure(self, unit: RemovedUnit) -> list[str]:
-        """Return the units of this process that have not said what they want."""
+        """Return the units of this process that have not said what they want, and one that git has
+        and that does not run yet."""
         others = (p for p in self._remaining() if unit.source in {"", p.source})
-        return [p.unit_id for p in others if not (p.sure and self._authority.fresh(p.source))]
+        late = [p.unit_id for p in others if not (p.sure and self._authority.fresh(p.source))]
+        return [*late, *filter(None, [self._claims.unborn(unit.source)])]
 
     def _report_waiting(self) -> None:
         """Report units that other units have kept from their end for some time."""
