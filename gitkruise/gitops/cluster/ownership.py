@@ -38,7 +38,7 @@ _SETTLED: Final = Unsettled()
 _UNIT: Final = GroupKind(OWN_GROUP, "Unit")
 
 
-def units_among(
+def brought_units(
     keys: Iterable[ObjectKey], objects: Mapping[ObjectKey, Desired], source: str
 ) -> Mapping[str, str]:
     """Return the Units among `keys` with the source that each follows; `source` where their

@@ -23,7 +23,7 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import BuiltCommit
 from gitkruise.gitops.cluster.delete_guards import held_back, held_by_others
 from gitkruise.gitops.cluster.live_cache import LiveView
-from gitkruise.gitops.cluster.ownership import Claims, Unsettled, units_among
+from gitkruise.gitops.cluster.ownership import Claims, Unsettled, brought_units
 from gitkruise.gitops.reconcile.approval import approvals
 from gitkruise.gitops.reconcile.interventions import (
     Journal,
@@ -141,7 +141,7 @@ class UnitPruner:
         if keys != self._wanted:
             self._wanted, self.agreed = keys, frozenset()
         self._claims.set(self._unit.id, keys)
-        self._claims.bring(self._unit.id, units_among(keys, desired.by_key(), self.source))
+        self._claims.bring(self._unit.id, brought_units(keys, desired.by_key(), self.source))
         self._alone = {key: why for key, why in self._alone.items() if key not in keys}
         self._alone |= {d.key: why for d in desired.objects if (why := untouched(d.obj))}
         self._traced |= keys
@@ -164,7 +164,7 @@ class UnitPruner:
             keys = self._wanted | built.wanted
             self._claims.set(self._unit.id, keys)
             if not self._taken:
-                self._claims.bring(self._unit.id, units_among(keys, {}, self.source))
+                self._claims.bring(self._unit.id, brought_units(keys, {}, self.source))
             self._claims.read(self._unit.id, built.commit.id)
 
     def park(self, built: BuiltCommit) -> None:
