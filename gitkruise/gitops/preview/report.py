@@ -21,7 +21,14 @@ from gitkruise.planner.report.report import Heading, plan_report
 from gitkruise.planner.sync.apply_order import FIRST, place_of
 from gitkruise.planner.sync.hooks import POST, PRE
 from gitkruise.planner.sync.ownership import mark_of
-from gitkruise.planner.sync.prune import TRAILER, Guarded, guard, prune_hash, stays
+from gitkruise.planner.sync.prune import (
+    TRAILER,
+    Guarded,
+    guard,
+    prune_hash,
+    rules_at_end,
+    stays,
+)
 from gitkruise.printable import listing, many
 from gitkruise.wire.primitives.names import CONFIG_FILE, Obj, ObjectKey
 
@@ -198,24 +205,26 @@ def _guarded(
     for name, objects in sorted(gone.items()):
         known = {key for key, unit in preview.inventory.items() if unit == name}
         known |= {key for key, unit in target.units.items() if unit.id == name} - preview.withheld
-        rules = prune_rules(units[next(iter(objects))])
-        verdict = guard(objects, rules, total=len(known), spared=spared)
+        unit = units[next(iter(objects))]
+        if name not in target.everyone:
+            stays_at_end, why = _at_its_end(unit, objects, spared)
+            staying |= stays_at_end
+            sentences += why
+            continue
+        verdict = guard(objects, prune_rules(unit), total=len(known), spared=spared)
         if verdict.never:
             staying |= objects.keys()
             new = objects.keys() - preview.left.keys()
-            stay = "STAYS" if len(new) == 1 else "STAY"
-            if new:
-                sentences.append(f"{many(len(new), 'object')} of unit {name} left git and {stay}: "
-                            f"{verdict.never}")  # fmt: skip
+            sentences += _left(dict.fromkeys(new, verdict.never), name)
             continue
-        if preview.live and _is_approved(verdict, objects, units[next(iter(objects))], target):
+        if preview.live and _is_approved(verdict, objects, unit, target):
             agreed |= objects.keys()
             verdict = replace(verdict, asking={}, too_many=False)
         sentences += _losses(verdict.asking, name)
         if verdict.too_many:
             part = f"{len(verdict.free)} of {len(known)} objects of unit {name}"
             sentences.append(f"{part} WAIT FOR APPROVAL, limit {verdict.limit}")
-        if verdict.free and (waiting := _undecided(units[next(iter(objects))], target)):
+        if verdict.free and (waiting := _undecided(unit, target)):
             sentences.append(
                 f"deletions of unit {name} WAIT until a commit suits {waiting} as well"
             )
@@ -226,6 +235,32 @@ def _guarded(
         for c in changes
     ]
     return kept_ones, tuple(sentences)
+
+
+def _at_its_end(
+    unit: Unit, objects: Mapping[ObjectKey, Obj], spared: Mapping[ObjectKey, str]
+) -> tuple[frozenset[ObjectKey], Sequence[str]]:
+    """Return the objects that stay of a unit that leaves the configuration, and why: nobody can
+    approve a deletion of it."""
+    prune = unit.spec.prune
+    rules = rules_at_end(prune.policy_at_end, prune.max_delete)
+    verdict = guard(objects, rules, total=len(objects), spared=spared)
+    if verdict.never or verdict.too_many:
+        off = prune.deletion_policy == "MirrorPrune"
+        why = verdict.never if off else "prune.deletionPolicy is Orphan"
+        why = f"more than prune.maxDelete ({verdict.limit})" if verdict.too_many else why
+        reasons = dict.fromkeys(verdict.free if verdict.too_many else objects, why)
+    else:
+        reasons = dict(verdict.asking)
+    return frozenset(reasons), [*_left(reasons, unit.id)]
+
+
+def _left(reasons: Mapping[ObjectKey, str], name: str) -> Iterator[str]:
+    """Say of objects that left git why they stay."""
+    for why in sorted({*reasons.values()}):
+        count = sum(one == why for one in reasons.values())
+        stay = "STAYS" if count == 1 else "STAY"
+        yield f"{many(count, 'object')} of unit {name} left git and {stay}: {why}"
 
 
 def _is_approved(

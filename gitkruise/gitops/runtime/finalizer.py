@@ -18,11 +18,11 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import wait_for
 from gitkruise.model.gitops.document import DesiredSet, GitCommit
 from gitkruise.model.gitops.record import Intervention, Removal, UnitRecord
-from gitkruise.model.gitops.sync_round import Live, PruneRules, SyncSnapshot
+from gitkruise.model.gitops.sync_round import Live, SyncSnapshot
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.sync.annotations import kept, lasting_hold, unit_label
 from gitkruise.planner.sync.ownership import mark_of
-from gitkruise.planner.sync.prune import choose_prunes, lingering
+from gitkruise.planner.sync.prune import choose_prunes, lingering, rules_at_end
 from gitkruise.printable import listing, many
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey
@@ -34,7 +34,6 @@ _NAMED_MAX: Final = 5
 _TRIES, _CHANGED_S = 4, 0.5  # for objects that others write: until the cache has their version
 _NOTHING: Final = DesiredSet(commit=GitCommit(id=""), objects=())
 _UNIT_GONE: Final = "its unit was removed"
-_EVERYTHING: Final = 10**9  # a written policy asks for no limit
 
 
 async def _no_memory() -> None:
@@ -352,14 +351,13 @@ class UnitFinalizer:
     def _snapshot(self, live: dict[ObjectKey, Live], unit: RemovedUnit) -> SyncSnapshot:
         removal, now = unit.removal, self._clock.now()
         held = {key: why for key, one in live.items() if (why := lasting_hold(one.obj, now))}
-        limit = removal.limit if removal.policy == "MirrorPrune" else _EVERYTHING
         return SyncSnapshot(
             desired=_NOTHING,
             unit_label=self._label(unit),
             live=live,
             inventory=frozenset(live),
             inventory_complete=True,
-            prune=PruneRules(max_delete=limit, max_delete_percent=100, allow_empty=True),
+            prune=rules_at_end(removal.policy, removal.limit),
             correct_drift=False,
             agreed=self._asked.get(unit.record.unit, frozenset()),
             claimed=self._claims.others(unit.record.unit, frozenset(live)),

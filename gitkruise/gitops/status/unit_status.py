@@ -475,9 +475,8 @@ def _chart(built: BuiltCommit) -> ChartRecord | None:
 def removal_of(unit: Unit) -> Removal:
     """Return the deletion settings of the unit, which are needed after it was removed."""
     prune = unit.spec.prune
-    mirrored = prune.deletion_policy == "MirrorPrune" and not prune.enabled
     return Removal(
-        policy="Orphan" if mirrored else prune.deletion_policy,
+        policy=prune.policy_at_end,
         propagation=prune.propagation,
         timeout=duration(prune.timeout),
         limit=prune.max_delete,

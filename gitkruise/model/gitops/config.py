@@ -208,6 +208,12 @@ class Prune(Strict, frozen=True):
         "MirrorPrune"
     )
 
+    @property
+    def policy_at_end(self) -> str:
+        """The deletion policy; MirrorPrune of a unit that prunes nothing is Orphan."""
+        mirrored = self.deletion_policy == "MirrorPrune" and not self.enabled
+        return "Orphan" if mirrored else self.deletion_policy
+
 
 class DriftIgnore(Strict, frozen=True):
     kind: str = ""

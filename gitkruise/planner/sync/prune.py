@@ -44,6 +44,7 @@ HOLDS_DATA: Final = frozenset(
 )
 _SMALL: Final = 3  # up to this many deletes the percentage does not count
 _LEFT: Final = "left git"
+_EVERYTHING: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,17 @@ class Guarded:
     asking: Mapping[ObjectKey, str] = field(default_factory=dict)
     limit: int = 0
     too_many: bool = False
+
+
+def rules_at_end(policy: str, limit: int) -> PruneRules:
+    """Return the rules by which the objects of a unit go that left the configuration: a written
+    policy asks for no limit."""
+    return PruneRules(
+        enabled=policy != "Orphan",
+        max_delete=limit if policy == "MirrorPrune" else _EVERYTHING,
+        max_delete_percent=100,
+        allow_empty=True,
+    )
 
 
 def leaves_nothing(unit: str) -> Finding:

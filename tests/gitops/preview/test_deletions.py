@@ -17,6 +17,7 @@ from gitkruise.wire.primitives.names import Obj
 from tests.gitops.plans import CATALOG
 from tests.gitops.programs import SOURCE, options, unit
 from tests.gitops.stage import MakeStage, config_map, documents
+from tests.observer.histories import SINK
 from tests.worlds import deployment
 
 
@@ -96,5 +97,59 @@ def test_objects_that_are_left_alone_do_not_count(staged: MakeStage, tmp_path: P
         async with controller(after, stage.wire, stage.clock):
             await stage.rest(60)
         assert "deletion of 5 of 7 objects, limit 3" in str(records["shop/one"])
+
+    stage.play(script)
+
+
+KEPT = config_map("kept", a="b")
+KEPT["metadata"]["annotations"] = {"gitkruise.io/prune": "Confirm"}
+# prune of a unit, what a plan of its removal says, how many of its six objects are deleted
+ENDS: dict[str, tuple[str, str, int]] = {
+    "mirrored": ("maxDelete: 5", "ask for approval", 5),
+    "more than its limit": (
+        "maxDelete: 1",
+        "6 objects of unit shop/two left git and STAY: more than prune.maxDelete (1)", 0),
+    "mirrored, and off": (
+        "enabled: false", "6 objects of unit shop/two left git and STAY: prune.enabled is off", 0),
+    "off, and deleted": ("enabled: false, deletionPolicy: Delete", "ask for approval", 5),
+    "more than its limit, deleted": (
+        "maxDelete: 1, deletionPolicy: WaitForTermination", "ask for approval", 5),
+    "released": (
+        "deletionPolicy: Orphan",
+        "6 objects of unit shop/two left git and STAY: prune.deletionPolicy is Orphan", 0),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ENDS)
+def test_a_unit_that_leaves_ends_as_it_says(staged: MakeStage, tmp_path: Path, name: str) -> None:
+    prune, sentence, count = ENDS[name]
+    stage, one, gates = staged(), documents(config_map("one", a="b")), Gates()
+    if sentence == "ask for approval":
+        why = "annotation gitkruise.io/prune: Confirm"
+        sentence = f"1 object of unit shop/two left git and STAYS: {why}"
+
+    async def script() -> None:
+        files = {"one/a.yaml": one, "two/a.yaml": documents(*GOING, KEPT)}
+        old = stage.origin.commit(files)
+        more = f", sinkRef: {{{{name: git}}}}, prune: {{{{{prune}}}}}"
+        before = options(stage, tmp_path, SOURCE + SINK + unit("one") + unit("two", more))
+        async with controller(before, stage.wire, stage.clock):
+            await stage.rest(60)
+        new = stage.origin.commit({"two/a.yaml": None})
+        after = options(stage, tmp_path, SOURCE + SINK + unit("one"))
+        base = read_side(stage.repository, old, before.config, CATALOG, gates)
+        target = read_side(stage.repository, new, after.config, CATALOG, gates)
+        preview = await live_preview(
+            base, target, CATALOG, gates, transport=stage.wire, now=stage.clock.now()
+        )
+        report = report_of(preview, base, target)
+        assert sentence in [span.text for span in report.blast]
+        assert not any("WAIT" in span.text for span in report.blast)
+        assert report.totals.deleted == count
+        async with controller(after, stage.wire, stage.clock):
+            await stage.rest(60)
+        there = [stage.get("ConfigMap", obj["metadata"]["name"]) for obj in (*GOING, KEPT)]
+        assert sum(obj is None for obj in there) == count
 
     stage.play(script)
