@@ -158,13 +158,13 @@ class Claims:
                 found[key] = Owner(unit=unit)  # of the same unit, under another cluster name
             if not name:
                 continue
-            said = self._unsettled[name]()
-            if said.releases(key):
+            doubt = self._unsettled[name]()
+            if doubt.releases(key):
                 found[key] = Owner(unit=name)
                 continue
-            why, wants = said.why, name in self._wanted.of(key)
+            why, wants = doubt.why, name in self._wanted.of(key)
             found[key] = Owner(
-                unit=name, wants=wants, unsettled=why, next=said.ends, reads=said.reads
+                unit=name, wants=wants, unsettled=why, next=doubt.ends, reads=doubt.reads
             )
             if why:
                 self._waiting.setdefault(name, set()).add(unit)
@@ -172,7 +172,7 @@ class Claims:
 
     def released(self, unit: str, keys: Iterable[ObjectKey]) -> frozenset[ObjectKey]:
         """Return those of `keys` that `unit` releases before it takes its newest commit."""
-        return frozenset(filter(self._said(unit).releases, keys))
+        return frozenset(filter(self._doubt_of(unit).releases, keys))
 
     def release(self, unit: str) -> None:
         """Wake the units that wait for `unit`: it releases what its newest commit lacks."""
@@ -222,13 +222,13 @@ class Claims:
     def _rivals(self, key: ObjectKey, unit: str) -> Iterator[str]:
         """Yield the other units that want an object and do not release it."""
         others = (str(other) for other in self._wanted.of(key) if other != unit)
-        return (other for other in others if not self._said(other).releases(key))
+        return (other for other in others if not self._doubt_of(other).releases(key))
 
     def _is_settled(self, unit: str) -> bool:
         """Return whether a unit's git has said all."""
-        return not self._said(unit).why
+        return not self._doubt_of(unit).why
 
-    def _said(self, unit: str) -> Unsettled:
+    def _doubt_of(self, unit: str) -> Unsettled:
         return self._unsettled.get(unit, lambda: _SETTLED)()
 
     def read(self, unit: str, commit: str) -> None:

@@ -240,7 +240,7 @@ def _guarded(
 def _at_its_end(
     unit: Unit, objects: Mapping[ObjectKey, Obj], spared: Mapping[ObjectKey, str]
 ) -> tuple[frozenset[ObjectKey], Sequence[str]]:
-    """Return the objects that stay of a unit that leaves the configuration, and why: nobody can
+    """Return the objects that stay of a unit that leaves the configuration, and why: no user can
     approve a deletion of it."""
     prune = unit.spec.prune
     rules = rules_at_end(prune.policy_at_end, prune.max_delete)
