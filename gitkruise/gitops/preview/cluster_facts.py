@@ -108,7 +108,9 @@ async def _read(
     spaces |= {""} if SIDECARSET in kinds else set()  # their pods may be anywhere
     marked, unread = await _marked(target, served, transport)
     marked = {**{key: obj for key, obj in seen.objects.items() if mark_of(obj)}, **marked}
-    left = {key: thaw(obj) for key, obj in marked.items() if _is_left(key, obj, keys, target)}
+    ends = base.everyone.keys() - target.everyone.keys() if base else frozenset[str]()
+    decided = (target.followed_by - target.rejected.keys()) | ends
+    left = {key: thaw(obj) for key, obj in marked.items() if _is_left(key, obj, keys, decided)}
     going = seen.objects.keys() - {d.key for d in target.objects}
     gone = {**left, **{key: seen.objects[key] for key in going}}
     units = {**(base.everyone if base else {}), **target.everyone}
@@ -171,10 +173,12 @@ async def _listed(transport: Transport, kind: Kind) -> Mapping[ObjectKey, Obj] |
         return None
 
 
-def _is_left(key: ObjectKey, obj: Obj, named: Collection[ObjectKey], target: PlanSide) -> bool:
-    """Return whether a unit that takes the target has an object that no side names. Not those that
-    an annotation keeps for good, and those that are being deleted."""
-    of_unit = annotation(obj, UNIT_REF) in target.followed_by - target.rejected.keys()
+def _is_left(
+    key: ObjectKey, obj: Obj, named: Collection[ObjectKey], units: Collection[str]
+) -> bool:
+    """Return whether one of `units`, which take the target or end by it, has an object that no side
+    names. Not those that an annotation keeps for good, and those that are being deleted."""
+    of_unit = annotation(obj, UNIT_REF) in units
     return of_unit and key not in named and not _is_going(obj) and not kept(obj)
 
 

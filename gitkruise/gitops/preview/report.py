@@ -110,7 +110,7 @@ def report_of(
 def _units(preview: Preview, base: PlanSide | None, target: PlanSide) -> Mapping[ObjectKey, Unit]:
     """Return the unit of each object. The one that owns it deletes what the target lacks: the
     cluster may have rejected the commit with which another one contained it."""
-    everyone = target.everyone
+    everyone = {**(base.everyone if base else {}), **target.everyone}
     owned = {k: everyone[name] for k, name in preview.inventory.items() if name in everyone}
     return {**(base.units if base else {}), **owned, **target.units}
 

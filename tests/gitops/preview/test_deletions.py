@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,5 +152,37 @@ def test_a_unit_that_leaves_ends_as_it_says(staged: MakeStage, tmp_path: Path, n
             await stage.rest(60)
         there = [stage.get("ConfigMap", obj["metadata"]["name"]) for obj in (*GOING, KEPT)]
         assert sum(obj is None for obj in there) == count
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_what_a_unit_had_left_goes_with_it(staged: MakeStage, tmp_path: Path) -> None:
+    """Deletions that an earlier commit asked for, and that waited for approval."""
+    stage, one, gates = staged(), documents(config_map("one", a="b")), Gates()
+    more = ", sinkRef: {{name: git}}, prune: {{maxDelete: 1, deletionPolicy: Delete}}"
+    before = SOURCE + SINK + unit("one") + unit("two", more)
+
+    async def script() -> None:
+        files = {"one/a.yaml": one, "two/a.yaml": documents(*GOING, *STAYING)}
+        stage.origin.commit(files)
+        program = options(stage, tmp_path, before)
+        async with controller(program, stage.wire, stage.clock):
+            await stage.rest(60)
+            old = stage.origin.commit({"two/a.yaml": documents(*STAYING)})
+            await stage.rest(60)
+        new = stage.origin.commit({"two/a.yaml": None})
+        after = options(stage, tmp_path, SOURCE + SINK + unit("one"))
+        base = read_side(stage.repository, old, program.config, CATALOG, gates)
+        target = read_side(stage.repository, new, after.config, CATALOG, gates)
+        target = replace(target, followed_by=frozenset(target.everyone))
+        preview = await live_preview(
+            base, target, CATALOG, gates, transport=stage.wire, now=stage.clock.now()
+        )
+        assert report_of(preview, base, target).totals.deleted == len((*GOING, *STAYING))
+        async with controller(after, stage.wire, stage.clock):
+            await stage.rest(60)
+        names = [obj["metadata"]["name"] for obj in (*GOING, *STAYING)]
+        assert not any(stage.get("ConfigMap", name) for name in names)
 
     stage.play(script)
