@@ -36,14 +36,15 @@ def test_they_are_created_when_the_old_ones_are_gone(
             stage.meddle({**kind, "metadata": meta}, manager="finalizer")
 
     async def plan(old: str, new: str) -> PlanReport:
-        sides: list[PlanSide] = [
-            read_side(stage.repository, c, program.config, stage.world.catalog, Gates())
-            for c in (old, new)
-        ]
+        def side(commit: str) -> PlanSide:
+            config, catalog = program.config, stage.world.catalog
+            return read_side(stage.repository, commit, config, catalog, Gates())
+
+        base, target = side(old), side(new)
         preview = await live_preview(
-            *sides, stage.world.catalog, Gates(), transport=stage.wire, now=stage.clock.now()
+            base, target, stage.world.catalog, Gates(), transport=stage.wire, now=stage.clock.now()
         )
-        return report_of(preview, *sides, cluster="test")
+        return report_of(preview, base, target, cluster="test")
 
     async def script() -> None:
         stage.origin.commit({"one/a.yaml": documents(ONE), "two/a.yaml": documents(TWO)})
