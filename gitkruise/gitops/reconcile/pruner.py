@@ -58,13 +58,13 @@ class UnitPruner:
     ) -> None:
         self._unit, self._repository, self._claims, self._wake = unit, repository, claims, wake
         self.rules = prune_rules(unit)
-        self.source = resolve_reference(unit.spec.source_ref, unit.namespace)
+        self.unit_id, self.source = unit.id, resolve_reference(unit.spec.source_ref, unit.namespace)
         claims.join(unit.id, self.source, wake)
         self._source_problem: Finding | None = None
         self._searched = ""
         self._was_read = self._taken = False  # a commit was read, and the newest one was taken
         self._wanted: frozenset[ObjectKey] = frozenset()
-        self._parked: tuple[str, frozenset[ObjectKey] | None] | None = None  # what a commit wants
+        self._parked: tuple[str, frozenset[ObjectKey] | None] = ("", None)  # what a commit wants
         self.inventory: set[ObjectKey] = set()
         self.complete = False  # the cluster was searched for it
         self._returned = 0  # of the store, at that time
@@ -171,17 +171,13 @@ class UnitPruner:
         """Record that a commit waits: where that is for other units alone, it releases what it
         lacks, because one of these may want it. An approval is of all that a commit takes away."""
         sure = not built.by_cluster and self._unit.spec.approval == "never"
-        self._parked = (built.commit.id, built.wanted) if sure else None
+        self._parked = (built.commit.id, built.wanted) if sure else ("", None)
         self._claims.release(self._unit.id)
 
     @property
     def blind(self) -> bool:
         """Return whether the source cannot be followed."""
         return self._source_problem is not None
-
-    @property
-    def unit_id(self) -> str:
-        return self._unit.id
 
     @property
     def sure(self) -> bool:
@@ -202,8 +198,7 @@ class UnitPruner:
             why, ends = "which is suspended", f"resume {name}"
         elif news:
             why, ends = f"which has not taken commit {news[:7]}", f"see why {name} has not taken it"
-            if self._parked is not None and self._parked[0] == news and not closed:
-                keeps = self._parked[1]
+            keeps = self._parked[1] if self._parked[0] == news and not closed else None
         elif not self._taken and self._was_read:
             why, ends = (
                 "which rejected its newest commit",
