@@ -263,6 +263,10 @@ class Claims:
             if wake := self._asked.of(waiting):
                 wake()
 
+    def reads(self, unit: str) -> bool:
+        """Return whether `unit` is about to judge another commit."""
+        return self._doubt_of(unit).reads
+
     def behind(self, unit: str, commit: str) -> str:
         """Return a unit of the same source that has not read `commit` as its newest; "" if all
         have.

@@ -74,7 +74,7 @@ class UnitPruner:
         self.agreed: frozenset[str] = frozenset()  # uids of what was to go since the last change
         self._from, self._at = "", ""  # the commits taken last, and before that
         self._jump: str | None = None  # why nothing goes by this commit; None: not looked at
-        self._behind = ""  # a unit that had not read the commit when the last round looked
+        self._behind, self.soon = "", False  # who had not read the commit last, and does so soon
         self._alone: dict[ObjectKey, str] = {}  # what git left alone last, and by which annotation
         self._traced: set[ObjectKey] = set()  # objects whose last words in git are known
 
@@ -219,7 +219,7 @@ class UnitPruner:
         Only a commit that is the source's newest, read whole, by every unit that shares the source,
         shows that an object is no longer wanted: it may have moved to another unit.
         """
-        self._behind = ""
+        self._behind, self.soon = "", False
         if closed or built is None or self.inventory <= self._wanted:
             return closed  # or there is nothing to delete
         commit = built.commit.id
@@ -230,6 +230,7 @@ class UnitPruner:
         if self._jump:
             return self._jump
         self._behind = behind = self._claims.behind(self._unit.id, commit)
+        self.soon = self._claims.reads(behind)
         if behind:
             return f"unit {behind} shares the source and has not read this commit"
         late = self._claims.unborn(self.source, self._unit.id)

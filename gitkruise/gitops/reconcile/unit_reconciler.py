@@ -292,8 +292,7 @@ class UnitReconciler:
         facts, memo = self.cluster.snapshot(desired, seen), self.cluster.memo
         drift = find_drift(facts, catalog, memo)
         self._backoff.look(drift, now)
-        again = self._backoff.wake_at(drift, now)
-        self._times += [again] if again else []
+        self._times += filter(None, [self._backoff.wake_at(drift, now)])
         newest, closed = self._commits.news or self._looked, self._validator.gate.windows.why()
         facts = replace(
             facts,
@@ -302,6 +301,7 @@ class UnitReconciler:
             hooked=self._hooked,
             newer=bool(self._commits.news) or not self.pruning.sure,
             prune_held=self.pruning.held(self.built, newest, closed),
+            prune_soon=self.pruning.soon,
         )
         plan = plan_sync(facts, drift, catalog, memo)
         return plan if self.unit.spec.drift.mode != "off" else replace(plan, drift=(), standing=())

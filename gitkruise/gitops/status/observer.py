@@ -440,6 +440,7 @@ def unit_state(
         done = f"{many(len(objects) - aside, 'object')} as git asks"
         done += f", {aside} {LEFT_ALONE}" if aside else ""
         going = _deleting(leaving, plan.prune if plan is not None else ())
+        going = going or (plan.soon if plan is not None else "")
         return (State.ROLLING, going) if going else (state, done)
     first = next(o for o in objects if o.state is state)
     return state, f"{first.key}: {first.message}" if first.message else str(first.key)

@@ -94,6 +94,7 @@ class SyncSnapshot:
     present: frozenset[ObjectKey] = frozenset()  # of another unit, created only if missing
     causes: frozenset[ObjectKey] = frozenset()  # because of these the server refused others
     prune_held: str = ""  # why what git asks for is not known well enough to delete anything
+    prune_soon: bool = False  # that ends in a moment, by itself
     approved: frozenset[str] = frozenset()  # hashes of deletions a person agreed to
     agreed: frozenset[str] = frozenset()  # uids whose deletion was decided on before
     # Why objects that left git stay: the annotation that they had there when they left.
@@ -126,7 +127,8 @@ class SyncPlan:
 
     `drift` is all of it: `healing` is corrected now, `standing` is left unchanged for good.
     `asks` are hashes of deletions that wait for a person's approval; `waits` is what a unit waits
-    for that is well apart from these.
+    for that is well apart from these. `soon` names objects that left git, and why it is not known
+    for a moment what becomes of them.
     """
 
     apply: tuple[Desired, ...] = ()
@@ -140,6 +142,7 @@ class SyncPlan:
     withheld: tuple[ObjectKey, ...] = ()  # not as git says: other units own them, or want them too
     asks: frozenset[str] = frozenset()
     waits: str = ""
+    soon: str = ""
 
     @property
     def quiet(self) -> bool:

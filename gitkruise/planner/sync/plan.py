@@ -71,7 +71,10 @@ def plan_sync(
         return plan
     prunes = choose_prunes(s)
     blocked = (*plan.blocked, *prunes.findings)
-    return replace(plan, prune=prunes.now, blocked=blocked, asks=prunes.asks, waits=prunes.waits)
+    return replace(
+        plan, prune=prunes.now, blocked=blocked, asks=prunes.asks, waits=prunes.waits,
+        soon=prunes.soon,
+    )  # fmt: skip
 
 
 def _causes_first(s: SyncSnapshot, plan: SyncPlan, catalog: Catalog, memo: Memo) -> SyncPlan | None:

@@ -51,13 +51,15 @@ _EVERYTHING: Final = 10**9
 class Prunes:
     """Objects to delete now, reasons why others stay, and hashes of deletions to approve.
 
-    `waits` names the approval that objects wait for which may go with no other guard.
+    `waits` names the approval that objects wait for which may go with no other guard, `soon` those
+    of which it is known in a moment whether they go.
     """
 
     now: tuple[ObjectKey, ...] = ()
     findings: tuple[Finding, ...] = ()
     asks: frozenset[str] = frozenset()
     waits: str = ""
+    soon: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +155,8 @@ def choose_prunes(s: SyncSnapshot) -> Prunes:
     gone = {
         key: s.live[key].obj for key in sorted(ours, key=lambda k: (-stage_of(k.group_kind), k))
     }
+    if s.prune_held and s.prune_soon:
+        return Prunes(soon=f"{_and_more(gone)} {_LEFT}: {s.prune_held}")
     if s.prune_held:
         return Prunes(findings=(_held(tuple(gone), s.prune_held),))
     verdict = guard(

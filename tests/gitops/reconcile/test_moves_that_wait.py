@@ -204,3 +204,37 @@ def test_what_was_released_comes_back_with_a_commit_that_has_it(
             assert (found["metadata"]["uid"], found["data"]) == (uid, {"a": "old"})
 
     stage.play(script)
+
+
+@pytest.mark.slow
+def test_a_deletion_that_waits_is_not_done_while_another_unit_reads(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """A commit that changes the other unit alone: what left git before waits for approval still."""
+    stage, states = staged(), list[str]()
+    heed = (lambda r: states.append(str(r.state)) if r.unit == "shop/one" else None,)
+    program = options(stage, tmp_path, SOURCE + unit("one") + unit("two"), listeners=heed)
+    volume = {
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "shop"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }  # fmt: skip
+
+    async def script() -> None:
+        stage.origin.commit({"one/a.yaml": documents(ONE, volume), "two/a.yaml": documents(TWO)})
+        async with controller(program, stage.wire, stage.clock):
+            await stage.rest(60)
+            stage.origin.commit({"one/a.yaml": documents(ONE)})
+            await stage.rest(60)
+            assert states[-1] == "Waiting"
+            for text in "cde":
+                states.clear()
+                stage.origin.commit({"two/a.yaml": documents(config_map("two", a=text))})
+                await stage.rest(60)
+                assert stage.get("ConfigMap", "two")["data"]["a"] == text
+                assert "Done" not in states
+                assert states[-1] == "Waiting"
+
+    stage.play(script)
