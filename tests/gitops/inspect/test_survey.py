@@ -22,6 +22,7 @@ from gitkruise.model.workloads.labels import (
 )
 from gitkruise.model.workloads.pod import POD
 from gitkruise.planner.health.health import RULES
+from gitkruise.planner.health.stated_conditions import STATED
 from gitkruise.planner.sync.annotations import UNIT
 from gitkruise.wire.primitives.names import GroupKind
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
@@ -217,12 +218,13 @@ class Serving(Refusing):
 
 def test_workloads_have_the_kinds_that_are_judged_by_their_controllers() -> None:
     """Others that are judged are no workloads: what runs pods, or acts on them, has a row. Argo's
-    Rollout has none: its definition is not among ours."""
+    Rollout has none: its definition is not among ours. An EphemeralJob runs in pods of others."""
     others = {
         "Pod", "PersistentVolumeClaim", "Service", "Namespace", "CustomResourceDefinition",
-        "NodeImage", "ResourceDistribution", "Rollout",
+        "NodeImage", "ResourceDistribution", "Rollout", "EphemeralJob",
     }  # fmt: skip
-    assert {kind for kind in RULES if kind.kind not in others} == set(WORKLOADS)
+    judged = RULES.keys() - STATED.keys()
+    assert {kind for kind in judged if kind.kind not in others} == set(WORKLOADS)
 
 
 def test_a_kind_that_needs_no_conversion_is_read_in_the_version_that_is_served() -> None:
