@@ -14,14 +14,16 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## List the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
+# The pins are complete. pip of Python 3.11 takes none for a package that another one wants with an
+# extra, so that it resolves nothing here.
 $(VENV)/runtime: requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) --require-hashes --only-binary :all: -r requirements.txt
+	$(INSTALL) --require-hashes --no-deps --only-binary :all: -r requirements.txt
 	$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/dev: requirements-dev.txt $(VENV)/runtime
-	$(INSTALL) --require-hashes --only-binary :all: -r requirements-dev.txt
+	$(INSTALL) --require-hashes --no-deps --only-binary :all: -r requirements-dev.txt
 	@touch $@
 
 .PHONY: install

@@ -43,7 +43,7 @@ def write_program(source: Source, wheel: Path, root: Path) -> None:
     home = root / HOME
     packages = home / "lib" / f"python{PYTHON}" / "site-packages"
     pins = source.root / "requirements.txt"
-    _pip(packages, "--require-hashes", "-r", str(pins))
+    _pip(packages, "--require-hashes", "--no-deps", "-r", str(pins))
     _pip(packages, "--no-deps", "--no-index", str(wheel))
     _forget_where_from(packages)
     (home / "pyvenv.cfg").write_text(_SETTINGS.format(python=PYTHON))
