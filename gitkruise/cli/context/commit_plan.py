@@ -14,6 +14,7 @@ from gitkruise.git.plumbing.refs import full_ref
 from gitkruise.git.repository.merge import merged
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import ReadBefore
+from gitkruise.gitops.preview.brought_units import with_brought_units
 from gitkruise.gitops.preview.changes import changes_between
 from gitkruise.gitops.preview.inputs import (
     PlanSide,
@@ -139,6 +140,9 @@ def read_sides(
     target = read_side(repository, new, config, catalog, gates, before=before)
     check_taken(target, target.rejected)  # a base may take a look at many earlier commits
     base = read_base(repository, old, given, config, catalog, gates, before=before) if old else None
+    base, target = with_brought_units(
+        repository, config, catalog, gates, base, target, before=before
+    )
     if base is not None and given is None:
         units = [*base.everyone.values(), *target.everyone.values()]
         target = replace(target, outside=changed_outside(repository, old, new, units))

@@ -19,8 +19,9 @@ from gitkruise.git.repository.merge import Unmergeable, merged
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.untrusted import PagePart, PageRequest, Workers
 from gitkruise.gitops.cluster.live_cache import LiveView
+from gitkruise.gitops.preview.brought_units import DEEP, config_left
 from gitkruise.gitops.preview.cluster_facts import ClusterFacts, cluster_facts
-from gitkruise.gitops.preview.inputs import followers
+from gitkruise.gitops.preview.inputs import PlanSide, followers
 from gitkruise.gitops.preview.rejection import as_taken
 from gitkruise.gitops.preview.render_markdown import fenced
 from gitkruise.gitops.workers import frames
@@ -162,14 +163,24 @@ class PullRequestPlanner:
 
     async def _facts(self, base: str, merge: str) -> ClusterFacts:
         """Return the live state that the plan starts from."""
-        rules = (self.config, self.live.catalog, self.gates)
-        before = await self.workers.side(self.repository, base, *rules, base=True)
-        after = await self.workers.side(self.repository, merge, *rules)
+        before = await self._side(base, None, base=True)
+        after = await self._side(merge, before)
         units = await asyncio.to_thread(followers, self.repository, self.config, merge)
         return await cluster_facts(
             before, replace(as_taken(before, after), followed_by=units), self.live.catalog,
             transport=self.live.transport, now=self.clock.now(), cluster=self.cluster,
         )  # fmt: skip
+
+    async def _side(self, commit: str, before: PlanSide | None, *, base: bool = False) -> PlanSide:
+        """Return a commit as the units read it that it leaves."""
+        config, rules = self.config, (self.live.catalog, self.gates)
+        side = await self.workers.side(self.repository, commit, config, *rules, base=base)
+        for _ in range(DEEP):
+            if (left := config_left(config, before, side)) == config:
+                break
+            config = left
+            side = await self.workers.side(self.repository, commit, config, *rules, base=base)
+        return side
 
     def brought(self, report: PullRequestReport, merged_as: str) -> tuple[str, ...]:
         """The commits that a merge brought to the branch. Blocking. Raises SourceFailed."""

@@ -93,7 +93,7 @@ def offline_preview(
         changes_between(before, target.objects, catalog), base, target, {}, wall_time()
     )
     if base and any(map(_may_be_refused, owned.changes)):
-        from gitkruise.gitops.preview.fixed_fields import with_fixed_fields  # noqa: PLC0415  the model
+        from gitkruise.gitops.preview.simulate import with_fixed_fields  # noqa: PLC0415  the model
 
         there = {d.key: d for d in before}
         owned = with_fixed_fields(owned, target, there, catalog, gates, wall_time())
@@ -271,11 +271,11 @@ def live_outcome(
 ) -> Preview:  # fmt: skip
     """Play the rollouts that the changes start, on a copy of the live objects; `tried`: the
     cluster itself said which of them it refuses."""
-    from gitkruise.gitops.preview.fixed_fields import with_fixed_fields  # noqa: PLC0415  the model
     from gitkruise.gitops.preview.simulate import (  # noqa: PLC0415  the model
         live_world,
         loosened_by,
         play,
+        with_fixed_fields,
         without_canary,
     )
     from gitkruise.kube.client.discovery import served_by  # noqa: PLC0415  not offline

@@ -21,7 +21,13 @@ from gitkruise.gitops.build.redacted_findings import unquoted
 from gitkruise.gitops.build.validate import check_object
 from gitkruise.gitops.preview.changes import rollouts_started
 from gitkruise.gitops.preview.rejection import refusing
-from gitkruise.gitops.reconcile.rejections import JUDGED_HERE, cannot_change, immutable
+from gitkruise.gitops.reconcile.rejections import (
+    JUDGED_HERE,
+    cannot_change,
+    immutable,
+    pulled_already,
+    replaceable,
+)
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
@@ -45,6 +51,7 @@ from gitkruise.model.workloads.rollout_kinds import BEARERS
 from gitkruise.model.workloads.sidecarset_revision import REVISION_NAMESPACE
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.health.tie_breaks import loosened
+from gitkruise.planner.report.blast_radius import played_ahead
 from gitkruise.planner.sync.annotations import MANAGER
 from gitkruise.planner.sync.canary_pause import as_sent, by_canary, held_back
 from gitkruise.planner.sync.takeover import handed_over
@@ -59,10 +66,11 @@ from gitkruise.world.simulation.forecast import Forecast, predict, settle
 
 if TYPE_CHECKING:
     from gitkruise.gitops.preview.inputs import PlanSide
+    from gitkruise.gitops.preview.ownership import OwnedChanges
 
 __all__ = [
     "Forecast", "Played", "after_takeover", "live_world", "loosened_by", "offline_world", "play",
-    "refusals_of", "rollout_objects", "without_canary",
+    "rollout_objects", "with_fixed_fields", "without_canary",
 ]  # fmt: skip
 
 NAMESPACE: Final = GroupKind("", "Namespace")
@@ -235,7 +243,7 @@ def _applied(
             yield d, error
 
 
-def refusals_of(
+def _refusals_of(
     wanted: Iterable[tuple[Desired, Obj | Desired]], catalog: Catalog, gates: Gates, now: datetime
 ) -> Iterator[tuple[Desired, ApiError]]:
     """Try objects of git over what there is, live or of an earlier commit; yield those that the
@@ -254,6 +262,48 @@ def refusals_of(
     for d, answer in _applied(world, tried, catalog, now):
         if isinstance(answer, ApiError):
             yield d, answer
+
+
+def with_fixed_fields(
+    owned: OwnedChanges,
+    target: PlanSide,
+    before: Mapping[ObjectKey, Obj | Desired],
+    catalog: Catalog,
+    gates: Gates,
+    now: datetime,
+) -> OwnedChanges:
+    """Return the changes with those marked that the controller makes by a new object, and GK2203
+    for each that it refuses; those that are played ahead have findings of their own.
+
+    `before` are live objects, or those of the base.
+    """
+    due = {
+        change.key: change
+        for change in owned.changes
+        if change.kind is ChangeKind.CONFIGURE and change.fields and change.key in before
+    }
+    mine = [d for d in target.objects if d.key in due and not d.hook]
+    refused = [*_refusals_of([(d, before[d.key]) for d in mine], catalog, gates, now)]
+    for d in mine:
+        there = before[d.key]
+        if not isinstance(there, Desired) and (complete := pulled_already(d, there)) is not None:
+            refused.append((d, complete))
+    errors = {d.key: (d, error) for d, error in refused if immutable(error)}
+    again = {
+        key
+        for key, (d, _) in errors.items()
+        if (unit := target.units.get(key)) is not None and replaceable(d, unit)
+    }
+    refusals = [
+        cannot_change(d, error, due[key].before)
+        for key, (d, error) in errors.items()
+        if key not in again and not played_ahead(due[key])
+    ]
+    return replace(
+        owned,
+        changes=tuple(replace(c, replaced=True) if c.key in again else c for c in owned.changes),
+        findings=(*owned.findings, *refusals),
+    )
 
 
 def _write(world: World, d: Desired, catalog: Catalog, now: datetime) -> ApiRequest:

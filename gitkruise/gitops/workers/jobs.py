@@ -175,13 +175,15 @@ def _foreseen(
 def _sides(
     repository: Repository, config: Config, catalog: Catalog, gates: Gates, *, base: str, head: str
 ) -> tuple[PlanSide | None, PlanSide]:
-    """Read both commits."""
+    """Read both commits, each as the units read it that it leaves."""
     from gitkruise.gitops.build.builder import ReadBefore  # noqa: PLC0415  as above
+    from gitkruise.gitops.preview.brought_units import with_brought_units  # noqa: PLC0415  as above
     from gitkruise.gitops.preview.inputs import read_base, read_side  # noqa: PLC0415  as above
 
     rules, before = (config, catalog, gates), ReadBefore()
     start = read_base(repository, base, config, *rules, before=before) if base else None
-    return start, read_side(repository, head, *rules, before=before)
+    end = read_side(repository, head, *rules, before=before)
+    return with_brought_units(repository, *rules, start, end, before=before)
 
 
 def _with_approvals(

@@ -1,0 +1,106 @@
+"""Units that are objects in git: a commit brings, changes or removes them, and a plan reads it as
+the units do that it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from gitkruise.git.plumbing.refs import repository_place
+from gitkruise.gitops.config.dependency_checks import missing_for
+from gitkruise.gitops.config.loader import check_document, declared
+from gitkruise.gitops.preview.inputs import read_base, read_side
+from gitkruise.model.gitops.config import SPECS, Config, GitSource, Unit
+from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, ObjectKey
+
+if TYPE_CHECKING:
+    from gitkruise.git.repository.repository import Repository
+    from gitkruise.gitops.build.builder import ReadBefore
+    from gitkruise.gitops.preview.inputs import PlanSide
+    from gitkruise.model.gitops.document import Desired
+    from gitkruise.model.workloads.feature_gates import Gates
+    from gitkruise.wire.catalog.catalog import Catalog
+
+DEEP: Final = 5  # units that bring units that bring units
+_UNIT: Final = GroupKind(OWN_GROUP, "Unit")
+_OURS: Final = frozenset(GroupKind(OWN_GROUP, kind) for kind in SPECS)
+
+
+def with_brought_units(
+    repository: Repository, config: Config, catalog: Catalog, gates: Gates,
+    base: PlanSide | None, target: PlanSide, *, before: ReadBefore,
+) -> tuple[PlanSide | None, PlanSide]:  # fmt: skip
+    """Return both sides of a plan, whose target was read by `config`, each as the units read it
+    that it leaves. Raises SourceFailed."""
+    rules = (catalog, gates)
+    known = config if base is None else msgspec.structs.replace(config, units={**base.everyone})
+    for _ in range(DEEP):
+        if base is None or (left := config_left(known, None, base)) == known:
+            break
+        known = left
+        base = read_base(repository, base.commit.id, left, left, *rules, before=before)
+    for _ in range(DEEP):
+        if (left := config_left(config, base, target)) == config:
+            break
+        config = left
+        target = read_side(repository, target.commit.id, left, *rules, before=before)
+    return base, target
+
+
+def config_left(config: Config, base: PlanSide | None, target: PlanSide) -> Config:
+    """Return `config` as the Units and GitSources among the objects of the target leave it.
+
+    A unit that rejects the target brings none and removes none. One that follows another repository
+    than those of `config` is not read, and neither is one that could not run.
+    """
+    brought = [d for d in target.objects if d.key.group_kind in _OURS and _takes(d.key, target)]
+    if not brought and not (base and any(d.key.group_kind == _UNIT for d in base.objects)):
+        return config
+    sources, units = dict(config.sources), dict(config.units)
+    for one in _declared(brought):
+        name = f"{one.namespace}/{one.name}"
+        if isinstance(one, GitSource):
+            known = sources.get(name, one)
+            sources[name] = msgspec.structs.replace(known, spec=one.spec)
+        else:
+            unit = units.get(name, msgspec.structs.replace(one, custom=True))
+            units[name] = msgspec.structs.replace(unit, spec=one.spec)
+    for name in _removed(base, target):
+        units.pop(name, None)
+    here = {repository_place(config.source_of(unit).spec.url) for unit in config.units.values()}
+    found = msgspec.structs.replace(config, sources=sources, units=units)
+    kept = {n: u for n, u in units.items() if n in config.units or _runs_here(u, found, here)}
+    return msgspec.structs.replace(found, units=kept)
+
+
+def _declared(brought: list[Desired]) -> Iterator[GitSource | Unit]:
+    for d in brought:
+        document = replace(d.document, obj=d.obj)
+        if next(check_document(document), None) is None:
+            one = declared(document, d.obj)
+            if isinstance(one, GitSource | Unit):
+                yield one
+
+
+def _removed(base: PlanSide | None, target: PlanSide) -> Iterator[str]:
+    """Yield the units that the base contains and the target does not."""
+    wanted = {d.key for d in target.objects}
+    for d in base.objects if base is not None else ():
+        if d.key.group_kind != _UNIT or d.key in wanted or base is None:
+            continue
+        owner = target.everyone.get(base.units[d.key].id)
+        if owner is not None and owner.spec.prune.enabled and owner.id not in target.rejected:
+            yield f"{d.key.namespace}/{d.key.name}"
+
+
+def _takes(key: ObjectKey, target: PlanSide) -> bool:
+    return target.units[key].id not in target.rejected
+
+
+def _runs_here(unit: Unit, config: Config, here: set[tuple[str, str] | None]) -> bool:
+    if next(missing_for(unit, config), None) is not None:
+        return False
+    return repository_place(config.source_of(unit).spec.url) in here
