@@ -97,6 +97,14 @@ class Fleet:
         replica.task = self.tasks.create_task(self._live(replica, program, count))
         return replica
 
+    async def begin(self) -> list[str]:
+        """Start replicas a, b and c with a first commit; return who holds each shard at rest."""
+        self.push("one")
+        for name in "abc":
+            self.start(name)
+        await self.stage.rest(60)
+        return self.holders
+
     def _options(self, name: str, folder: Path, text: str) -> RunOptions:
         program = options(self.stage, self.folder, text)  # of one file
         return replace(program, identity=name, state_dir=folder / "state")
@@ -183,11 +191,7 @@ def test_shards_of_a_replica_that_ends_are_taken_over(
     fleet: Fleet, how: str, within_s: float
 ) -> None:
     async def script() -> None:
-        fleet.push("one")
-        for name in "abc":
-            fleet.start(name)
-        await fleet.stage.rest(60)
-        before = fleet.holders
+        before = await fleet.begin()
         assert sorted(before) == ["a", "b", "c"]
         await getattr(fleet.replicas["b"], how)()
         fleet.push("two")
@@ -208,11 +212,7 @@ def test_a_replica_looks_at_all_leases_by_one_request(fleet: Fleet) -> None:
     looked: dict[str, Counter[str]] = {}
 
     async def script() -> None:
-        fleet.push("one")
-        for name in "abc":
-            fleet.start(name)
-        await fleet.stage.rest(60)
-        assert sorted(fleet.holders) == ["a", "b", "c"]
+        assert sorted(await fleet.begin()) == ["a", "b", "c"]
         begun = {name: len(one.wire.requests) for name, one in fleet.replicas.items()}
         await fleet.stage.rest(60)
         for name, one in fleet.replicas.items():
@@ -228,11 +228,7 @@ def test_a_replica_looks_at_all_leases_by_one_request(fleet: Fleet) -> None:
 
 def test_looks_that_get_no_reply_neither_take_nor_hand_back(fleet: Fleet) -> None:
     async def script() -> None:
-        fleet.push("one")
-        for name in "abc":
-            fleet.start(name)
-        await fleet.stage.rest(60)
-        before = fleet.holders
+        before = await fleet.begin()
         wire = fleet.replicas["a"].wire
         look = wire.before
 
@@ -255,10 +251,7 @@ def test_looks_that_get_no_reply_neither_take_nor_hand_back(fleet: Fleet) -> Non
 
 def test_every_replica_records_its_units_on_the_one_status_branch(fleet: Fleet) -> None:
     async def script() -> None:
-        fleet.push("one")
-        for name in "abc":
-            fleet.start(name)
-        await fleet.stage.rest(60)
+        await fleet.begin()
         fleet.push("two")
         await fleet.stage.rest(90)
         index = run_git(fleet.stage.origin.bare, "show", f"{STATUS}:index.tsv").splitlines()
