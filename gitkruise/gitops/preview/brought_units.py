@@ -3,7 +3,7 @@ the units do that it leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +13,8 @@ from gitkruise.git.plumbing.refs import repository_place
 from gitkruise.gitops.config.dependency_checks import missing_for
 from gitkruise.gitops.config.loader import check_document, declared
 from gitkruise.gitops.preview.inputs import read_base, read_side
-from gitkruise.model.gitops.config import SPECS, Config, GitSource, Unit
+from gitkruise.model.gitops.config import Config, GitSource, Unit
+from gitkruise.planner.sync.annotations import kept
 from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, ObjectKey
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 DEEP: Final = 5  # units that bring units that bring units
 _UNIT: Final = GroupKind(OWN_GROUP, "Unit")
-_OURS: Final = frozenset(GroupKind(OWN_GROUP, kind) for kind in SPECS)
+_SOURCE: Final = GroupKind(OWN_GROUP, "GitSource")
 
 
 def with_brought_units(
@@ -51,32 +52,49 @@ def with_brought_units(
 
 
 def config_left(config: Config, base: PlanSide | None, target: PlanSide) -> Config:
-    """Return `config` as the Units and GitSources among the objects of the target leave it.
+    """Return `config` as the Units and GitSources among the objects of the target leave it; those
+    that it has count only where the target changes them.
 
-    A unit that rejects the target brings none and removes none. One that follows another repository
-    than those of `config` is not read, and neither is one that could not run.
+    A unit that rejects the target brings none and removes none; one that is suspended does so when
+    it is resumed. One that follows another repository than those of `config` is not read, and
+    neither is one that could not run.
     """
-    brought = [d for d in target.objects if d.key.group_kind in _OURS and _takes(d.key, target)]
-    if not brought and not (base and any(d.key.group_kind == _UNIT for d in base.objects)):
+    digests = {d.key: d.digest for d in _ours(base)}
+    known = {(_UNIT, name) for name in config.units} | {(_SOURCE, n) for n in config.sources}
+    brought = [
+        d for d in _ours(target)
+        if target.units[d.key].id not in target.rejected
+        and ((d.key.group_kind, _name(d.key)) not in known
+             or digests.get(d.key, d.digest) != d.digest)
+    ]  # fmt: skip
+    removed = [*_removed(base, target)]
+    if not (brought or removed):
         return config
     sources, units = dict(config.sources), dict(config.units)
     for one in _declared(brought):
         name = f"{one.namespace}/{one.name}"
         if isinstance(one, GitSource):
-            known = sources.get(name, one)
-            sources[name] = msgspec.structs.replace(known, spec=one.spec)
+            sources[name] = msgspec.structs.replace(sources.get(name, one), spec=one.spec)
         else:
             unit = units.get(name, msgspec.structs.replace(one, custom=True))
             units[name] = msgspec.structs.replace(unit, spec=one.spec)
-    for name in _removed(base, target):
+    for name in removed:
         units.pop(name, None)
-    here = {repository_place(config.source_of(unit).spec.url) for unit in config.units.values()}
     found = msgspec.structs.replace(config, sources=sources, units=units)
-    kept = {n: u for n, u in units.items() if n in config.units or _runs_here(u, found, here)}
-    return msgspec.structs.replace(found, units=kept)
+    here = {_place(unit, config) for unit in config.units.values()} - {None}
+    kept_ones = {n: u for n, u in units.items() if n in config.units or _place(u, found) in here}
+    return msgspec.structs.replace(found, units=kept_ones)
 
 
-def _declared(brought: list[Desired]) -> Iterator[GitSource | Unit]:
+def _ours(side: PlanSide | None) -> Iterator[Desired]:
+    return (d for d in (side.objects if side else ()) if d.key.group_kind in {_UNIT, _SOURCE})
+
+
+def _name(key: ObjectKey) -> str:
+    return f"{key.namespace}/{key.name}"
+
+
+def _declared(brought: Iterable[Desired]) -> Iterator[GitSource | Unit]:
     for d in brought:
         document = replace(d.document, obj=d.obj)
         if next(check_document(document), None) is None:
@@ -87,20 +105,17 @@ def _declared(brought: list[Desired]) -> Iterator[GitSource | Unit]:
 
 def _removed(base: PlanSide | None, target: PlanSide) -> Iterator[str]:
     """Yield the units that the base contains and the target does not."""
-    wanted = {d.key for d in target.objects}
-    for d in base.objects if base is not None else ():
-        if d.key.group_kind != _UNIT or d.key in wanted or base is None:
+    wanted = {d.key for d in _ours(target)}
+    for d in _ours(base):
+        if base is None or d.key.group_kind != _UNIT or d.key in wanted or kept(d.obj):
             continue
         owner = target.everyone.get(base.units[d.key].id)
         if owner is not None and owner.spec.prune.enabled and owner.id not in target.rejected:
-            yield f"{d.key.namespace}/{d.key.name}"
+            yield _name(d.key)
 
 
-def _takes(key: ObjectKey, target: PlanSide) -> bool:
-    return target.units[key].id not in target.rejected
-
-
-def _runs_here(unit: Unit, config: Config, here: set[tuple[str, str] | None]) -> bool:
+def _place(unit: Unit, config: Config) -> tuple[str, str] | None:
+    """Return the repository of a unit; None for one that could not run."""
     if next(missing_for(unit, config), None) is not None:
-        return False
-    return repository_place(config.source_of(unit).spec.url) in here
+        return None
+    return repository_place(config.source_of(unit).spec.url)

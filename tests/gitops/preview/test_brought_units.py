@@ -114,6 +114,27 @@ def test_the_plan_of_units_in_git_is_what_a_sync_does(hands: House, name: str) -
     play(hands, script)
 
 
+def test_a_suspended_unit_is_planned_as_resumed_and_does_nothing_before(hands: House) -> None:
+    units, folders, changes, _ = ROWS["a split"]
+
+    async def script(house: House) -> None:
+        old = await begin(house)
+        await house.unit("units", suspend=True)
+        await house.rest(10)
+        before = there(house)
+        new = house.push(units=units, **folders)
+        report = await planned(house, old, new)
+        assert changes_of(report) == changes
+        assert any("shop/units is suspended" in span.text for span in report.blast)
+        await house.rest(120)
+        assert there(house) == before
+        await house.unit("units", suspend=False)
+        await house.rest(120)
+        assert there(house) - before == {"configmap/new", "unit/new"}
+
+    play(hands, script)
+
+
 def test_a_pull_request_is_planned_by_the_units_that_it_brings(hands: House) -> None:
     units, folders, _, move = ROWS["a split"]
 
