@@ -154,7 +154,8 @@ class ForgeHarness:
         self.pulls.look_now()
         return head
 
-    async def merge(self, number: int) -> str:
+    def merge_unseen(self, number: int) -> str:
+        """Merge on the forge; no poll is asked for."""
         origin = self.stage.origin
         head = self.model.pulls[number]["head"]
         run_git(origin.work, "merge", "--quiet", "--no-ff", "-m", f"Merge {number}", head)
@@ -162,6 +163,10 @@ class ForgeHarness:
         merged = run_git(origin.work, "rev-parse", "HEAD")
         self.model.commits.add(merged)
         self.model.end_pull(number, "merged", merged)
+        return merged
+
+    async def merge(self, number: int) -> str:
+        merged = self.merge_unseen(number)
         await self.stage.follower.check()
         self.pulls.look_now()
         return merged
