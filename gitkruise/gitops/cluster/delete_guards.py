@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from gitkruise.errors import ApiError, Finding, MethodNotAllowed, NotFound, Retry
-from gitkruise.gitops.cluster.inventory import NOT_OURS
+from gitkruise.gitops.cluster.inventory import NOT_OURS, listed_key
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
 from gitkruise.planner.sync.ownership import mark_of
@@ -68,17 +68,12 @@ async def _first_stranger(
                 return f"whether it holds any {kind.ref.plural} may not be seen"
             return f"whether it holds any {kind.ref.plural} cannot be seen: {error.message}"
         strange = [obj for obj in objects if _is_strange(kind, obj, label)]
-        others = [obj for obj in strange if _key(kind, obj) not in going]
+        others = [obj for obj in strange if listed_key(kind, obj) not in going]
         if others:
             name = others[0]["metadata"]["name"]
             more = f" and {len(others) - 1} more" if len(others) > 1 else ""
             return f"it holds {kind.kind} {name}{more}, which this unit did not make"
     return ""
-
-
-def _key(kind: Kind, obj: Obj) -> ObjectKey:
-    meta = obj["metadata"]
-    return ObjectKey(kind.ref.group, kind.kind, meta.get("namespace") or "", meta["name"])
 
 
 def _is_strange(kind: Kind, obj: Obj, label: str) -> bool:

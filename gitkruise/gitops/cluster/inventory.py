@@ -126,12 +126,13 @@ async def labelled_objects(transport: Transport, kind: Kind) -> Mapping[ObjectKe
     """
     try:
         objects = each(transport, kind.ref, selector=UNIT)
-        return {_key(kind, obj): obj async for obj in objects if annotation(obj, UNIT_REF)}
+        return {listed_key(kind, obj): obj async for obj in objects if annotation(obj, UNIT_REF)}
     except (NotFound, MethodNotAllowed):
         return {}  # known to us, and not to this cluster
 
 
-def _key(kind: Kind, obj: Obj) -> ObjectKey:
+def listed_key(kind: Kind, obj: Obj) -> ObjectKey:
+    """Return the key of an item of a list, which names no kind."""
     meta = obj["metadata"]
     return ObjectKey(kind.group, kind.kind, meta.get("namespace") or "", meta["name"])
 

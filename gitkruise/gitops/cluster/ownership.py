@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from gitkruise.kube.cache.subscriptions import Interests, Subscriptions
-from gitkruise.model.gitops.config import Reference, resolve_reference
+from gitkruise.model.gitops.config import UNIT_KIND, Reference, resolve_reference
 from gitkruise.model.gitops.document import Desired
 from gitkruise.model.gitops.sync_round import Live, Owner
 from gitkruise.planner.sync.annotations import UNIT_REF, annotation
 from gitkruise.planner.sync.ownership import mark_of
-from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, ObjectKey
+from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.paths import get
 
 Wake = Callable[[], None]
@@ -35,7 +35,6 @@ class Unsettled(NamedTuple):
 
 
 _SETTLED: Final = Unsettled()
-_UNIT: Final = GroupKind(OWN_GROUP, "Unit")
 
 
 def brought_units(
@@ -45,7 +44,7 @@ def brought_units(
     objects are not known."""
     found: dict[str, str] = {}
     for key in keys:
-        if key.group_kind == _UNIT:
+        if key.group_kind == UNIT_KIND:
             named = get(objects[key].obj, "spec", "sourceRef") if key in objects else None
             ref = Reference(named["name"], named.get("namespace", "")) if named else None
             follows = resolve_reference(ref, key.namespace) if ref is not None else source

@@ -16,10 +16,10 @@ from gitkruise.git.manifests.reader import PLAIN, Manifests, read_desired
 from gitkruise.git.parsing.parse_cache import ParseCache
 from gitkruise.git.plumbing.trees import clean_path
 from gitkruise.git.repository.repository import Repository
-from gitkruise.wire.primitives.names import KUSTOMIZATION_NAMES, OWN_GROUP, GroupKind, key_of
+from gitkruise.model.gitops.config import UNIT_KIND
+from gitkruise.wire.primitives.names import KUSTOMIZATION_NAMES, key_of
 
 TOP: Final = "."
-_UNIT_KIND: Final = GroupKind(OWN_GROUP, "Unit")
 CHART: Final = "Chart.yaml"
 _NAME_MAX: Final = 63  # of a DNS label
 _PLAIN_TEXT: Final = re.compile(r"[A-Za-z][\w./-]*")
@@ -155,7 +155,7 @@ class _Folders:
     def _declared(self) -> tuple[str, ...]:
         read = self._manifests("")
         found = (
-            d for d in (*read.config, *read.documents) if key_of(d.obj).group_kind == _UNIT_KIND
+            d for d in (*read.config, *read.documents) if key_of(d.obj).group_kind == UNIT_KIND
         )
         return tuple(sorted({document.file for document in found}))
 

@@ -3,7 +3,7 @@ the units do that it leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +13,7 @@ from gitkruise.git.plumbing.refs import repository_place
 from gitkruise.gitops.config.dependency_checks import missing_for
 from gitkruise.gitops.config.loader import check_document, declared
 from gitkruise.gitops.preview.inputs import read_base, read_side
-from gitkruise.model.gitops.config import Config, GitSource, Unit
+from gitkruise.model.gitops.config import UNIT_KIND, Config, GitSource, Unit
 from gitkruise.planner.sync.annotations import kept
 from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, ObjectKey
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from gitkruise.wire.catalog.catalog import Catalog
 
 DEEP: Final = 5  # units that bring units that bring units
-_UNIT: Final = GroupKind(OWN_GROUP, "Unit")
 _SOURCE: Final = GroupKind(OWN_GROUP, "GitSource")
 
 
@@ -36,19 +35,29 @@ def with_brought_units(
 ) -> tuple[PlanSide | None, PlanSide]:  # fmt: skip
     """Return both sides of a plan, whose target was read by `config`, each as the units read it
     that it leaves. Raises SourceFailed."""
-    rules = (catalog, gates)
-    known = config if base is None else msgspec.structs.replace(config, units={**base.everyone})
+    if base is not None:
+        commit, own = base.commit.id, msgspec.structs.replace(config, units={**base.everyone})
+
+        def read_again(left: Config) -> PlanSide:
+            return read_base(repository, commit, left, left, catalog, gates, before=before)
+
+        base = _as_left(own, None, base, read_again)
+
+    def read(left: Config) -> PlanSide:
+        return read_side(repository, target.commit.id, left, catalog, gates, before=before)
+
+    return base, _as_left(config, base, target, read)
+
+
+def _as_left(
+    config: Config, base: PlanSide | None, side: PlanSide, read: Callable[[Config], PlanSide]
+) -> PlanSide:
+    """Return a side, read by `config`, as `read` by the units that it leaves."""
     for _ in range(DEEP):
-        if base is None or (left := config_left(known, None, base)) == known:
+        if (left := config_left(config, base, side)) == config:
             break
-        known = left
-        base = read_base(repository, base.commit.id, left, left, *rules, before=before)
-    for _ in range(DEEP):
-        if (left := config_left(config, base, target)) == config:
-            break
-        config = left
-        target = read_side(repository, target.commit.id, left, *rules, before=before)
-    return base, target
+        config, side = left, read(left)
+    return side
 
 
 def config_left(config: Config, base: PlanSide | None, target: PlanSide) -> Config:
@@ -60,7 +69,7 @@ def config_left(config: Config, base: PlanSide | None, target: PlanSide) -> Conf
     neither is one that could not run.
     """
     digests = {d.key: d.digest for d in _ours(base)}
-    known = {(_UNIT, name) for name in config.units} | {(_SOURCE, n) for n in config.sources}
+    known = {(UNIT_KIND, name) for name in config.units} | {(_SOURCE, n) for n in config.sources}
     brought = [
         d for d in _ours(target)
         if target.units[d.key].id not in target.rejected
@@ -87,7 +96,7 @@ def config_left(config: Config, base: PlanSide | None, target: PlanSide) -> Conf
 
 
 def _ours(side: PlanSide | None) -> Iterator[Desired]:
-    return (d for d in (side.objects if side else ()) if d.key.group_kind in {_UNIT, _SOURCE})
+    return (d for d in (side.objects if side else ()) if d.key.group_kind in {UNIT_KIND, _SOURCE})
 
 
 def _name(key: ObjectKey) -> str:
@@ -105,9 +114,11 @@ def _declared(brought: Iterable[Desired]) -> Iterator[GitSource | Unit]:
 
 def _removed(base: PlanSide | None, target: PlanSide) -> Iterator[str]:
     """Yield the units that the base contains and the target does not."""
+    if base is None:
+        return
     wanted = {d.key for d in _ours(target)}
     for d in _ours(base):
-        if base is None or d.key.group_kind != _UNIT or d.key in wanted or kept(d.obj):
+        if d.key.group_kind != UNIT_KIND or d.key in wanted or kept(d.obj):
             continue
         owner = target.everyone.get(base.units[d.key].id)
         if owner is not None and owner.spec.prune.enabled and owner.id not in target.rejected:

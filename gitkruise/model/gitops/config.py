@@ -17,7 +17,7 @@ from gitkruise.model.gitops.document import Document
 from gitkruise.model.gitops.image_policy import FollowedImage
 from gitkruise.model.gitops.promotion import Promotion
 from gitkruise.model.gitops.strict_struct import Strict
-from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.times import parse_duration, parse_time
 
 OCI: Final = "oci://"  # starts the address of a repository of a registry
@@ -442,6 +442,7 @@ class Config(msgspec.Struct, frozen=True):
         return self.sinks[resolve_reference(ref, unit.namespace)] if ref else None
 
 
+UNIT_KIND: Final = GroupKind(OWN_GROUP, "Unit")
 SPECS: Final[dict[str, type[Strict]]] = {
     "GitSource": GitSourceSpec,
     "Unit": UnitSpec,
