@@ -1,4 +1,4 @@
-"""From a push to a server that is only polled to the first write that it causes."""
+"""A server that is only polled: from a push to the first write, and the cost of its polls."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from bench.idle import IDLE_S, SETTLE_S, cpu_s, pause
 from bench.pushes import SETTINGS, WATCH, arrival, watching
 from bench.timing import Row
 from tests.e2e.cluster import Cluster, sandbox
@@ -26,14 +27,16 @@ _APPLIED: Final = "fieldManager=bench&force=true"
 
 def rows() -> Iterator[Row]:
     """Milliseconds from the end of `git push` to the watch event of the write it causes; the
-    repository is behind git http-backend and TLS, asked every 5 s, and no webhook calls."""
+    repository is behind git http-backend and TLS, asked every 5 s, and no webhook calls. Then the
+    CPU time of a minute of twelve polls that bring nothing."""
     with tempfile.TemporaryDirectory(prefix="gitkruise-bench-") as folder:
-        waited = _push_often(Path(folder))
+        waited, idle_s = _push_often(Path(folder))
     yield Row(name="polled push to first write, p50", value=median(waited), unit="ms", limit=3000)
     yield Row(name="polled push to first write, longest", value=max(waited), unit="ms", limit=6500)
+    yield Row(name="CPU of a minute of polls", value=1000 * idle_s, unit="ms", limit=300)
 
 
-def _push_often(folder: Path) -> list[float]:
+def _push_often(folder: Path) -> tuple[list[float], float]:
     authority = issue("authority")
     with sandbox(folder / "state") as cluster:
         shop = create(folder, cluster.env)
@@ -43,7 +46,11 @@ def _push_often(folder: Path) -> list[float]:
             _point(shop, cluster, base, authority.certificate)
             with started(gitkruise("run", "--sandbox"), cluster.env, shop.clone) as run:
                 run.until(r"unit shop/shop state=Done")
-                return list(_pushes(shop, cluster))
+                waited = list(_pushes(shop, cluster))
+                pause(SETTLE_S)
+                used = cpu_s(run.process.pid)
+                pause(IDLE_S)
+                return waited, cpu_s(run.process.pid) - used
 
 
 def _point(shop: Shop, cluster: Cluster, base: str, authority: str) -> None:

@@ -108,6 +108,8 @@ class Faults:
 
     silent: bool = False  # it takes requests and says nothing
     cutting: bool = False  # packs break off in the middle
+    old: bool = False  # it knows no protocol 2
+    hanging_up: bool = False  # it closes connections after an answer, without a word of it
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -148,7 +150,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             "QUERY_STRING": query, "REQUEST_METHOD": self.command, "REMOTE_USER": "dana",
             "REMOTE_ADDR": "127.0.0.1", "CONTENT_LENGTH": str(len(body)),
             "CONTENT_TYPE": self.headers.get("Content-Type", ""),
-            "HTTP_GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+            "HTTP_GIT_PROTOCOL": "" if self.faults.old else self.headers.get("Git-Protocol", ""),
             "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
         }  # fmt: skip
         done = subprocess.run(
@@ -164,6 +166,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         if self.faults.cutting and b"PACK" in content:
             content, self.close_connection = content[: len(content) // 2], True
+        self.close_connection |= self.faults.hanging_up
         self.wfile.write(content)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,7 @@ from gitkruise.git.plumbing.process import (
 )
 from gitkruise.git.plumbing.refs import Remote, hide_password, is_object_id, is_ref
 from gitkruise.git.repository.packing import Packing
+from gitkruise.git.repository.ref_listing import ListedRef, RefListing
 
 TAGS: Final = "refs/tags/*"
 HEAD: Final = "HEAD"
@@ -107,17 +109,35 @@ class RemoteEnd:
         self._filters = [*_FILTERS]
         self._met = False  # whether commits came from there already
         self._packing = Packing(git_dir, launch)
+        self._listing = RefListing(remote)
         self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Close the connection to the server."""
+        with self._lock:
+            self._listing.close()
 
     def ls_refs(self, names: Collection[str]) -> RemoteRefs:
         """List the named refs. Names are full refs, TAGS and HEAD."""
+        return self.listed(names) or self._by_git(names)
+
+    def listed(self, names: Collection[str]) -> RemoteRefs | None:
+        """`ls_refs` without a start of git; None where that does not do. Git meets a server first,
+        and is alone with one that failed: it says why."""
+        if not self._met or self._failures:
+            return None
+        with self._lock:
+            listed = self._listing.ask([_prefix(name) for name in names], self._keyring.now)
+        return None if listed is None else _announced(listed, names)
+
+    def _by_git(self, names: Collection[str]) -> RemoteRefs:
         words = ["ls-remote", "--quiet", "--symref", *_narrowed(names)]
         patterns = [pattern for name in sorted(names) for pattern in _patterns(name)]
         words += ["--end-of-options", self._remote.url, *patterns]
         result = self.talk(words)
         if not result.output and self._remote.protocol in {"http", "https"}:
             self._expect_git(words)
-        return _announced(result.output.decode("utf-8", "replace"), names)
+        return _announced(_printed(result.output.decode("utf-8", "replace")), names)
 
     def _expect_git(self, words: Sequence[str]) -> None:
         """Raise SourceFailed GK3103 for a server that does not answer as git does: git takes a page
@@ -259,19 +279,30 @@ def _patterns(name: str) -> list[str]:
     return [name, name + "^{}"] if name.startswith("refs/") and name != TAGS else [name]
 
 
-def _announced(text: str, names: Collection[str]) -> RemoteRefs:
-    """Exactly the refs asked for. (git matches patterns at the end of names.)"""
+def _prefix(name: str) -> str:
+    return name.removesuffix("*") if name == TAGS else name
+
+
+def _printed(text: str) -> Iterator[ListedRef]:
+    """Read the lines that `git ls-remote --symref` prints: each tag before what it leads to."""
     lines = text.splitlines()[:_REFS_MAX]
-    found = _SYMREF.fullmatch(lines[0]) if lines and HEAD in names else None
-    pairs = (line.partition("\t") for line in lines)
-    ids = {name: value for value, _, name in pairs if is_object_id(value)}
+    found = _SYMREF.fullmatch(lines[0]) if lines else None
+    ids = {name: value for value, _, name in (line.partition("\t") for line in lines)}
+    for name, value in ids.items():
+        target = found[1] if found and name == HEAD else ""
+        yield ListedRef(name, value, ids.get(name + "^{}", ""), target)
+
+
+def _announced(listed: Iterable[ListedRef], names: Collection[str]) -> RemoteRefs:
+    """Exactly the refs asked for. (A server matches the beginning of names, git their end.)"""
+    proper = {ref.name: ref for ref in listed if is_object_id(ref.id)}
     refs = {
-        name: RefState(value, ids.get(name + "^{}", value))
-        for name, value in ids.items()
+        name: RefState(ref.id, ref.peeled if is_object_id(ref.peeled) else ref.id)
+        for name, ref in itertools.islice(proper.items(), _REFS_MAX)
         if name in names or (TAGS in names and name.startswith("refs/tags/") and is_ref(name))
     }
-    refs.pop(HEAD, None)
-    head = found[1] if found and is_ref(found[1]) else ""
-    if head and HEAD in ids:
-        refs[head] = RefState(ids[HEAD], ids[HEAD])
-    return RemoteRefs(refs, head)
+    own = refs.pop(HEAD, None)
+    head = proper[HEAD].target if own else ""
+    if own is None or not is_ref(head):
+        return RemoteRefs(refs)
+    return RemoteRefs({**refs, head: own}, head)

@@ -135,6 +135,8 @@ class Repository:
 
     def close(self) -> None:
         self._reader.close()
+        if self._far is not None:
+            self._far.close()
 
     def __enter__(self) -> Repository:
         return self
@@ -173,10 +175,19 @@ class Repository:
         same conversation; None where there are other names, or a branch is gone."""
         if self._far is None or not all(name.startswith("refs/heads/") for name in names):
             return None
-        here = {name: _kept(name) for name in names if self._state(_kept(name))}
-        if not here.keys() >= set(names) or not self._far.fetch_known(here):
+        here = self._states(names)
+        if not here.keys() >= set(names):
             return None
-        return RemoteRefs({n: state for n in here if (state := self._state(_kept(n)))})
+        announced = self._far.listed(names)
+        if announced is not None and announced.refs == here:
+            return announced
+        if not self._far.fetch_known({name: _kept(name) for name in here}):
+            return None
+        return RemoteRefs(self._states(names))
+
+    def _states(self, names: Collection[str]) -> dict[str, RefState]:
+        """State that refs had when they were brought here."""
+        return {name: state for name in names if (state := self._state(_kept(name)))}
 
     def fetch_refs(self, wanted: Mapping[str, RefState]) -> dict[str, str]:
         """Make announced refs present here, by one fetch; the commit each has now.

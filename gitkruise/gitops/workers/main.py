@@ -208,6 +208,9 @@ class _LentEnd(RemoteEnd):
     def __init__(self, wire: Wire, base: ListedBase | None) -> None:
         self._wire, self._base = wire, base
 
+    def close(self) -> None:
+        """Leave the connection to the parent."""
+
     def fetch_objects(self, ids: Iterable[str]) -> None:
         self._wire.ask(frames.FetchObjects(objects=tuple(ids), base=self._base))
 
