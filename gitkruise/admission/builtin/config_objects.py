@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -110,14 +109,16 @@ def _typed_problems(obj: Obj) -> Iterator[Problem]:
 def _json_problem(text: str) -> str:
     """The reason, in Go's words, for which a value of a Secret is no JSON object; "" if it is."""
     try:
-        value = json.loads(base64.b64decode(text, validate=True) or b"")
-    except binascii.Error:
-        return ""  # named already
+        value = json.loads(decoded(text) or b"")
     except json.JSONDecodeError as error:
         rest = error.doc[error.pos :]
         return f"invalid character '{rest[0]}'" if rest else "unexpected end of JSON input"
     except UnicodeDecodeError:
         return "invalid character in JSON input"
+    except ValueError:
+        return ""  # no base64: named already
+    except RecursionError:
+        return "exceeded max depth"
     if isinstance(value, dict) or value is None:
         return ""
     word = _JSON_WORDS[type(value)]

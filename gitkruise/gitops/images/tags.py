@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,6 +20,7 @@ from gitkruise.model.gitops.image_policy import ChosenTag, FollowedImage, choose
 from gitkruise.planner.node.pull_credentials import BadSecretError, credentials_for
 from gitkruise.printable import shown
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+from gitkruise.wire.values.base64_text import decoded
 
 _SECRETS: Final = ResourceRef("", "v1", "secrets")
 _PULL_SECRETS: Final = frozenset({"kubernetes.io/dockerconfigjson", "kubernetes.io/dockercfg"})
@@ -110,8 +109,8 @@ def _texts(data: Mapping[str, str]) -> dict[str, str]:
     found = {}
     for key, value in data.items():
         try:
-            found[key] = base64.b64decode(value, validate=True).decode()
-        except (binascii.Error, UnicodeDecodeError):
+            found[key] = decoded(value).decode()
+        except ValueError:
             continue  # no key of credentials is binary
     return found
 

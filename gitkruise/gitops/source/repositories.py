@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -39,6 +37,7 @@ from gitkruise.model.gitops.config import (
 from gitkruise.planner.node.pull_credentials import login_in
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+from gitkruise.wire.values.base64_text import decoded
 
 if TYPE_CHECKING:
     from gitkruise.gitops.registry.cosign import TrustedSigners
@@ -315,10 +314,8 @@ async def read_secret(
     request = ApiRequest(verb="get", resource=_SECRETS, namespace=space, name=name)
     data = (await transport.send(request)).body.get("data") or {}
     try:
-        texts = {
-            key: base64.b64decode(value, validate=True).decode() for key, value in data.items()
-        }
-    except (binascii.Error, UnicodeDecodeError) as error:
+        texts = {key: decoded(value).decode() for key, value in data.items()}
+    except ValueError as error:
         message = f"the Secret {where} has a key that is not text"
         raise UsageProblem(Finding(code="GK7025", message=message)) from error
     return texts, where

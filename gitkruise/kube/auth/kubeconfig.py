@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import logging
 import stat
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from gitkruise.errors import ClusterFailed, Finding
 from gitkruise.kube.system.private_files import read_regular
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.values.base64_text import decoded
 
 _FILES: Final = {
     "certificate-authority",
@@ -199,9 +199,9 @@ def _pem(section: Mapping[str, Any], name: str) -> str:
     data, path = section.get(f"{name}-data"), section.get(name)
     try:
         if data:
-            return base64.b64decode(data, validate=True).decode()
+            return decoded(data).decode()
         return read_regular(Path(path)).decode() if path else ""
-    except (binascii.Error, UnicodeDecodeError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise broken(f"{name}-data of the kubeconfig is no base64 PEM", str(error)) from error
     except OSError as error:
         raise broken(f"cannot read {path}", error.strerror or str(error)) from error

@@ -85,6 +85,9 @@ TAINT = {"key": "a", "effect": "NoSchedule"}
         (docker("W10="), {"data[.dockerconfigjson]"}),  # []
         (docker("/w=="), {"data[.dockerconfigjson]"}),  # no UTF-8
         (docker("e30="), set()),  # {}
+        (docker("ew\n=="), {"data[.dockerconfigjson]"}),  # { on two lines
+        (docker("\u0430"), {"data[.dockerconfigjson]"}),  # a Cyrillic letter
+        (docker("W1tb" * 100_000), {"data[.dockerconfigjson]"}),  # [[[ without end
         (claim("0"), {"spec.resources.requests.storage"}),
         (claim(accessModes=[]), {"spec.accessModes"}),
         (claim(accessModes=["Wild"]), {"spec.accessModes[0]"}),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -74,7 +73,7 @@ def test_the_first_file_wins_and_names_are_relative_to_their_file(tmp_path: Path
 def test_certificates_from_data_and_from_files(tmp_path: Path) -> None:
     value = config(
         prod={
-            "client-certificate-data": base64.b64encode(b"CERT").decode(),
+            "client-certificate-data": "Q0V\nSVA==\n",  # wrapped, as `base64` writes it
             "client-key": "key.pem",
         }
     )
@@ -216,6 +215,8 @@ def test_a_plugin_runs_once_for_all_requests_of_an_expired_token() -> None:
         ({**config(prod={}), "clusters": []}, "", "GK4106: the kubeconfig has no cluster 'c'"),
         ({**config(prod={}), "users": []}, "", "GK4106: the kubeconfig has no user 'prod'"),
         (config(prod={"client-key-data": "?"}), "", "GK4106: client-key-data .* no base64"),
+        (config(prod={"client-key-data": "\u0430"}), "", "GK4106: client-key-data .* no base64"),
+        (config(prod={"client-key-data": 5}), "", "GK4106: client-key-data .* no base64"),
         (config(prod={"client-key": "none"}), "", "GK4106: cannot read .*none"),
     ],
     ids=[
@@ -228,6 +229,8 @@ def test_a_plugin_runs_once_for_all_requests_of_an_expired_token() -> None:
         "no cluster",
         "no user",
         "no base64",
+        "no ASCII",
+        "no text",
         "no file",
     ],
 )
