@@ -146,6 +146,10 @@ def _advice(document: Document, value: Any, problem: Problem) -> Iterator[tuple[
         yield "next", "give it a text, or take the line out"
     elif isinstance(value, str):
         yield from _without_quotes(value, problem)
+    elif isinstance(value, Mapping) and "must be of type array" in problem.message:
+        yield "next", 'a list is wanted: begin the first line of each item with "- "'
+    elif isinstance(value, list) and "must be of type object" in problem.message:
+        yield "next", 'a map is wanted: take out the "- "'
 
 
 def _without_quotes(value: str, problem: Problem) -> Iterator[tuple[str, str]]:

@@ -234,13 +234,18 @@ def check_object(
     kind = catalog.by_kind(desired.key.group, desired.version, desired.key.kind)
     if kind is None:
         return  # judged by the cluster that serves it
-    unknown = unknown_fields(kind.strict, desired.obj)
+    wrong = wrongly_typed(kind, desired.obj)
+    mistyped = {problem.path for problem in wrong if problem.reason == TYPE_INVALID}
+    unknown = [
+        problem  # fields of a map where no map is wanted follow from that
+        for problem in unknown_fields(kind.strict, desired.obj)
+        if problem.path[:-1] not in mistyped
+    ]
     for number, problem in enumerate(unknown):
         sure = is_sure(desired.obj, kind, problem, unknown)
         looked_for = not sure and number < MAX_SUGGESTIONS
         place = place_of(desired.obj, kind, problem) if looked_for else ""
         yield _unknown(desired, problem, sure=sure, place=place)
-    wrong = wrongly_typed(kind, desired.obj)
     document, subject = desired.document, str(desired.key)
     yield from (shape(document, subject, desired.obj, problem) for problem in wrong)
     if not unknown and not wrong:

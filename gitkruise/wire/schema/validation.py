@@ -220,7 +220,7 @@ def _number(node: Node, value: float, at: Steps) -> Iterator[Problem]:
     if step is not None and step > 0 and Fraction(str(value)) % Fraction(str(step)):
         yield _invalid(at, value, f"should be a multiple of {shown(step)}")
     low, high = _INT_RANGES.get(node.format, (value, value))
-    if not low <= value <= high:
+    if not low <= value <= high or (node.format == "quantity" and not _is_quantity(value)):
         yield _invalid(at, value, f"must be of type {node.format}: {shown(value)}")
 
 
@@ -272,7 +272,7 @@ def _is_duration(text: str) -> bool:
     return True
 
 
-def _is_quantity(text: str) -> bool:
+def _is_quantity(text: str | float) -> bool:
     try:
         parse_quantity(text)
     except ValueError:

@@ -40,6 +40,15 @@ def crd(text: str) -> str:
     return CRD.replace("SPEC", text)
 
 
+PODS = (
+    "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: w}\nspec:\n"
+    "  selector: {matchLabels: {a: b}}\n  template:\n    metadata: {labels: {a: b}}\n    spec:\n"
+)
+SCALER = (
+    "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: h}\nspec:\n"
+    "  maxReplicas: 3\n  scaleTargetRef: {kind: Deployment, name: w}\n  metrics:\n"
+    "  - type: Pods\n    pods: {metric: {name: x}, target: {type: AverageValue, averageValue: A}}\n"
+)
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n"
 ROWS: list[tuple[str, str, str, str]] = [
     ("null in stringData", SECRET + "stringData: {pin: }\n", "4:19", "stringData.pin"),
@@ -60,6 +69,25 @@ ROWS: list[tuple[str, str, str, str]] = [
     ("null property", crd("{type: object, properties: {a: }}"), "16:", "properties.a"),
     ("below items", crd('{type: array, items: {maxLength: "1"}}'), "16:", "items.maxLength"),
     ("below a map", crd("{additionalProperties: {type: [a]}}"), "16:", "additionalProperties"),
+    (
+        "no list",
+        PODS + "      containers:\n        name: a\n        image: b\n",
+        "10:9",
+        "must be of type array",
+    ),
+    (
+        "no map",
+        PODS + "      containers: [{name: a, image: b, resources: [{limits: {cpu: 1}}]}]\n",
+        "9:51",
+        "must be of type object",
+    ),
+    (
+        "no text",
+        PODS + "      containers: [{name: a, image: {name: b, tag: c}}]\n",
+        "9:37",
+        "must be of type string",
+    ),
+    ("a huge amount", SCALER.replace("A}", "1e+300}"), "9:74", "must be of type quantity"),
     ("neither", crd("{additionalProperties: 5}"), "16:", "additionalProperties"),
     ("branch", crd("{anyOf: [{required: [1]}]}"), "16:", "anyOf[0].required[0]"),
 ]
@@ -81,6 +109,18 @@ SOUND = [
     "apiVersion: v1\nkind: LimitRange\nmetadata: {name: l}\nspec:\n",
     note('prune: ""'),
 ]
+
+
+ADVICE = [
+    ("      containers:\n        name: a\n", 'begin the first line of each item with "- "'),
+    ("      containers: [{name: a, resources: [{limits: {cpu: 1}}]}]\n", 'take out the "- "'),
+]
+
+
+@pytest.mark.parametrize(("text", "advice"), ADVICE)
+def test_a_list_and_a_map_are_told_apart(text: str, advice: str) -> None:
+    (finding,) = taken((PODS + text).encode()).errors
+    assert advice in dict(finding.notes)["next"]
 
 
 @pytest.mark.parametrize("text", SOUND)
