@@ -54,6 +54,7 @@ _JOB_LABELS: Final = tuple(
     for name in (*_UIDS, "batch.kubernetes.io/job-name", "job-name")
 )
 _NAMES: Final = {GroupKind("", "Namespace"): dns_label, GroupKind("", "Service"): service_name}
+_FREE_NAMED: Final = frozenset({GroupKind("policy", "PodDisruptionBudget")})
 _FREE_NAMES: Final = frozenset({"rbac.authorization.k8s.io", "certificates.k8s.io"})
 # Objects with the metadata of a pod.
 _TEMPLATES: Final = ((), ("spec", "template"), ("spec", "jobTemplate", "spec", "template"))
@@ -116,7 +117,7 @@ def name_problems(document: Document, group: str) -> Iterator[Finding]:
     """GK2005 for a name that the API server rejects (apimachinery's rules: most are DNS
     subdomains)."""
     kind, name = document.obj["kind"], document.obj["metadata"]["name"]
-    if group in _FREE_NAMES:
+    if group in _FREE_NAMES or GroupKind(group, kind) in _FREE_NAMED:
         wrong = [] if name not in {".", ".."} and not set("/%") & set(name) else ["one path part"]
     else:
         wrong = _NAMES.get(GroupKind(group, kind), dns_subdomain)(name)

@@ -133,8 +133,10 @@ def _is_given(node: Node, key: str, value: Mapping[str, Any]) -> bool:
     if child is None:
         return key in value
     defaulted = child.default is not MISSING and not node.component
+    if defaulted or (node.component, key) in _OPTIONAL:
+        return True
     empty = child.nullable or (bool(node.component) and child.type == "array")
-    return defaulted or (empty and key in value)
+    return bool(empty and key in value)
 
 
 def _array(node: Node, value: list[Any], at: Steps, found: list[Problem]) -> None:
@@ -285,6 +287,12 @@ _FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
     "duration": _is_duration,
     "quantity": _is_quantity,
 }
+# Fields that the API of Kubernetes calls required, and its server fills in or does without.
+_OPTIONAL: Final = frozenset({
+    ("io.k8s.api.rbac.v1.RoleRef", "apiGroup"),
+    ("io.k8s.api.scheduling.v1.PriorityClass", "value"),
+    ("io.k8s.api.discovery.v1.EndpointSlice", "endpoints"),
+})  # fmt: skip
 _BY_TYPE: Final[Mapping[str, Callable[[Node, Any, Steps], Iterator[Problem]]]] = {
     "string": _string, "integer": _number, "number": _number,
 }  # fmt: skip

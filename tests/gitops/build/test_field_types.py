@@ -128,6 +128,22 @@ def test_the_null_of_a_named_field_counts_as_not_given(text: str) -> None:
     assert taken(text.encode()).errors == []
 
 
+FILLED_IN = [
+    "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: r}\n"
+    "roleRef: {kind: Role, name: r}\n",
+    "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: p}\n",
+    "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: e}\n"
+    "addressType: IPv4\n",
+    "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: Web_1}\n"
+    "spec: {minAvailable: 1}\n",
+]
+
+
+@pytest.mark.parametrize("text", FILLED_IN)
+def test_what_a_server_takes_is_taken(text: str) -> None:
+    assert taken(text.encode()).errors == []
+
+
 NOT_SERVED = [
     ("kind", 'apiVersion: v1\nkind: "a\\eb"\nmetadata: {name: a}\n', "GK2001"),
     ("version", "apiVersion: ../v1/x\nkind: T\nmetadata: {name: a}\n", "GK2001"),
