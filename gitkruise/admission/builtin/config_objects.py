@@ -78,9 +78,9 @@ def secret_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Proble
     for key, text in (obj.get("data") or {}).items():
         at: Path = ("data", MapKey(key))
         yield from (invalid(at, key, sentence) for sentence in formats.config_key(key))
-        try:
+        if _is_base64(text or ""):
             total += len(decoded(text or ""))
-        except ValueError:
+        else:
             yield invalid(at, "<secret>", "illegal base64 data")
     if total > _LIMIT:
         yield too_long(("data",), _LIMIT)
@@ -88,6 +88,14 @@ def secret_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Proble
     if old is not None and obj.get("type") != old.get("type", "Opaque"):
         yield invalid(("type",), obj.get("type"), IMMUTABLE)
     yield from _immutable_problems(obj, old, ("data",))
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        decoded(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _typed_problems(obj: Obj) -> Iterator[Problem]:
@@ -134,6 +142,8 @@ def config_map_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Pr
             at: Path = (field, MapKey(key))
             yield from (invalid(at, key, sentence) for sentence in formats.config_key(key))
             total += len((text or "").encode())
+            if field == "binaryData" and not _is_base64(text or ""):
+                yield invalid(at, text, "illegal base64 data")
     for key in sorted({*(obj.get("data") or {})} & {*(obj.get("binaryData") or {})}):
         yield invalid(("data", MapKey(key)), key, "duplicate of key present in binaryData")
     if total > _LIMIT:

@@ -24,6 +24,12 @@ _RULES: Final[Mapping[str, str]] = {
     "FieldValueTypeInvalid": "the value is of another type",
     "TypeInvalid": "the value is of another type",
 }
+# Beginning of a sentence of an API server that quotes no value · the same for a user.
+_SENTENCES: Final[Mapping[str, str]] = {
+    "illegal base64 data": "the value is no base64; plain text belongs under stringData",
+    "a valid config key must": "a key may have letters, digits, '-', '_' and '.' alone",
+    "immutable": "field is immutable",
+}
 _HIDDEN: Final = "the value is not valid; it is not shown"
 # Sentences of an API server that quote names alone.
 _NAMES_ALONE: Final = re.compile(
@@ -82,8 +88,8 @@ def unquoted(error: _E, desired: Desired) -> _E:
 
 
 def _message_without_value(cause: Cause) -> str:
-    immutable = "immutable" in cause.message
-    return "field is immutable" if immutable else rule(cause.reason)
+    said = (words for begin, words in _SENTENCES.items() if begin in cause.message)
+    return next(said, rule(cause.reason))
 
 
 def _listed(causes: tuple[Cause, ...]) -> str:

@@ -18,7 +18,7 @@ from gitkruise.gitops.build.redacted_findings import may_be_secret, parse_field,
 from gitkruise.gitops.build.typos import is_sure, place_of
 from gitkruise.gitops.config.other_tools import instead_of_field
 from gitkruise.kube.system.package_data import KUBERNETES, load_catalog
-from gitkruise.model.gitops.document import Desired, Document
+from gitkruise.model.gitops.document import Desired, Document, FieldPath
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.catalog.crds import schemas_problems
@@ -342,9 +342,16 @@ def _rule(desired: Desired, cause: Cause, old: Obj | None) -> Finding:
     return Finding(
         code="GK2101",
         message=cut(f"{desired.key}: {cause.field}: {cause.message}"),
-        places=(desired.document.place(path),),
+        places=(desired.document.place(_as_written(desired, path)),),
         object=str(desired.key),
     )
+
+
+def _as_written(desired: Desired, path: FieldPath) -> FieldPath:
+    """Return the path of a value in its file: a server moves `stringData` of a Secret to `data`."""
+    texts = ("stringData", *path[1:])
+    moved = path[:1] == ("data",) and get(desired.document.obj, *texts) is not None
+    return texts if moved and desired.key.kind == "Secret" else path
 
 
 def _is_selector_change(desired: Desired, cause: Cause, old: Obj | None) -> bool:

@@ -128,14 +128,37 @@ def test_the_null_of_a_named_field_counts_as_not_given(text: str) -> None:
     assert taken(text.encode()).errors == []
 
 
+WORDED = [
+    (SECRET + "data: {pin: hunter2!}\n", "4:13", "plain text belongs under stringData"),
+    (SECRET + "data: {my pin: aGk=}\n", "4:16", "a key may have letters, digits"),
+    (SECRET + "data: {a: aGk=}\nstringData: {my pin: hunter2}\n", "5:22", "a key may have"),
+    (HEAD + "binaryData: {a: hunter2!}\n", "5:17", "illegal base64 data"),
+]
+
+
+@pytest.mark.parametrize(("text", "place", "words"), WORDED)
+def test_bytes_and_their_keys_are_refused_where_they_are(text: str, place: str, words: str) -> None:
+    (finding,) = taken(text.encode()).errors
+    assert finding.code == "GK2101"
+    assert str(finding.places[0]) == f"app.yaml:{place}"
+    assert words in finding.message
+    assert "Secret" not in finding.message or "hunter2" not in repr(finding)
+
+
 FILLED_IN = [
-    "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: r}\n"
-    "roleRef: {kind: Role, name: r}\n",
+    (
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: r}\n"
+        "roleRef: {kind: Role, name: r}\n"
+    ),
     "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: p}\n",
-    "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: e}\n"
-    "addressType: IPv4\n",
-    "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: Web_1}\n"
-    "spec: {minAvailable: 1}\n",
+    (
+        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: e}\n"
+        "addressType: IPv4\n"
+    ),
+    (
+        "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: Web_1}\n"
+        "spec: {minAvailable: 1}\n"
+    ),
 ]
 
 
