@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import logging
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +24,29 @@ _FILES: Final = {
     "client-key",
     "tokenFile",
 }
+# What is read of a file: a map of fields, a list of one kind of item, or a type. kubectl refuses
+# a file in which a field has another type; a field may be left empty.
+_CLUSTER: Final[Mapping[str, Any]] = {
+    "server": str, "certificate-authority": str, "certificate-authority-data": str,
+    "insecure-skip-tls-verify": bool, "tls-server-name": str, "proxy-url": str,
+}  # fmt: skip
+_EXEC: Final[Mapping[str, Any]] = {
+    "apiVersion": str, "command": str, "args": [str], "env": [{"name": str, "value": str}],
+    "installHint": str, "interactiveMode": str, "provideClusterInfo": bool,
+}  # fmt: skip
+_USER: Final[Mapping[str, Any]] = {
+    "token": str, "tokenFile": str, "username": str, "password": str,
+    "client-certificate": str, "client-certificate-data": str,
+    "client-key": str, "client-key-data": str,
+    "exec": _EXEC, "auth-provider": {"name": str, "config": {}},
+}  # fmt: skip
+_FILE: Final[Mapping[str, Any]] = {
+    "current-context": str,
+    "clusters": [{"name": str, "cluster": _CLUSTER}],
+    "users": [{"name": str, "user": _USER}],
+    "contexts": [{"name": str, "context": {"cluster": str, "user": str, "namespace": str}}],
+}
+_WORDS: Final = {str: "text", bool: "true or false"}
 _NESTING_MAX: Final = 100
 log = logging.getLogger(__name__)
 EXEC: Final = "exec"
@@ -156,7 +179,29 @@ def _read(path: Path) -> dict[str, Any]:
         raise broken(f"{path} is no kubeconfig", str(error).replace("\n", " ")) from error
     if not isinstance(value, dict):
         raise broken(f"{path} is no kubeconfig", "it is empty or no mapping")
+    for why in _misfits(value, _FILE, ""):
+        raise broken(f"{path} is no kubeconfig", why)
     return value
+
+
+def _misfits(value: Any, shape: Any, at: str) -> Iterator[str]:
+    """Yield a sentence for each field of another type than its shape; no value is quoted."""
+    if value is None:
+        return
+    if isinstance(shape, type):
+        if not isinstance(value, shape):
+            yield f"{at} is not {_WORDS[shape]}"
+    elif isinstance(shape, list):
+        if isinstance(value, list):
+            for number, item in enumerate(value):
+                yield from _misfits(item, shape[0], f"{at}[{number}]")
+        else:
+            yield f"{at} is not a list"
+    elif isinstance(value, dict):
+        for key, inner in shape.items():
+            yield from _misfits(value.get(key), inner, f"{at}.{key}".lstrip("."))
+    else:
+        yield f"{at} is not a map"
 
 
 def _check_nesting(path: Path, data: bytes) -> None:
@@ -201,7 +246,7 @@ def _pem(section: Mapping[str, Any], name: str) -> str:
         if data:
             return decoded(data).decode()
         return read_regular(Path(path)).decode() if path else ""
-    except (ValueError, TypeError, AttributeError) as error:
+    except ValueError as error:
         raise broken(f"{name}-data of the kubeconfig is no base64 PEM", str(error)) from error
     except OSError as error:
         raise broken(f"cannot read {path}", error.strerror or str(error)) from error

@@ -216,7 +216,15 @@ def test_a_plugin_runs_once_for_all_requests_of_an_expired_token() -> None:
         ({**config(prod={}), "users": []}, "", "GK4106: the kubeconfig has no user 'prod'"),
         (config(prod={"client-key-data": "?"}), "", "GK4106: client-key-data .* no base64"),
         (config(prod={"client-key-data": "\u0430"}), "", "GK4106: client-key-data .* no base64"),
-        (config(prod={"client-key-data": 5}), "", "GK4106: client-key-data .* no base64"),
+        (config(prod={"client-key-data": 5}), "", "GK4106: .*config is no kubeconfig"),
+        (config(prod={"token": 5}), "", "GK4106: .*config is no kubeconfig"),
+        (config(prod={"exec": {"command": [], "args": "a"}}), "", "GK4106: .* no kubeconfig"),
+        ({**config(prod={}), "contexts": {"name": "prod"}}, "", "GK4106: .* no kubeconfig"),
+        (
+            {**config(prod={}), "users": [{"name": "prod", "user": []}]},
+            "",
+            "GK4106: .* no kubeconfig",
+        ),
         (config(prod={"client-key": "none"}), "", "GK4106: cannot read .*none"),
     ],
     ids=[
@@ -231,6 +239,10 @@ def test_a_plugin_runs_once_for_all_requests_of_an_expired_token() -> None:
         "no base64",
         "no ASCII",
         "no text",
+        "a number",
+        "no command",
+        "no list",
+        "no map",
         "no file",
     ],
 )
