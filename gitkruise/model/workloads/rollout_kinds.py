@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from gitkruise.model.workloads.labels import (
+    ADVANCED_DAEMONSET,
     ADVANCED_STATEFULSET,
     CLONESET,
     DEPLOYMENT,
@@ -29,9 +30,10 @@ REPORTING: Final = (
     REPLICASET,
     GroupKind("batch", "Job"),
     GroupKind("batch", "CronJob"),
+    ADVANCED_DAEMONSET,
     *(
         GroupKind(KRUISE_GROUP, kind)
-        for kind in ("DaemonSet", "UnitedDeployment", "BroadcastJob", "AdvancedCronJob")
+        for kind in ("UnitedDeployment", "BroadcastJob", "AdvancedCronJob")
     ),
     RECREATE,
     PULL_JOB,

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 from gitkruise.model.gitops.health import Health, Phase
 from gitkruise.model.node.node_image import NODE_IMAGE
 from gitkruise.model.workloads.labels import (
+    ADVANCED_DAEMONSET,
     ADVANCED_STATEFULSET,
     DAEMONSET,
     DEPLOYMENT,
@@ -126,7 +127,7 @@ RULES: Final[Mapping[GroupKind, Rule]] = {
     GroupKind("apps.kruise.io", "CloneSet"): rollouts.clone_set,
     GroupKind("apps.kruise.io", "SidecarSet"): rollouts.sidecar_set,
     ADVANCED_STATEFULSET: rollouts.advanced_stateful_set,
-    GroupKind("apps.kruise.io", "DaemonSet"): kruise.advanced_daemon_set,
+    ADVANCED_DAEMONSET: kruise.advanced_daemon_set,
     GroupKind("apps.kruise.io", "UnitedDeployment"): kruise.united_deployment,
     GroupKind("apps.kruise.io", "BroadcastJob"): kruise.broadcast_job,
     GroupKind("apps.kruise.io", "EphemeralJob"): kruise.ephemeral_job,

@@ -24,6 +24,7 @@ from gitkruise.model.planning.forecast import (
 )
 from gitkruise.model.planning.trace import IN_PLACE
 from gitkruise.model.workloads.labels import (
+    ADVANCED_DAEMONSET,
     ADVANCED_STATEFULSET,
     CLONESET,
     DAEMONSET,
@@ -40,7 +41,7 @@ from gitkruise.printable import many
 from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, Obj
 from gitkruise.wire.primitives.paths import get
 
-DAEMON_KINDS: Final = frozenset({DAEMONSET, GroupKind("apps.kruise.io", "DaemonSet")})
+DAEMON_KINDS: Final = frozenset({DAEMONSET, ADVANCED_DAEMONSET})
 _TEMPLATE: Final = ("spec", "template")
 # Fields of a pod spec that choose its nodes: the controller moves pods for them with any strategy.
 _PLACEMENT: Final = frozenset({"affinity", "nodeName", "nodeSelector", "tolerations"})

@@ -34,6 +34,7 @@ from gitkruise.cli.context.resource_args import (
 from gitkruise.errors import ClusterFailed, Finding, UsageProblem
 from gitkruise.kube.system.lease_terms import SYNC_LEASE
 from gitkruise.model.workloads.labels import (
+    ADVANCED_DAEMONSET,
     ADVANCED_STATEFULSET,
     CLONESET,
     DAEMONSET,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 _RECORDS_S: Final = 2.0  # between two looks at the records of units
 OUTPUTS = ("text", "wide", "name", "json", "jsonl", "yaml")
 _ROLLING: Final = (CLONESET, ADVANCED_STATEFULSET, DEPLOYMENT, STATEFULSET, DAEMONSET)
+_LISTED: Final = (*_ROLLING, ADVANCED_DAEMONSET)  # the last is judged without its pods
 _KINDS: Final = {n: (kind,) for n, kind in WORKLOAD_KINDS.items() if n != "rollouts"}
 _WHOLE = frozenset({"json", "yaml"})  # one document with all items
 
@@ -174,6 +176,7 @@ def _survey(
     owners = _KINDS.get(wanted.owner, _ROLLING)
     kinds = {
         **_KINDS,
+        "rollouts": _LISTED,
         "events": (EVENT, *owners) if wanted.name else (EVENT,),
         "units": WORKLOADS,
     }.get(wanted.noun, owners)
@@ -330,8 +333,9 @@ class _ItemReader:
         if not items:
             where = f"namespace {self._scope}; -A lists all" if self._scope else "any namespace"
             return [f"no {wanted.noun} in {where}"]
-        if wanted.rollouts and wanted.name and len(found) == 1 and not wide:
-            return rollout_block(found[0], style)
+        single = found[0] if wanted.rollouts and wanted.name and len(found) == 1 else None
+        if single is not None and single.rollout is not None and not wide:
+            return rollout_block(single, style)
         headers = not self.options.no_headers
         return table_of(wanted.noun, items, style, now, headers=headers, wide=wide)
 
