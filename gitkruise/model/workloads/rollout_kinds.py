@@ -33,7 +33,7 @@ REPORTING: Final = (
     ADVANCED_DAEMONSET,
     *(
         GroupKind(KRUISE_GROUP, kind)
-        for kind in ("UnitedDeployment", "BroadcastJob", "AdvancedCronJob")
+        for kind in ("UnitedDeployment", "BroadcastJob", "EphemeralJob", "AdvancedCronJob")
     ),
     RECREATE,
     PULL_JOB,

@@ -218,10 +218,10 @@ class Serving(Refusing):
 
 def test_workloads_have_the_kinds_that_are_judged_by_their_controllers() -> None:
     """Others that are judged are no workloads: what runs pods, or acts on them, has a row. Argo's
-    Rollout has none: its definition is not among ours. An EphemeralJob runs in pods of others."""
+    Rollout has none: its definition is not among ours."""
     others = {
         "Pod", "PersistentVolumeClaim", "Service", "Namespace", "CustomResourceDefinition",
-        "NodeImage", "ResourceDistribution", "Rollout", "EphemeralJob",
+        "NodeImage", "ResourceDistribution", "Rollout",
     }  # fmt: skip
     judged = RULES.keys() - STATED.keys()
     assert {kind for kind in judged if kind.kind not in others} == set(WORKLOADS)
