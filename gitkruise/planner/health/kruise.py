@@ -63,10 +63,7 @@ def united_deployment(obj: Obj, now: datetime | None) -> Health | None:
     replicas, updated, ready = counts(obj, "replicas", "updatedReplicas", "readyReplicas")
     wanted = get(obj, "spec", "replicas")
     wanted = replicas if wanted is None else int(wanted)
-    kept = sum(
-        get(obj, "spec", "updateStrategy", "manualUpdate", "partitions", default={}).values()
-    )
-    asked = max(wanted - kept, 0)
+    asked = max(wanted - _kept_in_subsets(obj), 0)
     checks = (
         (replicas != wanted, "Scaling", f"{replicas} of {wanted} pods exist"),
         (updated < asked, "LessUpdated", f"updated: {updated} of {asked}"),
@@ -77,6 +74,14 @@ def united_deployment(obj: Obj, now: datetime | None) -> Health | None:
     if updated < wanted:
         return Health(Phase.HELD, "PartitionReached", f"{updated} of {wanted} updated")
     return Health(Phase.CURRENT, "Updated", f"{ready} of {wanted} ready")
+
+
+def _kept_in_subsets(obj: Obj) -> int:
+    """Return how many pods the partitions of a UnitedDeployment keep: none of an unknown subset,
+    and of each subset no more than it has, as far as its controller reports that."""
+    partitions = get(obj, "spec", "updateStrategy", "manualUpdate", "partitions", default={})
+    sizes = get(obj, "status", "subsetReplicas", default=partitions)
+    return sum(min(kept, sizes.get(subset, 0)) for subset, kept in partitions.items())
 
 
 def broadcast_job(obj: Obj, now: datetime | None) -> Health | None:

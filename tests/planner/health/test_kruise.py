@@ -38,10 +38,14 @@ def pods(updated: int, ready: int = 4, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-MANUAL: Final = {
-    "replicas": 4,
-    "updateStrategy": {"type": "Manual", "manualUpdate": {"partitions": {"a": 1, "b": 1}}},
-}
+def partitions(**kept: int) -> dict[str, Any]:
+    """The strategy of a UnitedDeployment that keeps pods in subsets."""
+    return {"updateStrategy": {"type": "Manual", "manualUpdate": {"partitions": kept}}}
+
+
+MANUAL: Final = {"replicas": 4, **partitions(a=1, b=1)}
+OVER: Final = {"replicas": 4, **partitions(a=100)}
+SUBSETS: Final = {"subsetReplicas": {"a": 2, "b": 2}}
 ROWS: dict[str, tuple[Any, Phase, str]] = {
     "daemon set without a status": (obj(DAEMON), Phase.IN_PROGRESS, "NoObservedGeneration"),
     "daemon set rolls": (obj(DAEMON, rolling(), nodes(1)), Phase.IN_PROGRESS, "LessUpdated"),
@@ -69,6 +73,13 @@ ROWS: dict[str, tuple[Any, Phase, str]] = {
     "united rolls": (obj(UNITED, {"replicas": 4}, pods(1)), Phase.IN_PROGRESS, "LessUpdated"),
     "united not ready": (obj(UNITED, {"replicas": 4}, pods(4, 3)), Phase.IN_PROGRESS, "LessReady"),
     "united at its partitions": (obj(UNITED, MANUAL, pods(2)), Phase.HELD, "PartitionReached"),
+    "united rolls below a partition that exceeds its subset":
+        (obj(UNITED, OVER, pods(0, **SUBSETS)), Phase.IN_PROGRESS, "LessUpdated"),
+    "united at a partition that exceeds its subset":
+        (obj(UNITED, OVER, pods(2, **SUBSETS)), Phase.HELD, "PartitionReached"),
+    "united with a partition of no subset":
+        (obj(UNITED, {"replicas": 4, **partitions(c=4)}, pods(0, **SUBSETS)), Phase.IN_PROGRESS,
+         "LessUpdated"),
     "united done": (obj(UNITED, {"replicas": 4}, pods(4)), Phase.CURRENT, "Updated"),
     "united of no size": (obj(UNITED, {}, pods(4)), Phase.CURRENT, "Updated"),
     "united failed":
