@@ -133,6 +133,7 @@ RULES: Final[Mapping[GroupKind, Rule]] = {
     GroupKind("apps.kruise.io", "EphemeralJob"): kruise.ephemeral_job,
     GroupKind("apps.kruise.io", "AdvancedCronJob"): kruise.advanced_cron_job,
     GroupKind("apps.kruise.io", "ResourceDistribution"): kruise.resource_distribution,
+    GroupKind("rollouts.kruise.io", "Rollout"): kruise.rollout,
     RECREATE: node_requests.recreate,
     PULL_JOB: node_requests.pull,
     LIST_PULL_JOB: node_requests.pull_list,

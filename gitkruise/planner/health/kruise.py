@@ -128,6 +128,25 @@ def advanced_cron_job(obj: Obj, now: datetime | None) -> Health | None:
     return Health(Phase.CURRENT, "Scheduled")
 
 
+def rollout(obj: Obj, now: datetime | None) -> Health | None:
+    """A Rollout of OpenKruise's rollouts: Paused at a step that waits, as Argo's is."""
+    del now
+    status = obj.get("status") or {}
+    phase, message = str(status.get("phase") or ""), str(status.get("message") or "")
+    if not phase:
+        return progress("NoStatus", "the controller has not reported yet")
+    if phase in {"Healthy", "Disabled"}:
+        return Health(Phase.CURRENT, phase, message)
+    steps = status.get("canaryStatus") or status.get("blueGreenStatus") or {}
+    state = str(steps.get("currentStepState") or "")
+    at = f"step {steps.get('currentStepIndex') or 0}: {state}" if state else message or phase
+    if get(obj, "spec", "strategy", "paused"):
+        return Health(Phase.PAUSED, "Paused", f"{at}, paused")
+    if state == "StepPaused":
+        return Health(Phase.PAUSED, state, at)
+    return progress(state or phase, at)
+
+
 def resource_distribution(obj: Obj, now: datetime | None) -> Health | None:
     del now
     if "desired" not in (obj.get("status") or {}):

@@ -217,8 +217,8 @@ class Serving(Refusing):
 
 
 def test_workloads_have_the_kinds_that_are_judged_by_their_controllers() -> None:
-    """Others that are judged are no workloads: what runs pods, or acts on them, has a row. Argo's
-    Rollout has none: its definition is not among ours."""
+    """Others that are judged are no workloads: what runs pods, or acts on them, has a row. A
+    Rollout, of Argo or of OpenKruise, has none: its definition is not among ours."""
     others = {
         "Pod", "PersistentVolumeClaim", "Service", "Namespace", "CustomResourceDefinition",
         "NodeImage", "ResourceDistribution", "Rollout",

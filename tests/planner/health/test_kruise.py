@@ -15,6 +15,7 @@ BROADCAST: Final = "apps.kruise.io/v1alpha1/BroadcastJob"
 EPHEMERAL: Final = "apps.kruise.io/v1alpha1/EphemeralJob"
 CRON: Final = "apps.kruise.io/v1alpha1/AdvancedCronJob"
 SPREAD: Final = "apps.kruise.io/v1alpha1/ResourceDistribution"
+ROLLOUT: Final = "rollouts.kruise.io/v1beta1/Rollout"
 STATEFUL: Final = "apps.kruise.io/v1beta1/StatefulSet"
 
 
@@ -46,6 +47,14 @@ def partitions(**kept: int) -> dict[str, Any]:
 MANUAL: Final = {"replicas": 4, **partitions(a=1, b=1)}
 OVER: Final = {"replicas": 4, **partitions(a=100)}
 SUBSETS: Final = {"subsetReplicas": {"a": 2, "b": 2}}
+
+
+def step(state: str, number: int = 2) -> dict[str, Any]:
+    """The status of a Rollout at a step."""
+    canary = {"currentStepIndex": number, "currentStepState": state}
+    return {"observedGeneration": 2, "phase": "Progressing", "canaryStatus": canary}
+
+
 ROWS: dict[str, tuple[Any, Phase, str]] = {
     "daemon set without a status": (obj(DAEMON), Phase.IN_PROGRESS, "NoObservedGeneration"),
     "daemon set rolls": (obj(DAEMON, rolling(), nodes(1)), Phase.IN_PROGRESS, "LessUpdated"),
@@ -124,6 +133,30 @@ ROWS: dict[str, tuple[Any, Phase, str]] = {
     "stateful set, a claim that differs":
         (obj(STATEFUL, {}, {"observedGeneration": 2, **says("FailedUpdatePod", reason="Claim")}),
          Phase.FAILED, "Claim"),
+    "rollout without a status": (obj(ROLLOUT), Phase.IN_PROGRESS, "NoStatus"),
+    "rollout of an earlier generation":
+        (obj(ROLLOUT, {}, {"observedGeneration": 1, "phase": "Healthy"}), Phase.IN_PROGRESS,
+         "LatestGenerationNotObserved"),
+    "rollout that looks for its workload":
+        (obj(ROLLOUT, {}, {"observedGeneration": 2, "phase": "Initial"}), Phase.IN_PROGRESS,
+         "Initial"),
+    "rollout that updates pods":
+        (obj(ROLLOUT, {}, step("StepUpgrade")), Phase.IN_PROGRESS, "StepUpgrade"),
+    "rollout that waits for a person":
+        (obj(ROLLOUT, {}, step("StepPaused")), Phase.PAUSED, "StepPaused"),
+    "rollout that waits between blue and green":
+        (obj(ROLLOUT, {}, {**step(""), "canaryStatus": None,
+                           "blueGreenStatus": {"currentStepState": "StepPaused"}}), Phase.PAUSED,
+         "StepPaused"),
+    "rollout that is paused":
+        (obj(ROLLOUT, {"strategy": {"paused": True}}, step("StepUpgrade")), Phase.PAUSED,
+         "Paused"),
+    "rollout done":
+        (obj(ROLLOUT, {}, {"observedGeneration": 2, "phase": "Healthy"}), Phase.CURRENT,
+         "Healthy"),
+    "rollout turned off":
+        (obj(ROLLOUT, {"disabled": True}, {"observedGeneration": 2, "phase": "Disabled"}),
+         Phase.CURRENT, "Disabled"),
     "distribution without a status": (obj(SPREAD), Phase.IN_PROGRESS, "NoStatus"),
     "distribution under way":
         (obj(SPREAD, {}, {"desired": 2, "succeeded": 1}), Phase.IN_PROGRESS, "Distributing"),
