@@ -20,6 +20,7 @@ from gitkruise.gitops.config.other_tools import instead_of_field
 from gitkruise.kube.system.package_data import KUBERNETES, load_catalog
 from gitkruise.model.gitops.document import Desired, Document, FieldPath
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import ADVANCED_DAEMONSET, ADVANCED_STATEFULSET
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.catalog.crds import schemas_problems
 from gitkruise.wire.primitives.names import OWN_GROUP, GroupKind, Obj, ObjectKey, split_api_version
@@ -149,14 +150,15 @@ def _is_builtin(group: str) -> bool:
 
 def served_as(d: Desired, catalog: Catalog) -> Kind | None:
     """Return the kind that is known in another case or version, or of Kubernetes in another
-    group."""
+    group; for OpenKruise's workloads of the same name, Kubernetes has no other."""
     group, version, name = d.key.group, d.version, d.key.kind.lower()
+    own = d.key.group_kind in {ADVANCED_STATEFULSET, ADVANCED_DAEMONSET}
     alike = [
         kind
         for kind in catalog.kinds()
         if kind.kind.lower() == name
         and kind.verbs
-        and (_is_builtin(kind.group) or kind.group == group)
+        and (kind.group == group or (_is_builtin(kind.group) and not own))
     ]
     alike.sort(key=lambda kind: (kind.group != group, kind.version != version))
     return next(iter(alike), None)

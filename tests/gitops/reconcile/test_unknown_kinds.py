@@ -16,6 +16,15 @@ kind: ImagePullJob
 metadata: {name: pull}
 spec: {image: "app:v1", completionPolicy: {type: Always}}
 """
+WORKLOAD = """apiVersion: apps.kruise.io/{version}
+kind: {kind}
+metadata: {{name: web}}
+spec:
+  selector: {{matchLabels: {{app: web}}}}
+  template:
+    metadata: {{labels: {{app: web}}}}
+    spec: {{containers: [{{name: app, image: "app:v1"}}]}}
+"""
 
 
 @pytest.mark.parametrize(
@@ -32,3 +41,21 @@ def test_the_next_step_serves_the_kind(installed: bool, next_: str) -> None:
     served = served_by(load_catalog(), installable_crds() if installed else ())
     finding = not_served(pull, served)
     assert dict(finding.notes)["next"] == next_
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "next_"),
+    [
+        ("StatefulSet", "v1beta1", "gitkruise install --crds"),
+        ("DaemonSet", "v1alpha1", "install OpenKruise"),
+    ],
+)
+def test_a_kind_of_kubernetes_with_the_same_name_takes_the_place_of_no_kind_of_openkruise(
+    kind: str, version: str, next_: str
+) -> None:
+    text = WORKLOAD.format(kind=kind, version=version)
+    documents = parse_file(text.encode(), "a.yaml").documents
+    (workload,), _ = check_documents(documents, load_catalog(), namespace="shop")
+    finding = not_served(workload, served_by(load_catalog(), ()))
+    assert dict(finding.notes)["next"].partition(",")[0] == next_
+    assert "its CRD is not installed" in finding.message
