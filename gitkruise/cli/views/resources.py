@@ -186,11 +186,12 @@ def _unit_state(mine: Sequence[Managed], recorded: RecordedUnit | None, lost: st
 
 def _goes_on(recorded: RecordedUnit, mine: Sequence[Managed]) -> bool:
     """Return whether a unit whose workloads are at rest is not: a commit is not sent to all of
-    its objects, or one that is no workload is not healthy."""
+    its objects, or one that is no workload is not healthy, or paused."""
     seen = {m.key for m in mine}
-    others = (o for key, o in recorded.objects.items() if key not in seen)
-    moving = recorded.pending or any(o.state not in SETTLED for o in others)
-    return recorded.state not in SETTLED and moving
+    others = {o.state for key, o in recorded.objects.items() if key not in seen}
+    if recorded.state is State.PAUSED:
+        return State.PAUSED in others
+    return recorded.state not in SETTLED and (recorded.pending or bool(others - SETTLED))
 
 
 def events(found: Sequence[Obj], about: frozenset[str]) -> list[Item]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.promotion import PromotionRecord
 
 NEEDS_YOU: Final = (State.REJECTED, State.STUCK, State.DRIFTED, State.UNKNOWN)
+_READY: Final = SETTLED - {State.PAUSED}
 WORST_FIRST: Final = (*NEEDS_YOU, *(s for s in reversed(LOOKS) if s not in NEEDS_YOU))
 _NAMED: Final = 8  # units in one line
 _PROBLEMS: Final = 3  # of one unit
@@ -216,7 +217,7 @@ def _header(view: StatusView, style: Style) -> Iterator[str]:
         yield f"{style.paint(where, 'bold')}  {_LAST} {label}  {who}".rstrip()
     yield cluster
     yield from _shards(view, style)
-    shown = {(m.unit, m.state) for m in view.objects if m.state not in SETTLED}
+    shown = {(m.unit, m.state) for m in view.objects if m.state not in _READY}
     for unit in view.units:
         if view.shards.problem_of(unit.unit):
             continue  # named with its shard, or the lease
@@ -246,13 +247,16 @@ def _unit(unit: RecordedUnit, view: StatusView, style: Style) -> Iterator[str]:
 
 def _not_in_table(unit: RecordedUnit, shown: AbstractSet[tuple[str, State]]) -> bool:
     """Return whether no row shows the state of a unit: it is about a commit, about an object that
-    is no workload, or about its health.timeout. Rows are `shown` that are not settled: the unit
-    and the state of each."""
+    is no workload, or about its health.timeout. Rows are `shown` that are neither Done nor Held:
+    the unit and the state of each."""
     if unit.state in {State.REJECTED, State.UNKNOWN}:
         return True
     if unit.state is State.STUCK:
         return (unit.unit, State.STUCK) not in shown
-    return unit.state not in SETTLED and all(name != unit.unit for name, _ in shown)
+    if unit.state in _READY:
+        return False
+    settled = SETTLED - {unit.state}  # a paused row says nothing of what still moves
+    return all(name != unit.unit or state in settled for name, state in shown)
 
 
 def _unrecorded(view: StatusView, style: Style) -> Iterator[str]:

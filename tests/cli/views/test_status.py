@@ -18,7 +18,7 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.inspect.cluster_view import Managed
 from gitkruise.gitops.inspect.explain import explain, left_git
 from gitkruise.gitops.inspect.unit_objects import record_it
-from gitkruise.gitops.status.reader import RecordedUnit, read_units, recorded_unit
+from gitkruise.gitops.status.reader import RecordedObject, RecordedUnit, read_units, recorded_unit
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.gitops.unit_state import State
@@ -212,6 +212,22 @@ def test_a_unit_that_waits_for_an_object_without_a_row_is_named(checkout: Checko
     assert lines[at + 1] == f"  {why}"
     rolling = replace(shown, objects=(replace(done[0], state=State.WAITING), *done[1:]))
     assert not any("unit shop" in line for line in status_lines(rolling, style(120), wide=False))
+
+
+def test_a_unit_that_an_object_without_a_row_pauses_is_named(checkout: Checkout) -> None:
+    (unit,) = standing(checkout, rejected=False).units
+    key = ObjectKey("rollouts.kruise.io", "Rollout", "shop", "web")
+    news = RecordedObject(key=key, state=State.PAUSED, commit="", message="step 1: StepPaused")
+    why = "Rollout shop/web: step 1: StepPaused"
+    paused = replace(unit, state=State.PAUSED, message=why, objects={key: news})
+    for state, named in ((State.DONE, True), (State.PAUSED, False), (State.ROLLING, False)):
+        live = [replace(m, state=state) for m in LIVE]
+        shown = build_view(live, [paused], LATER, cluster="sandbox", source="x", namespace="")
+        lines = [*status_lines(shown, style(120), wide=False)]
+        assert (f"  {why}" in lines) == named, state
+    done = [replace(m, state=State.DONE) for m in LIVE]
+    (listed,) = resources.units(done, [paused], "")
+    assert (listed["state"], listed["message"]) == ("Paused", why)
 
 
 @pytest.mark.parametrize("live", [State.ROLLING, State.STUCK])
