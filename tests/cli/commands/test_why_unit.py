@@ -25,6 +25,8 @@ UNITS: dict[str, tuple[UnitRecord, list[str]]] = {
                  [f"GK1203 apps/checkout.yaml:24:3: {REJECTED.message}"]),
     "stuck": (replace(unit_record(state=State.STUCK), message="its cluster is away", objects=()),
               ["its cluster is away"]),
+    "paused": (replace(unit_record(state=State.PAUSED), message="Rollout shop/web: StepPaused",
+                       objects=()), ["Rollout shop/web: StepPaused"]),
 }  # fmt: skip
 
 
