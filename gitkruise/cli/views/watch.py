@@ -14,7 +14,8 @@ from gitkruise.cli.console.style import Style
 from gitkruise.cli.views.progress import rollout_line
 from gitkruise.errors import Finding, TimedOut
 from gitkruise.model.gitops.unit_state import SETTLED, State
-from gitkruise.wire.primitives.names import named
+from gitkruise.wire.primitives.names import GroupKind, named
+from gitkruise.wire.primitives.names import noun as kind_noun
 from gitkruise.wire.primitives.times import format_time
 
 if TYPE_CHECKING:
@@ -45,12 +46,12 @@ class LineOutput:
     def __init__(self, noun: str, style: Style, *, json: bool) -> None:
         self.ended: int | None = None
         self._noun, self._style, self._json = noun, style, json
-        self._seen: dict[tuple[str, str], Item] = {}
+        self._seen: dict[tuple[str, str, str, str], Item] = {}
 
     def show(self, found: Sequence[Managed], items: Sequence[Item], now: datetime) -> None:
         noun = self._noun
-        rollouts = {(m.key.namespace, m.key.name): m for m in found if m.rollout}
-        fresh = {(i["namespace"], i["name"]): i for i in items}
+        rollouts = {(*m.key.group_kind, m.key.namespace, m.key.name): m for m in found if m.rollout}
+        fresh = {_identity(item): item for item in items}
         for key, item in fresh.items():
             if self._seen.get(key) == item:
                 continue
@@ -69,14 +70,25 @@ class LineOutput:
         if self._json:
             say_json({**item, "gone": True}, self._style, line=True)
         else:
-            where = f"{self._noun[:-1]}/{item['name']} -n {item['namespace']}"
+            where = f"{_kind_word(self._noun, item)}/{item['name']} -n {item['namespace']}"
             say(f"{format_time(now)} {where} gone", self._style)
 
 
 def item_line(noun: str, item: Item, now: datetime) -> str:
     """Return one line that a program can split: time, object, then key=value."""
     pairs = " ".join(_pairs(item))
-    return f"{format_time(now)} {noun[:-1]}/{item['name']} -n {item['namespace']} {pairs}"
+    kind = _kind_word(noun, item)
+    return f"{format_time(now)} {kind}/{item['name']} -n {item['namespace']} {pairs}"
+
+
+def _identity(item: Item) -> tuple[str, str, str, str]:
+    """Return what no other item of its list has; workloads of several kinds share names."""
+    return item.get("group", ""), item.get("kind", ""), item["namespace"], item["name"]
+
+
+def _kind_word(noun: str, item: Item) -> str:
+    """Return the kind of an item as command lines name it."""
+    return kind_noun(GroupKind(item["group"], item["kind"])) if "kind" in item else noun[:-1]
 
 
 def _pairs(item: Item) -> Iterator[str]:
