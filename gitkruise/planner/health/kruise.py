@@ -77,8 +77,8 @@ def united_deployment(obj: Obj, now: datetime | None) -> Health | None:
 
 
 def _kept_in_subsets(obj: Obj) -> int:
-    """Return how many pods the partitions of a UnitedDeployment keep: none of an unknown subset,
-    and of each subset no more than it has, as far as its controller reports that."""
+    """Return how many pods the partitions of a UnitedDeployment keep: of each subset no more than
+    it has, as far as its controller reports that, and of an unknown subset 0."""
     partitions = get(obj, "spec", "updateStrategy", "manualUpdate", "partitions", default={})
     sizes = get(obj, "status", "subsetReplicas", default=partitions)
     return sum(min(kept, sizes.get(subset, 0)) for subset, kept in partitions.items())
