@@ -26,6 +26,7 @@ from gitkruise.wire.primitives.times import format_time, parse_duration
 
 _LOCAL_S: Final = 0.3  # between two reads of a local repository
 _REMOTE_S: Final = 2.0  # between two fetches
+_PROBLEMS: Final = 3  # of all units, in one message
 _WITHOUT_RECORD: Final = (
     "give them a Sink with git; gitkruise get rollouts -w shows the cluster alone"
 )
@@ -201,12 +202,15 @@ def _wait_obj(
 
 
 def _late(awaited: WaitOptions, condition: WaitCondition, answers: Sequence[WaitResult]) -> Finding:
-    seen = "; ".join(f"{a.news.unit} is {a.news.state}: {a.why}" for a in answers if not a.met)
+    late = [answer for answer in answers if not answer.met]
+    seen = "; ".join(f"{a.news.unit} is {a.news.state}: {a.why}" for a in late)
+    problems = [f"{a.news.unit}: {text}" for a in late for text in a.news.shown_problems]
     return Finding(
         code="GK7019",
         message=f"{condition.commit[:7]} is not {condition.goal} after {awaited.timeout}",
         notes=(
             ("seen", seen or "no unit is recorded; is gitkruise running?"),
+            *(("problem", text) for text in problems[:_PROBLEMS]),
             ("unchanged", "git and the cluster; only the wait ended"),
             ("next", f"{_next(answers, awaited.repo)}, or wait longer with --timeout"),
         ),

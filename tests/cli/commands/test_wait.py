@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gitkruise.errors import Finding, Severity
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import State
@@ -54,10 +55,12 @@ class RecordedCommits:
         run_git(checkout.folder, "reset", "-q", "--hard", self.other)
 
     def record(
-        self, applied: str, state: State, attempted: str = "", *, sent: str = "", waits: str = ""
-    ) -> None:
+        self, applied: str, state: State, attempted: str = "", *, sent: str = "", waits: str = "",
+        findings: tuple[Finding, ...] = (),
+    ) -> None:  # fmt: skip
         at = GitCommit(id=applied, subject="x")
-        whole = unit_record(state=state, findings=(REJECTED,) if state is State.REJECTED else ())
+        found = (REJECTED,) if state is State.REJECTED else findings
+        whole = unit_record(state=state, findings=found)
         record: UnitRecord = replace(
             whole,
             path="apps",
@@ -118,6 +121,18 @@ def test_the_next_step_of_a_wait_that_ended_needs_no_cluster_either(
     words = line.partition("next: gitkruise ")[2].partition(",")[0].split()
     shown = gk(*words, cwd=commits.checkout.folder)
     assert (shown.code, "Rolling" in shown.out) == (0, True), shown.err
+
+
+def test_a_wait_that_ended_names_the_problems_of_the_unit(
+    gk: Caller, commits: RecordedCommits
+) -> None:
+    """They say why it may not end by itself."""
+    silent = Finding(
+        code="GK4404", severity=Severity.WARNING, message="no engine drives CloneSet shop/web"
+    )
+    commits.record(commits.canary, State.ROLLING, findings=(silent,))
+    ended = wait(gk, commits, commits.canary)
+    assert (ended.code, "problem: shop/shop: GK4404 no engine drives" in ended.err) == (6, True)
 
 
 def test_a_rejected_commit_never_comes(gk: Caller, commits: RecordedCommits) -> None:
