@@ -43,7 +43,11 @@ def min_ready_s(raw: Obj) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Counted:
-    """One workload with its pods, counted at one instant. `update` is its newest revision."""
+    """One workload with its pods, counted at one instant. `update` is its newest revision.
+
+    `strays` pods of a DaemonSet run on nodes that would get none now: tainted since, for example.
+    Its controller alone knows which those are, and leaves them out of its status.
+    """
 
     raw: Obj
     wanted: int
@@ -53,6 +57,7 @@ class _Counted:
     active: tuple[PodFacts, ...]
     now: datetime
     commits: Mapping[str, str]
+    strays: int = 0
 
     @property
     def kind(self) -> str:
@@ -61,6 +66,25 @@ class _Counted:
     @property
     def updated(self) -> tuple[PodFacts, ...]:
         return tuple(p for p in self.active if p.on_revision(self.update))
+
+    @property
+    def new(self) -> int:
+        return self.as_reported(len(self.updated), "updatedNumberScheduled")
+
+    def serving(self, pods: Sequence[PodFacts]) -> int:
+        """Return the number of available pods among `pods`."""
+        return self.as_reported(sum(map(self.available, pods)), "numberAvailable")
+
+    def as_reported(self, counted: int, field: str) -> int:
+        """Return what was `counted`, at most what a DaemonSet with strays reports in `field`."""
+        if not self.strays:
+            return counted
+        return min(counted, int(get(self.raw, "status", field, default=0)))
+
+    @property
+    def settled(self) -> bool:
+        """Return whether all pods run that should, and no others but strays."""
+        return self.wanted <= len(self.active) <= self.wanted + self.strays
 
     def available(self, pod: PodFacts) -> bool:
         return pod.available(self.now, min_ready_s=min_ready_s(self.raw))
@@ -84,7 +108,7 @@ class _Counted:
     @property
     def asked(self) -> int:
         """Pods that should run the newest revision now; more may, and stay so."""
-        updated = min(len(self.updated), self.wanted)
+        updated = min(self.new, self.wanted)
         return updated if self.on_delete else max(updated, self.wanted - self.partition)
 
     @property
@@ -123,6 +147,7 @@ def observe_daemon_set(
     counted = _Counted(
         raw=raw,
         wanted=int(get(raw, "status", "desiredNumberScheduled", default=0)),
+        strays=int(get(raw, "status", "numberMisscheduled", default=0)),
         partition=0,
         update=update,
         current=f"{raw['metadata']['name']}-{max(set(old), key=old.count)}" if old else update,
@@ -145,11 +170,11 @@ def _rollout(c: _Counted, partition: str) -> Rollout:
         partition=partition,
         kept=0 if c.on_delete else c.wanted - c.asked,
         asked=c.asked,
-        updated=len(c.updated),
+        updated=c.new,
         updated_ready=sum(p.update_ready(c.now) for p in c.updated),
-        ready=sum(p.update_ready(c.now) for p in c.active),
+        ready=c.as_reported(sum(p.update_ready(c.now) for p in c.active), "numberReady"),
         total=len(c.active),
-        available=sum(map(c.available, c.active)),
+        available=c.serving(c.active),
         budget=_budget(c),
         in_place=get(c.raw, *_ROLLING, "podUpdatePolicy", default=_RECREATE) != _RECREATE,
         update_revision=c.update,
@@ -168,20 +193,20 @@ def _rollout(c: _Counted, partition: str) -> Rollout:
 def _judge(c: _Counted, down: tuple[tuple[str, str], ...], partition: str) -> tuple[State, str]:
     if not c.seen:
         return State.ROLLING, UNSEEN
-    new, short = len(c.updated), c.update.rpartition("-")[2]
-    available = sum(map(c.available, c.updated))
+    new, short = c.new, c.update.rpartition("-")[2]
+    available = c.serving(c.updated)
     share = f"{new} of {c.wanted} on {short}"
     if stuck := _stuck(c, down, new - available):
         return State.STUCK, stuck
-    old = len(c.active) - new
-    complete = available >= c.asked and len(c.active) == c.wanted
+    old = len(c.active) - len(c.updated)
+    complete = available >= c.asked and c.settled and (not old or not c.strays or c.on_delete)
     if c.paused and old and not (complete and c.on_delete):
         return State.PAUSED, f"{share}, paused"
     if complete and old:
         held = f"held by partition {partition}"
         why = "the others are updated when they are deleted" if c.on_delete else held
         return State.HELD, f"{share}, {why}"
-    if complete and all(map(c.available, c.active)):
+    if complete and c.serving(c.active) >= c.wanted:
         return State.DONE, share
     return State.ROLLING, f"{available} of {c.asked} asked are updated and available"
 
@@ -190,8 +215,7 @@ def _stuck(c: _Counted, down: tuple[tuple[str, str], ...], waiting: int) -> str:
     """Return what keeps every pod that is updated and not available from becoming so, or other
     pods from being updated."""
     if down and len(down) >= waiting:
-        serving = sum(map(c.available, c.active))
-        return cannot_start(down, f"{serving} of {c.wanted} keep serving")
+        return cannot_start(down, f"{c.serving(c.active)} of {c.wanted} keep serving")
     if left := unreplaced(c.raw, c.active, c.update):
         name, why = left
         cause = f"{name} has an earlier template and cannot start: {why}"

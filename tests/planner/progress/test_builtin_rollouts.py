@@ -56,6 +56,14 @@ def daemon(*, type_: str = "RollingUpdate", generation: int = 2, **rolling: Any)
             "status": {"observedGeneration": 2, "desiredNumberScheduled": 3}}  # fmt: skip
 
 
+def tainted(updated: int = 3, available: int = 3, *, type_: str = "RollingUpdate") -> Any:
+    """Three nodes, and a fourth that keeps the pod it has and would get no new one."""
+    raw = daemon(type_=type_)
+    counted = {"numberMisscheduled": 1, "updatedNumberScheduled": updated,
+               "numberAvailable": available, "numberReady": available}  # fmt: skip
+    return {**raw, "status": {**raw["status"], **counted}}
+
+
 REVISIONS = [
     {
         "metadata": {"name": f"web-{name}", "annotations": {COMMIT: f"c{number}"}},
@@ -87,6 +95,7 @@ def judged(raw: Any, found: list[PodFacts]) -> Rollout:
     return ROLLOUTS[kind].judge(raw, found, REVISIONS, NOW)
 
 
+FOUR_NEW = ("new", "new", "new", "new")
 CANNOT = "cannot start: image web:bad cannot be pulled"
 HELD_BACK = "the others are updated when they are deleted"
 # raw, pods, state, message, (updated, asked, kept)
@@ -122,6 +131,28 @@ STATES: dict[str, tuple[Any, list[PodFacts], str, str, tuple[int, int, int]]] = 
                  "the controller has not seen the newest spec yet", (0, 3, 0)),
     "on delete": (stateful(type_="OnDelete"), pods("old", "old", "new"), "Held",
                   f"1 of 3 on new, {HELD_BACK}", (1, 1, 0)),
+    "a node keeps its pod": (tainted(), pods(*FOUR_NEW), "Done", "3 of 3 on new", (3, 3, 0)),
+    "the node with a pod too many is lost": (
+        tainted(), [*pods("new", "new", "new"), *pods("new", ready=False)], "Done",
+        "3 of 3 on new", (3, 3, 0),
+    ),
+    "its pod has ended": (tainted(), pods("new", "new", "new"), "Done", "3 of 3 on new", (3, 3, 0)),
+    "another pod is not available": (
+        tainted(available=2), [*pods("new", "new", "new"), *pods("new", ready=False)], "Rolling",
+        "2 of 3 asked are updated and available", (3, 3, 0),
+    ),
+    "a node keeps its old pod": (
+        tainted(), pods("new", "new", "new", "old"), "Rolling",
+        "3 of 3 asked are updated and available", (3, 3, 0),
+    ),
+    "a node has no pod yet": (
+        tainted(updated=2, available=2), pods("new", "new", "new"), "Rolling",
+        "2 of 3 asked are updated and available", (2, 3, 0),
+    ),
+    "a node keeps its pod, on delete": (
+        tainted(updated=1, type_="OnDelete"), pods("old", "old", "new", "new"), "Held",
+        f"1 of 3 on new, {HELD_BACK}", (1, 1, 0),
+    ),
     "advanced, partition": (advanced(partition=2), pods("old", "old", "new"), "Held",
                             "1 of 3 on new, held by partition 2", (1, 1, 2)),
     "advanced, paused": (advanced(paused=True), pods("old", "old", "new"), "Paused",
