@@ -14,6 +14,8 @@ from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 
 _DEFAULTS: Final = {"protocol": "TCP"}  # of list keys that git may leave out
+# Fields that have one path in every version of a workload.
+_UNMOVED: Final = (("metadata",), ("spec", "replicas"), ("spec", "template"))
 
 
 class FieldOwner(NamedTuple):
@@ -64,10 +66,13 @@ def set_by_server(entries: Sequence[Obj], desired: Obj, change: FieldChange) -> 
     """Return whether the API server took another value of a field than the one we sent.
 
     An admission webhook becomes no manager of what it sets; everyone else does who changes a
-    value. Paths of managers that write another version of the kind are not compared.
+    value. Where managers write another version of the kind, only paths are compared that no
+    conversion moves.
     """
     whole = [entry for entry in entries if entry.get("subresource") != "status"]
-    alike = all(entry.get("apiVersion") == desired["apiVersion"] for entry in whole)
+    alike = any(change.path[: len(path)] == path for path in _UNMOVED) or all(
+        entry.get("apiVersion") == desired["apiVersion"] for entry in whole
+    )
     changed = change.before is not MISSING and not change.owners
     return changed and alike and any(map(_is_our_apply, whole))
 
