@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from gitkruise.admission.conversion.registry import convert
 from gitkruise.admission.kruise.cloneset import default_cloneset
@@ -22,13 +22,13 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.names import GroupKind, Obj, key_of, split_api_version
-from gitkruise.wire.primitives.paths import drop, get
+from gitkruise.wire.primitives.paths import get
 
 _DEFAULTS: Final[Mapping[GroupKind, Callable[[AdmissionRequest, Gates], Obj]]] = {
     CLONESET: default_cloneset,
     ADVANCED_STATEFULSET: default_stateful_set,
 }
-_REPLICAS: Final = ("spec", "replicas")
+_TEMPLATES: Final = ("template", "volumeClaimTemplates")  # kept alike by default_templates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +44,15 @@ class ClusterDialect:
         """Return `body`, written in git's version, in the form for this cluster.
 
         Defaults of a template change its hash, so they are set as the webhook sets them: on new or
-        changed templates, and never on one that is stored without. If git sets no `replicas`, the
-        live number stays: an autoscaler may own it.
+        changed templates, and never on one that is stored without. Of the other fields that git
+        does not set, live values stay: an autoscaler owns `replicas`, a person `partition`.
         """
         if not self.defaulted:
             return convert(body, self.kind.version)
-        full = _defaulted(body, live, self.kind, gates)
-        silent = get(body, *_REPLICAS) is None
-        scaled = get(live, *_REPLICAS) not in (None, get(full, *_REPLICAS)) if live else False
-        sent = drop(full, _REPLICAS) if silent and scaled else full
+        sent = _defaulted(body, live, self.kind, gates)
+        if live is not None:
+            there = convert(live, self.version)
+            sent = {**sent, "spec": _unless_set(sent["spec"], body.get("spec"), there.get("spec"))}
         return convert(sent, self.kind.version)
 
     def incoming(self, reply: Obj) -> Obj:
@@ -77,6 +77,21 @@ def _defaulted(body: Obj, live: Obj | None, kind: Kind, gates: Gates) -> Obj:
         view=Nothing(),
     )
     return _DEFAULTS[request.key.group_kind](request, gates)
+
+
+def _unless_set(full: Obj, asked: Any, live: Any) -> Obj:
+    """Return `full` without defaults, of fields that `asked` lacks, where `live` has another
+    value."""
+    out = {}
+    for name, value in full.items():
+        mine, there = get(asked, name), get(live, name)
+        if name in _TEMPLATES or there is None:
+            out[name] = value
+        elif isinstance(value, Mapping) and isinstance(there, Mapping):
+            out[name] = _unless_set(value, mine, there)
+        elif mine is not None or there == value:
+            out[name] = value
+    return out
 
 
 def dialect_of(desired: Desired, catalog: Catalog) -> ClusterDialect | None:

@@ -86,6 +86,28 @@ def test_replicas_that_git_does_not_name_belong_to_whoever_scales(
     assert get(obj, "spec", "replicas") == expected
 
 
+ROLLING: Final = ("spec", "updateStrategy", "rollingUpdate")
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        pytest.param({}, None, id="set-by-others"),
+        pytest.param({"partition": 0}, 0, id="git-names-it"),
+    ],
+)
+def test_what_others_set_and_git_does_not_name_gets_no_default(
+    written: dict[str, Any], expected: int | None
+) -> None:
+    """The default would be a conflict with the person who patched the field."""
+    live = convert(stored(default_template(TEMPLATE)), "v1beta1")
+    live = put(put(live, (*ROLLING, "partition"), 3), ("spec", "revisionHistoryLimit"), 5)
+    obj = sent(live, put(WRITTEN, ("spec", "updateStrategy"), written))
+    assert get(obj, *ROLLING, "partition") == expected
+    assert get(obj, *ROLLING, "maxUnavailable") == "20%"
+    assert get(obj, "spec", "revisionHistoryLimit") is None
+
+
 def test_a_reply_comes_back_in_the_version_git_speaks() -> None:
     back = ALPHA.incoming(sent(None))
     assert back["apiVersion"] == "apps.kruise.io/v1alpha1"
