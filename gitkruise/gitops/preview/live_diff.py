@@ -12,7 +12,7 @@ from gitkruise.admission.conversion.registry import convert
 from gitkruise.errors import Finding, Forbidden, NotFound, Severity
 from gitkruise.gitops.preview.inputs import PlanSide
 from gitkruise.gitops.reconcile.applier import Applier, ApplyFacts, Sent
-from gitkruise.gitops.reconcile.preflight import brought, refusals, target_namespaces
+from gitkruise.gitops.reconcile.preflight import brought, refusals, target_namespaces, warnings
 from gitkruise.gitops.reconcile.preflight import testable as can_be_tried
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport, find_object
@@ -163,7 +163,7 @@ class DryRun:
     async def try_out(
         self, changes: Sequence[ObjectChange], target: PlanSide
     ) -> tuple[tuple[ObjectChange, ...], tuple[Finding, ...]]:
-        """`changes` as the cluster itself would make them, and what it refuses.
+        """`changes` as the cluster itself would make them, and what it refuses or warns of.
 
         Only objects whose content is not applied yet are sent (server-side apply with dryRun=All,
         as a sync sends them); fields are what the reply has different from what lives, so that
@@ -189,7 +189,7 @@ class DryRun:
             for c in changes
         )
         moving = {d.key for d in due} | {c.key for c in changes if c.kind is ChangeKind.PRUNE}
-        return made, tuple(refusals(everything, sent, self.live, moving))
+        return made, (*refusals(everything, sent, self.live, moving), *warnings(sent))
 
     def _due(self, d: Desired) -> bool:
         live = self.live.get(d.key)

@@ -33,6 +33,7 @@ from gitkruise.gitops.reconcile.rejections import (
     replaceable,
     served_no_more,
     unanswered,
+    warned,
 )
 from gitkruise.gitops.reconcile.version_binding import bound, collided, renewed
 from gitkruise.kube.client.limits import pause_s
@@ -85,6 +86,7 @@ class Sent:
     present: bool = False  # create-only, and it exists already
     replace: bool = False  # immutable: to be deleted and created again
     taken: tuple[str, ...] = ()  # managers that had set the object, or fields of it, before
+    warnings: tuple[Finding, ...] = ()  # of the API server about what it accepted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +245,7 @@ class Applier:
             reply = await self._transport.send(forced)
         except ApiError:
             return await self._attempt(d, request, live)
-        return Sent(desired=d, reply=reply.body, created=reply.status == _CREATED)
+        return _accepted(d, reply)
 
     def _body(self, d: Desired, live: Obj | None) -> Obj:
         """Return the body; unchanged content of the unit keeps its commit and path, so a new HEAD
@@ -290,7 +292,7 @@ class Applier:
             return Sent(desired=d, present=True)
         except ApiError as error:
             return self._refused(d, error, live)
-        return Sent(desired=d, reply=reply.body, created=reply.status == _CREATED)
+        return _accepted(d, reply)
 
     async def _restate(self, request: ApiRequest, error: ApiError) -> bool:
         """Return whether `request` failed because of owners in a version that is gone, and may be
@@ -369,6 +371,11 @@ def _others(reply: Obj) -> tuple[str, ...]:
     entries = get(reply, "metadata", "managedFields", default=())
     names = {str(e.get("manager", "")) for e in entries if not e.get("subresource")}
     return tuple(sorted(names - {MANAGER, ""}))
+
+
+def _accepted(d: Desired, reply: ApiReply) -> Sent:
+    created = reply.status == _CREATED
+    return Sent(desired=d, reply=reply.body, created=created, warnings=warned(d, reply.warnings))
 
 
 def _managers(details: StatusDetails) -> set[str]:

@@ -80,7 +80,8 @@ def report_applied(
     live: Mapping[ObjectKey, Live],
     lost: AbstractSet[ObjectKey],
 ) -> None:
-    """Report the corrections and takeovers among accepted requests of a unit.
+    """Report the corrections and takeovers among accepted requests of a unit, and log what the API
+    server warns of.
 
     `healing` is the drift that they correct, `live` the objects before; the `lost` ones had been
     in the cluster, and no commit took them away.
@@ -90,6 +91,8 @@ def report_applied(
         key = item.desired.key
         if item.reply is None:
             continue
+        if key not in corrected:  # a correction sends what was applied, and warned of, before
+            _log_warnings(unit, item)
         before = live.get(key)
         owner = annotation(before.obj, UNIT_REF) if before is not None else ""
         if owner not in {"", unit}:
@@ -107,6 +110,11 @@ def report_applied(
         elif item.taken:
             names = ", ".join(map(_name, item.taken))
             _report(events, unit, "TakenOver", f"taken over from {names}", item.reply, journal)
+
+
+def _log_warnings(unit: str, item: Sent) -> None:
+    for warning in item.warnings:
+        log.warning(log_line("api-warning", unit=unit, text=warning.message))
 
 
 def report_pruned(events: Recorder, live: Obj, lost: str, why: str, journal: Journal) -> None:

@@ -169,6 +169,11 @@ def refusals(
             yield item.finding
 
 
+def warnings(sent: Iterable[Sent]) -> Iterator[Finding]:
+    """Return what the API server warns of in objects that it accepts."""
+    return (finding for item in sent for finding in item.warnings)
+
+
 def causes(
     sent: Iterable[Sent], live: Mapping[ObjectKey, Obj], keys: AbstractSet[ObjectKey]
 ) -> frozenset[ObjectKey]:

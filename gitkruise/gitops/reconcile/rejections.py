@@ -6,7 +6,7 @@ A change of an immutable field is recognised: its object is replaced, or the fin
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gitkruise.errors import (
@@ -17,6 +17,7 @@ from gitkruise.errors import (
     NotFound,
     Problem,
     Retry,
+    Severity,
     Untyped,
     invalid_object,
 )
@@ -57,6 +58,7 @@ _PULLS: Final = frozenset({PULL_JOB, LIST_PULL_JOB})
 _PULLED: Final = frozenset(
     ("spec", name) for name in ("image", "images", "selector", "podSelector")
 )
+_MAY_QUOTE: Final = "a warning that may quote a secret"
 _COMPLETE: Final = "field is immutable in a complete job: its controller pulls nothing more"
 _FREE: Final = re.compile(r"'(\w+)'")  # fields that such a rule lets change
 _VALUE: Final = "Invalid value: "
@@ -304,6 +306,21 @@ def refusal(d: Desired, error: ApiError, account: str = "", *, live: Obj | None 
             *([("next", "a request is carried out once: give the new one another name")] * once),
         ),
         object=str(d.key),
+    )
+
+
+def warned(d: Desired, texts: Sequence[str]) -> tuple[Finding, ...]:
+    """Return the API server's warnings of an object that it accepted, at the fields they name."""
+    return tuple(
+        Finding(
+            code="GK2406",
+            message=f"{d.key}: " + (_MAY_QUOTE if d.secret else text),
+            places=(d.document.place(() if d.secret else parse_field(text.partition(": ")[0])),),
+            notes=(("why", "the API server accepts it, with this warning"),),
+            object=str(d.key),
+            severity=Severity.WARNING,
+        )
+        for text in dict.fromkeys(texts)
     )
 
 

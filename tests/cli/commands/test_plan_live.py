@@ -183,6 +183,18 @@ def test_the_cluster_is_asked_what_a_change_comes_to(
     assert [f["path"] for f in tried["fields"]] == ["spec.ports.0"]
 
 
+def test_a_dry_run_shows_what_the_api_server_warns_of(
+    gk: Caller, checkout: Checkout, cluster: Path
+) -> None:
+    space(cluster)
+    headless = service(80, clusterIP="None", sessionAffinity="ClientIP")
+    checkout.commit("headless", {"s.yaml": headless})
+    ended = gk("plan", "--server", "--kubeconfig", str(cluster), cwd=checkout.folder)
+    text = "Service live/web: spec.SessionAffinity is ignored for headless services"
+    assert ended.code == 0
+    assert f"warning[GK2406]: {text}" in ended.err + ended.out
+
+
 def test_a_namespace_that_neither_git_nor_the_cluster_has_is_named(
     gk: Caller, checkout: Checkout, cluster: Path
 ) -> None:

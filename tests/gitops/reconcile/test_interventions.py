@@ -11,7 +11,7 @@ from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.model.gitops.record import Intervention
 from gitkruise.model.gitops.sync_round import Live
 from gitkruise.wire.primitives.log_line import log_line
-from gitkruise.wire.primitives.names import GroupKind, ObjectKey
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.gitops.stage import STATUS, MakeStage, Stage, config_map, web
 from tests.planner.sync.build import desired
@@ -275,3 +275,49 @@ def test_a_value_that_a_webhook_sets_again_was_not_put_back(staged: MakeStage) -
             live={d.key: Live(obj=found, ready=True)}, lost=frozenset(),
         )  # fmt: skip
         assert len(corrections) == count
+
+
+def headless(affinity: str) -> Obj:
+    spec = {"clusterIP": "None", "ports": [{"port": 80}], "sessionAffinity": affinity}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": spec}
+
+
+def test_warnings_of_the_api_server_are_logged_once(
+    staged: MakeStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A correction sends the same object again: nothing new is said of it."""
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(headless("ClientIP"))
+            await stage.rest()
+            stage.meddle(headless("None"))
+            await stage.rest()
+            await stage.push(headless("ClientIP"), SETTINGS)
+            await stage.rest()
+
+    stage.play(script)
+    text = "Service shop/web: spec.SessionAffinity is ignored for headless services"
+    line = log_line("api-warning", unit="shop/web", text=text)
+    assert [m for m in caplog.messages if "api-warning" in m] == [line]
+    assert any("DriftCorrected" in m for m in caplog.messages)
+
+
+def test_a_warning_of_a_secret_is_not_quoted(
+    staged: MakeStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = staged()
+    pair = {"tls.crt": "YQ==", "tls.key": "Yg=="}
+    secret = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+              "metadata": {"name": "pair"}, "data": pair}  # fmt: skip
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(secret)
+            await stage.rest()
+
+    stage.play(script)
+    text = "Secret shop/pair: a warning that may quote a secret"
+    line = log_line("api-warning", unit="shop/web", text=text)
+    assert [m for m in caplog.messages if "api-warning" in m] == [line]
