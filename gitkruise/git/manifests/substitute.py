@@ -18,6 +18,7 @@ from gitkruise.wire.primitives.secret_names import HIDDEN
 OPT_OUT: Final = ("gitkruise.io/substitute", "kustomize.toolkit.fluxcd.io/substitute")
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 ADDED_MAX: Final = 1 << 20  # characters that values may bring into one object
+_IDENTITY: Final = frozenset[FieldPath]({("metadata", "name"), ("metadata", "namespace")})
 _FINDINGS_MAX: Final = 50
 _LINES_SEARCHED: Final = 2_000
 # `$${` is an escaped `${`; a name with an optional default; any other `${` is a mistake.
@@ -37,12 +38,13 @@ class Value:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
     """All names. `elsewhere` says where more are that cannot be asked now ("" when none are), and
-    `why` they cannot."""
+    `why` they cannot. With `apart` no object of a cluster is compared with what they are for."""
 
     known: Mapping[str, Value]
     strict: bool = True
     elsewhere: str = ""
     why: str = ""
+    apart: bool = False
 
 
 def substitute(
@@ -54,7 +56,8 @@ def substitute(
     Values are never read as YAML structure. An unquoted word is read again after replacement, as
     if the value were written there (`replicas: ${N}` is a number); a quoted one stays text. Fields
     named by `leave` are not looked into. An undefined name is GK1401 when strict, else it stays as
-    it is written; it never becomes an empty text. The document itself comes back when nothing is
+    it is written; it never becomes an empty text. One whose value is elsewhere stays, too: it is
+    `unread`. The document itself comes back when nothing is
     to be replaced.
     """
     obj = document.obj
@@ -64,7 +67,9 @@ def substitute(
     kept = {key: obj[key] for key in leave if key in obj}
     made = run.value({k: v for k, v in obj.items() if k not in kept}, ())
     in_order = {key: kept[key] for key in obj if key in kept}
-    return dataclasses.replace(document, obj={**made, **in_order}), run.findings
+    unread = run.unread if values.apart else run.unread - _IDENTITY
+    obj = {**made, **in_order}
+    return dataclasses.replace(document, obj=obj, unread=frozenset(unread)), run.findings
 
 
 def _mentions(value: Any) -> bool:
@@ -85,6 +90,7 @@ class _Pass:
 
     def __init__(self, document: Document, values: Values) -> None:
         self.findings: list[Finding] = []
+        self.unread = set[FieldPath]()
         self._document, self._values = document, values
         self._secret = document.obj.get("kind") == "Secret"
         self._private = self._secret or document.private
@@ -183,6 +189,7 @@ class _Pass:
     def _undefined(self, name: str, found: str, path: FieldPath) -> str:
         written = f"${{{name}}}" if self._hides(path) else found  # without its default
         if self._values.elsewhere:
+            self.unread.add(path)
             message = f"the value of ${{{name}}} may come from {self._values.elsewhere}"
             notes = (("why", self._values.why), ("shown", f"{written} as it is written"))
             self._report("GK1405", message, path, written, notes, severity=Severity.WARNING)

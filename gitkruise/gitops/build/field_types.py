@@ -22,6 +22,7 @@ from gitkruise.wire.schema.nodes import Components, Node
 from gitkruise.wire.schema.validation import TYPE_INVALID, validate
 
 _MESSAGE_MAX: Final = 500
+_NAMESPACE: Final = ("metadata", "namespace")
 _TEXT: Final = {"type": "string"}
 _TEXTS: Final = {"type": "object", "additionalProperties": _TEXT}
 _META: Final = {
@@ -72,9 +73,9 @@ def _unservable(document: Document) -> Iterator[Finding]:
             words = f'"{shown(api_version, 60)}" cannot be an apiVersion'
             yield _no_word(document, "GK2001", words, ("apiVersion",))
     namespace = get(obj, "metadata", "namespace")
-    if namespace and dns_label(namespace):
+    if namespace and dns_label(namespace) and _NAMESPACE not in document.unread:
         words = f'"{shown(namespace, 60)}" cannot be a namespace'
-        yield _no_word(document, "GK2005", words, ("metadata", "namespace"))
+        yield _no_word(document, "GK2005", words, _NAMESPACE)
 
 
 def _no_word(document: Document, code: str, message: str, path: FieldPath) -> Finding:

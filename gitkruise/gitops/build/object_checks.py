@@ -46,6 +46,7 @@ SERVER_FIELDS: Final = (
     ("metadata", "annotations", "deprecated.daemonset.template.generation"),
 )
 # Of a Job: the cluster makes them of its uid, and takes them for no other.
+_NAME: Final = ("metadata", "name")
 _SELECTOR: Final = ("spec", "selector")
 _UIDS: Final = ("batch.kubernetes.io/controller-uid", "controller-uid")
 _JOB_LABELS: Final = tuple(
@@ -117,6 +118,8 @@ def name_problems(document: Document, group: str) -> Iterator[Finding]:
     """GK2005 for a name that the API server rejects (apimachinery's rules: most are DNS
     subdomains)."""
     kind, name = document.obj["kind"], document.obj["metadata"]["name"]
+    if _NAME in document.unread:
+        return
     if group in _FREE_NAMES or GroupKind(group, kind) in _FREE_NAMED:
         wrong = [] if name not in {".", ".."} and not set("/%") & set(name) else ["one path part"]
     else:
@@ -125,7 +128,7 @@ def name_problems(document: Document, group: str) -> Iterator[Finding]:
         yield Finding(
             code="GK2005",
             message=f"{name[:60]!a} cannot be the name of a {kind}",
-            places=(document.place(("metadata", "name")),),
+            places=(document.place(_NAME),),
             notes=(("why", wrong[0]), ("next", "use lower case letters, digits and -")),
         )
 

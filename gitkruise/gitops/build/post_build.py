@@ -99,7 +99,10 @@ def offline(unit: Unit) -> PostBuildInputs:
             unread[f"{kind} {unit.namespace}/{name}"] = why
     known |= {name: Value(text=text) for name, text in substitute.vars.items()}
     whys = "; ".join(dict.fromkeys(unread.values()))
-    values = Values(known=known, strict=substitute.strict, elsewhere=" or ".join(unread), why=whys)
+    values = Values(
+        known=known, strict=substitute.strict, elsewhere=" or ".join(unread), why=whys,
+        apart=KnownData.asked() is None,
+    )  # fmt: skip
     return PostBuildInputs(values=values, release=release)
 
 

@@ -38,10 +38,15 @@ class KnownData:
     data: dict[tuple[str, str, str], Mapping[str, str] | str | None] = field(default_factory=dict)
 
     @classmethod
+    def asked(cls) -> KnownData | None:
+        """Return what was read for this process; None if no cluster was asked."""
+        return cls.shared
+
+    @classmethod
     def of(cls, kind: str, namespace: str, name: str) -> tuple[Mapping[str, str] | None, str]:
         """Return the data of an object as this process knows it, and why there is none."""
-        shared = cls.shared
-        found = shared.data.get((kind, namespace, name), _NOT_ASKED) if shared else _NOT_ASKED
+        known = cls.asked()
+        found = known.data.get((kind, namespace, name), _NOT_ASKED) if known else _NOT_ASKED
         if found is None:
             return None, f"{kind} {namespace}/{name} {_absent('')}"
         return (None, found) if isinstance(found, str) else (found, "")
@@ -79,7 +84,8 @@ def offline_release(unit: Unit) -> ReleaseInputs:
     Raises InvalidManifests GK3418 where none was."""
     helm = unit.spec.render.helm or Helm()
     values, unread = known_values(unit)
-    known = helm.kube_version or (KnownData.shared.version if KnownData.shared else "")
+    asked = KnownData.asked()
+    known = helm.kube_version or (asked.version if asked else "")
     return ReleaseInputs(
         kube_version=known or ASSUMED,
         assumed=not known,

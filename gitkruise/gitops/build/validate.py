@@ -8,7 +8,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from gitkruise.errors import BadRequest, Cause, Finding, Forbidden, InvalidObject, Problem, Severity
+from gitkruise.errors import (
+    BadRequest,
+    Cause,
+    Finding,
+    Forbidden,
+    InvalidObject,
+    Problem,
+    Severity,
+    SourcePlace,
+)
 from gitkruise.gitops.build.desired import desired_of, duplicates
 from gitkruise.gitops.build.field_types import cut, has_null, nulls, shape, untyped
 from gitkruise.gitops.build.in_place_only import REFUSAL, in_place_problems
@@ -186,8 +195,22 @@ def _sound(judged: Sequence[CheckedDocument]) -> list[Desired]:
 def _checked(document: Document, catalog: Catalog, namespace: str, gates: Gates) -> CheckedDocument:
     desired, wrong = desired_of(document, catalog, namespace)
     if desired is not None:
-        wrong = [*check_object(desired, catalog, gates), *own_rules(desired)]
+        wrong = [*check_object(desired, catalog, gates), *_of_known_values(desired)]
     return CheckedDocument(document, catalog, desired, tuple(wrong))
+
+
+def _of_known_values(desired: Desired) -> Iterator[Finding]:
+    """Yield the findings of our own rules, but for errors about values that were not read."""
+    document = desired.document
+    paths = {path for one in document.unread for path in (one, one[:-1])}  # a label, and its map
+    unread = {_position(document.place(path, key=key)) for path in paths for key in (False, True)}
+    for finding in own_rules(desired):
+        if not (finding.is_error and unread & set(map(_position, finding.places))):
+            yield finding
+
+
+def _position(place: SourcePlace) -> tuple[int, int]:
+    return place.line, place.column
 
 
 def with_crds(catalog: Catalog, documents: Sequence[Document]) -> Catalog:
@@ -232,7 +255,10 @@ def wrongly_typed(kind: Kind, obj: Obj) -> list[Problem]:
 def check_object(
     desired: Desired, catalog: Catalog, gates: Gates, *, old: Obj | None = None
 ) -> Iterator[Finding]:
-    """Check unknown fields, types, then the rules of the kind (against `old` for an update)."""
+    """Check unknown fields, types, then the rules of the kind (against `old` for an update).
+
+    A value that was not read breaks neither.
+    """
     kind = catalog.by_kind(desired.key.group, desired.version, desired.key.kind)
     if kind is None:
         return  # judged by the cluster that serves it
@@ -249,7 +275,8 @@ def check_object(
         place = place_of(desired.obj, kind, problem) if looked_for else ""
         yield _unknown(desired, problem, sure=sure, place=place)
     document, subject = desired.document, str(desired.key)
-    yield from (shape(document, subject, desired.obj, problem) for problem in wrong)
+    known = (problem for problem in wrong if problem.path not in document.unread)
+    yield from (shape(document, subject, desired.obj, problem) for problem in known)
     if not unknown and not wrong:
         yield from _rules(desired, kind, gates, old)
         if old is not None:
@@ -321,7 +348,8 @@ def _rules(desired: Desired, kind: Kind, gates: Gates, old: Obj | None) -> Itera
         admit(request, gates, OFFLINE)
     except InvalidObject as error:
         for cause in unquoted(error, desired).details.causes:
-            if not _asks_the_cluster(cause) and REFUSAL not in cause.message:
+            asks = _asks_the_cluster(cause) or _is_of_unread(desired, cause)
+            if not asks and REFUSAL not in cause.message:
                 yield _rule(desired, cause, old)
     except (BadRequest, Forbidden) as error:
         yield Finding(
@@ -334,6 +362,12 @@ def _rules(desired: Desired, kind: Kind, gates: Gates, old: Obj | None) -> Itera
 
 def _asks_the_cluster(cause: Cause) -> bool:
     return cause.field.startswith("spec.scaleStrategy.podsToDelete")
+
+
+def _is_of_unread(desired: Desired, cause: Cause) -> bool:
+    """Return whether a rule is about a value that was not read, or about labels with one."""
+    path = cause.path or parse_field(cause.field)
+    return any(one[: len(path)] == path for one in desired.document.unread)
 
 
 def _rule(desired: Desired, cause: Cause, old: Obj | None) -> Finding:

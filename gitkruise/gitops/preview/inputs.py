@@ -63,9 +63,9 @@ class PlanSide:
     configuration, `rejected` has the errors of those that reject the commit, and `bases` are the
     remote bases of each. `warnings` say what a plan starts from
     instead of a commit that is invalid. `followed_by` names the units whose branch leads to the
-    commit, as far as that was asked. `uncertain` are the objects of charts that were rendered
-    without all of their values, which are in the cluster. `outside` are the manifests that changed
-    in no folder of a unit, where a file of the commit has the units.
+    commit, as far as that was asked. `uncertain` are the objects that were rendered without all of
+    their values, which are in the cluster. `outside` are the manifests that changed in no folder of
+    a unit, where a file of the commit has the units.
     """
 
     commit: GitCommit
@@ -461,8 +461,8 @@ def side_of(commit: GitCommit, config: Config, read: Iterable[UnitRead]) -> Plan
         if errors := _errors(wrong):
             rejected[unit.id] = tuple(errors)
         units |= dict.fromkeys((d.key for d in got), unit)
-        if unit.spec.render.kind == "helm" and known_values(unit)[1]:
-            uncertain.update(d.key for d in got)
+        whole = unit.spec.render.kind == "helm" and bool(known_values(unit)[1])
+        uncertain.update(d.key for d in got if whole or d.document.unread)
         if rules := ignore_rules(unit.spec.drift):
             ignore |= dict.fromkeys((d.key for d in got), rules)
     return PlanSide(

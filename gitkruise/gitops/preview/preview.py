@@ -240,13 +240,13 @@ def _created_later(facts: ClusterFacts) -> Iterator[str]:
 
 
 def _not_compared(target: PlanSide, facts: ClusterFacts) -> Iterator[Finding]:
-    """Yield GK3412 for live objects of charts whose values are not all known."""
+    """Yield GK3412 for live objects whose values in git are not all known."""
     keys = sorted(target.uncertain & facts.objects.keys())
     if keys:
         yield Finding(
             code="GK3412",
             message=f"not compared with the cluster: {listing(keys, _NAMED)}",
-            notes=(("why", "not all values of the chart are known here"),),
+            notes=(("why", "not all of their values are known here"),),
             severity=Severity.WARNING,
         )
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from gitkruise.admission.chain import admit
 from gitkruise.admission.conversion.registry import convert
-from gitkruise.errors import ApiError, BadRequest, Finding, Forbidden, InvalidObject, Severity
+from gitkruise.errors import ApiError, Finding, Severity
 from gitkruise.gitops.build.kruise_defaulting import dialect_of
 from gitkruise.gitops.build.redacted_findings import unquoted
 from gitkruise.gitops.build.validate import check_object
@@ -28,6 +28,7 @@ from gitkruise.gitops.reconcile.rejections import (
     pulled_already,
     replaceable,
 )
+from gitkruise.kube.client.codec import encode
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
@@ -96,6 +97,7 @@ _ALSO: Final[Mapping[GroupKind, tuple[GroupKind, ...]]] = {
 }
 _ALONE: Final = frozenset({CLONESET, *_ALSO})  # their rollouts do not meet each other
 _NODES: Final = 5  # of an offline preview
+_UNREAD: Final = "not all of its values are known here"
 _REAL: Final = replace(GENERAL, words=MappingProxyType({}))  # a registry may have any tag
 
 
@@ -130,10 +132,8 @@ def offline_world(
             kind = d.key.group_kind
             needed = d.key in moved or (kind in _STAGE and kind not in _ALONE)
             if (needed or kind in bearers) and _served(d, catalog):
-                _ensure_namespace(world, d.key.namespace, catalog, now)
-                with suppress(
-                    BadRequest, Forbidden, InvalidObject
-                ):  # a template that was never live
+                with suppress(ApiError):  # a template that was never live, or has unread values
+                    _ensure_namespace(world, d.key.namespace, catalog, now)
                     world.handle(_write(world, d, catalog, now), now)
         now = settle(world, now, gates=gates, profile=_REAL, any_node=True).end
     return world, now
@@ -236,8 +236,8 @@ def _applied(
 ) -> Iterator[tuple[Desired, Obj | ApiError]]:
     """Apply objects of git to `world`; yield each with what it became, or why it was rejected."""
     for d in wanted:
-        _ensure_namespace(world, d.key.namespace, catalog, now)
         try:
+            _ensure_namespace(world, d.key.namespace, catalog, now)
             yield d, world.handle(_apply(d, catalog), now).body
         except ApiError as error:
             yield d, error
@@ -353,19 +353,22 @@ def play(
     unplayed: list[Finding] = []
     unknown: dict[ObjectKey, str] = {}
     for d in sorted((d for d in target.objects if d.key in moved), key=lambda d: d.key):
-        if d.key in target.uncertain:
-            unknown[d.key] = "not all values of its chart are known"
+        if d.key in target.uncertain or _was_unread(before[d.key], world.get(d.key)):
+            unknown[d.key] = _UNREAD
             continue
         version = _unknown_version(d, before[d.key], world, catalog)
         if version:
             unknown[d.key] = f"version {version} is unknown here"
             unplayed.append(_not_simulated(d, unknown[d.key]))
             continue
-        _ensure_namespace(world, d.key.namespace, catalog, now)
         try:
+            _ensure_namespace(world, d.key.namespace, catalog, now)
             write = _write(world, d, catalog, now)
             world.fork().handle(write, now)
         except ApiError as error:
+            if d.document.unread:
+                unknown[d.key] = _UNREAD
+                continue
             unplayed += _refused(d, error, world.get(d.key), catalog, gates)
             continue
         writes[d.key] = write
@@ -377,6 +380,11 @@ def play(
     profile = GENERAL if live and any(map(is_simulated, world.objects(_NODE))) else _REAL
     forecast = predict(world, taken, now, gates=gates, profile=profile, any_node=not live)
     return Played(forecast=forecast, findings=tuple(unplayed), unknown=unknown)
+
+
+def _was_unread(before: Obj | None, there: Obj | None) -> bool:
+    """Return whether a value that was not read keeps an earlier object from the model."""
+    return before is not None and there is None and b"${" in encode(before)
 
 
 def _hides_nodes(world: World) -> bool:

@@ -76,6 +76,8 @@ class Document:
     lines: Sequence[str] = field(default=(), repr=False, compare=False)
     base: FieldPath = ()
     private: bool = False  # holds or lists a Secret: no value of it is shown
+    # Values that are in a cluster and were not read here: their text is `${NAME}`, as written.
+    unread: frozenset[FieldPath] = field(default=frozenset(), repr=False, compare=False)
     _keeps: bool | None = field(default=None, init=False, repr=False, compare=False)
 
     def may_be_secret(self, path: FieldPath) -> bool:
