@@ -111,13 +111,23 @@ def _texts(kind: str, data: Mapping[str, str]) -> dict[str, Value]:
 
 
 async def read_ahead(unit: Unit, transport: Transport) -> None:
-    """Read the ConfigMaps and Secrets that a unit is rendered with, for `offline`. One that is
-    missing, or may not be read, stays unknown. Raises ApiError."""
-    known = KnownData.shared = KnownData.shared or KnownData()
+    """Read the ConfigMaps and Secrets that a unit is rendered with, for plans of this process.
+    Raises ApiError."""
+    KnownData.shared = KnownData.shared or KnownData()
+    await read_known(unit, transport, KnownData.shared)
+
+
+async def read_known(
+    unit: Unit, transport: Transport, known: KnownData, *, secrets: bool = True
+) -> None:
+    """Read the ConfigMaps that a unit is rendered with, and the Secrets if asked, for `offline`.
+    One that is missing, or may not be read, stays unknown. Raises ApiError."""
     if unit.spec.render.kind == "helm":
         known.version = await server_version(transport)
     for kind, name in (*_named(unit.spec.render.substitute), *named_values(unit)):
         place = (kind, unit.namespace, name)
+        if kind == "Secret" and not secrets:
+            continue
         try:
             known.data[place] = await _data(transport, unit.namespace, kind, name)
         except Forbidden as error:

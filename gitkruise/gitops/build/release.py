@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
@@ -26,7 +28,7 @@ ReadData = Callable[[str, str], Awaitable[Mapping[str, str] | None]]
 
 @dataclass(slots=True)
 class KnownData:
-    """ConfigMaps and Secrets that one command read in a cluster before it renders without one.
+    """ConfigMaps and Secrets that were read in a cluster before a plan renders without one.
 
     `data` is by kind, namespace and name: None where there is no such object, or a text that says
     why it was not read. `version` is that of the cluster.
@@ -39,8 +41,8 @@ class KnownData:
 
     @classmethod
     def asked(cls) -> KnownData | None:
-        """Return what was read for this process; None if no cluster was asked."""
-        return cls.shared
+        """Return what was read for this job or process; None if no cluster was asked."""
+        return _GIVEN.get() or cls.shared
 
     @classmethod
     def of(cls, kind: str, namespace: str, name: str) -> tuple[Mapping[str, str] | None, str]:
@@ -50,6 +52,19 @@ class KnownData:
         if found is None:
             return None, f"{kind} {namespace}/{name} {_absent('')}"
         return (None, found) if isinstance(found, str) else (found, "")
+
+
+_GIVEN: Final[ContextVar[KnownData | None]] = ContextVar("known_data", default=None)
+
+
+@contextmanager
+def knowing(known: KnownData | None) -> Iterator[None]:
+    """Render with what a caller read in a cluster, until the block ends."""
+    token = _GIVEN.set(known)
+    try:
+        yield
+    finally:
+        _GIVEN.reset(token)
 
 
 def release_of(unit: Unit, catalog: Catalog, inputs: ReleaseInputs | None) -> Release | None:

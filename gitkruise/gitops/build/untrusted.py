@@ -11,6 +11,7 @@ import msgspec
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import Builder, BuildRequest, BuildResult
 from gitkruise.gitops.build.post_build import PostBuildInputs
+from gitkruise.gitops.build.release import KnownData
 from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.workloads.feature_gates import Gates
@@ -87,10 +88,10 @@ class Workers(Protocol):
 
     async def side(
         self, repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates,
-        *, base: bool = False,
+        *, base: bool = False, known: KnownData | None = None,
     ) -> PlanSide:  # fmt: skip
         """Return the objects of all units at a commit; with `base`, as a cluster that follows it
-        has them. Raises SourceFailed, InvalidManifests."""
+        has them. `known` has values of the cluster. Raises SourceFailed, InvalidManifests."""
         ...
 
     async def plan_text(

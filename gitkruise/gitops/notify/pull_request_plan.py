@@ -17,7 +17,10 @@ from gitkruise.errors import Crashed, Finding, InvalidManifests, SourceFailed
 from gitkruise.git.plumbing.commits import ACTION, NOTED_ACTIONS, OBJECT, squashed_trailers
 from gitkruise.git.repository.merge import Unmergeable, merged
 from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.post_build import read_known, wants
+from gitkruise.gitops.build.release import KnownData
 from gitkruise.gitops.build.untrusted import PagePart, PageRequest, Workers
+from gitkruise.gitops.cluster.impersonation import account_of, acting_as
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.preview.brought_units import DEEP, config_left
 from gitkruise.gitops.preview.cluster_facts import ClusterFacts, cluster_facts
@@ -163,23 +166,40 @@ class PullRequestPlanner:
 
     async def _facts(self, base: str, merge: str) -> ClusterFacts:
         """Return the live state that the plan starts from."""
-        before = await self._side(base, None, base=True)
-        after = await self._side(merge, before)
+        known = await self._known()
+        before = await self._side(base, None, known, base=True)
+        after = await self._side(merge, before, known)
         units = await asyncio.to_thread(followers, self.repository, self.config, merge)
-        return await cluster_facts(
+        facts = await cluster_facts(
             before, replace(as_taken(before, after), followed_by=units), self.live.catalog,
             transport=self.live.transport, now=self.clock.now(), cluster=self.cluster,
         )  # fmt: skip
+        return replace(facts, known=known)
 
-    async def _side(self, commit: str, before: PlanSide | None, *, base: bool = False) -> PlanSide:
+    async def _known(self) -> KnownData:
+        """Return the values of ConfigMaps that the units are rendered with.
+
+        A commit before its merge gets no value of a Secret: it may put it into a name.
+        """
+        known = KnownData()
+        for unit in self.config.units.values():
+            if wants(unit):
+                transport = acting_as(account_of(unit), self.live.transport)
+                await read_known(unit, transport, known, secrets=False)
+        return known
+
+    async def _side(
+        self, commit: str, before: PlanSide | None, known: KnownData, *, base: bool = False
+    ) -> PlanSide:
         """Return a commit as the units read it that it leaves."""
         config, rules = self.config, (self.live.catalog, self.gates)
-        side = await self.workers.side(self.repository, commit, config, *rules, base=base)
+        read = partial(self.workers.side, self.repository, commit, base=base, known=known)
+        side = await read(config, *rules)
         for _ in range(DEEP):
             if (left := config_left(config, before, side)) == config:
                 break
             config = left
-            side = await self.workers.side(self.repository, commit, config, *rules, base=base)
+            side = await read(config, *rules)
         return side
 
     def brought(self, report: PullRequestReport, merged_as: str) -> tuple[str, ...]:

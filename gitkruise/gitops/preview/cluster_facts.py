@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from gitkruise.errors import ApiError, Finding, Forbidden, NotFound, Severity
+from gitkruise.gitops.build.release import KnownData
 from gitkruise.gitops.cluster.delete_guards import held_by_others
 from gitkruise.gitops.cluster.engine import delegated_by, heeds_canaries
 from gitkruise.gitops.cluster.inventory import labelled_objects, listable_kinds
@@ -48,7 +49,8 @@ class ClusterFacts:
     carry the mark of a unit and that neither side names: a sync deletes them, or asks whether it
     may. `inventory` has the unit of each object that carries a mark. `held` says of objects that
     go why they stay: they contain objects of others. `ending` are being deleted, and the target has
-    them again: they are not among `objects`, for a sync creates them when they are gone.
+    them again: they are not among `objects`, for a sync creates them when they are gone. `known`
+    has the values that both sides were rendered with, where they were read elsewhere.
     """
 
     cluster: str
@@ -64,6 +66,7 @@ class ClusterFacts:
     inventory: Mapping[ObjectKey, str] = field(default_factory=dict)
     held: Mapping[ObjectKey, str] = field(default_factory=dict)
     ending: tuple[ObjectKey, ...] = ()
+    known: KnownData | None = None
 
 
 async def cluster_facts(

@@ -10,6 +10,7 @@ import msgspec
 
 from gitkruise.errors import Finding
 from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.release import knowing
 from gitkruise.gitops.build.untrusted import CheckResult, PageRequest
 from gitkruise.gitops.workers import frames
 from gitkruise.kube.system.cel import BadCelExpression, TooCostly, holds, judged
@@ -58,7 +59,8 @@ def plan_text(
     from gitkruise.gitops.preview.render_markdown import plan_markdown  # noqa: PLC0415  as above
     from gitkruise.planner.report.report_text import summary  # noqa: PLC0415  as above
 
-    before, after = _sides(repository, config, catalog, gates, base=base, head=head)
+    with knowing(facts.known if facts else None):
+        before, after = _sides(repository, config, catalog, gates, base=base, head=head)
     after = _with_approvals(as_taken(before, after), repository, head, facts)
     errors = [e for found in after.rejected.values() for e in found]
     refusing = rejecting(before, after)
@@ -89,11 +91,13 @@ def page(
     """
     from gitkruise.gitops.preview.rejection import taken_by_some  # noqa: PLC0415  seldom needed
 
-    before, after = _sides(repository, config, catalog, gates, base=request.base, head=request.head)
-    after = _with_approvals(taken_by_some(before, after), repository, request.head, request.facts)
+    base, head, facts = request.base, request.head, request.facts
+    with knowing(facts.known if facts else None):
+        before, after = _sides(repository, config, catalog, gates, base=base, head=head)
+    after = _with_approvals(taken_by_some(before, after), repository, head, facts)
     if not request.part.diff:
-        found = _foreseen(before, after, catalog, gates, request.facts)
-        return page_of(found.report(request.facts, request.part.shown))
+        found = _foreseen(before, after, catalog, gates, facts)
+        return page_of(found.report(facts, request.part.shown))
     from gitkruise.gitops.preview.changes import changes_between  # noqa: PLC0415  seldom needed
 
     changes = changes_between(before.objects if before else (), after.objects, catalog)

@@ -30,6 +30,7 @@ from gitkruise.git.repository.repository import IMPORTED, Repository
 from gitkruise.gitops.build.base_mirrors import BaseMirrors
 from gitkruise.gitops.build.builder import Builder, BuildRequest
 from gitkruise.gitops.build.post_build import NOTHING, PostBuildInputs
+from gitkruise.gitops.build.release import KnownData, knowing
 from gitkruise.gitops.build.untrusted import PageRequest
 from gitkruise.gitops.charts.cache import ChartCache
 from gitkruise.gitops.preview.inputs import live_units, read_units
@@ -158,6 +159,7 @@ class SideJob(Job):
     config: Config
     gates: Gates
     base: bool
+    known: KnownData | None
 
 
 class Wire:
@@ -335,12 +337,13 @@ def _page(memory: WorkerMemory, job: PageJob) -> None:
 def _side(memory: WorkerMemory, job: SideJob) -> None:
     repository, _ = memory.repository(job.place)
     read = live_units if job.base else read_units
-    for unit, objects, findings, bases in read(
-        repository, job.commit, job.config, memory.catalog, job.gates
-    ):
-        for part in frames.parts(objects, ()):
-            memory.wire.send(part)
-        memory.wire.send(frames.BuiltSide(unit, tuple(findings), bases))
+    with knowing(job.known):
+        for unit, objects, findings, bases in read(
+            repository, job.commit, job.config, memory.catalog, job.gates
+        ):
+            for part in frames.parts(objects, ()):
+                memory.wire.send(part)
+            memory.wire.send(frames.BuiltSide(unit, tuple(findings), bases))
     memory.wire.send(frames.Read(repository.commit(job.commit)))
 
 

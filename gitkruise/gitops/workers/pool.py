@@ -14,6 +14,7 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.base_mirrors import BASES, BaseMirrors, KeptBases
 from gitkruise.gitops.build.builder import Builder, BuildRequest, BuildResult
 from gitkruise.gitops.build.post_build import PostBuildInputs
+from gitkruise.gitops.build.release import KnownData, knowing
 from gitkruise.gitops.build.untrusted import Asked, BuiltUnit, CheckResult, PageRequest
 from gitkruise.gitops.charts.cache import CHARTS
 from gitkruise.gitops.preview.inputs import (
@@ -81,12 +82,13 @@ class InProcess:
 
     async def side(
         self, repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates,
-        *, base: bool = False,
+        *, base: bool = False, known: KnownData | None = None,
     ) -> PlanSide:  # fmt: skip
         rules = (config, catalog, gates)
-        if base:
-            return await asyncio.to_thread(read_base, repository, commit, config, *rules)
-        return await asyncio.to_thread(read_side, repository, commit, *rules)
+        with knowing(known):
+            if base:
+                return await asyncio.to_thread(read_base, repository, commit, config, *rules)
+            return await asyncio.to_thread(read_side, repository, commit, *rules)
 
     async def plan_text(
         self, repository: Repository, config: Config, catalog: Catalog, gates: Gates,
@@ -203,12 +205,12 @@ class WorkerPool:
 
     async def side(
         self, repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates,
-        *, base: bool = False,
+        *, base: bool = False, known: KnownData | None = None,
     ) -> PlanSide:  # fmt: skip
         def exchange(process: WorkerProcess) -> PlanSide:
             job = SideJob(
                 cpu_s=process.budget.cpu_s, place=place(repository), commit=commit,
-                config=_units(config), gates=gates, base=base,
+                config=_units(config), gates=gates, base=base, known=known,
             )  # fmt: skip
             unpacker = frames.Unpacker(repository, commit, ())
             read: list[UnitRead] = []
