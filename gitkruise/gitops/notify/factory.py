@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
 
 from gitkruise.errors import ApiError, DiagnosticError, Finding, Severity, UsageProblem
 from gitkruise.git.repository.repository import Repository
@@ -30,7 +32,7 @@ from gitkruise.gitops.notify.merge_commits import MergeCommits
 from gitkruise.gitops.notify.notifier import Notifier, WebhookTarget
 from gitkruise.gitops.notify.outbox import NotificationOutbox, open_outbox
 from gitkruise.gitops.notify.pull_request_plan import PullRequestPlanner
-from gitkruise.gitops.notify.pull_requests import PullRequestLoop
+from gitkruise.gitops.notify.pull_requests import Planners, PullRequestLoop
 from gitkruise.gitops.notify.sender import Send, Sender
 from gitkruise.gitops.receiver.dispatch import place_of
 from gitkruise.gitops.reconcile.unit_cluster import UnitContext
@@ -46,6 +48,7 @@ from gitkruise.model.gitops.shards import WHOLE, Shard
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.notify.commit_statuses import context_of
 
+_HEADS: Final = "refs/heads/"
 Job = Callable[[], Coroutine[Any, Any, None]]
 T = TypeVar("T")
 Opening = Callable[[AsyncExitStack], Coroutine[Any, Any, T]]  # it closes with the stack
@@ -292,6 +295,7 @@ async def _add_forge(
     if rules.comment != "plan" and not rules.check:
         return
     planners, check = _planners(mine, deps), context_of(rules.check, deps.cluster, "")
+    following = _without_ref(mine, deps)
     pulls = PullRequestLoop(
         forge,
         channel,
@@ -302,6 +306,8 @@ async def _add_forge(
         check="/".join([check, *deps.parts(sink, "check")]) if check else "",
         containment=deps.containment,
     )
+    if following:
+        pulls.find_planners = partial(_planners_now, mine, deps, following)
     result.listeners.append(lambda record: pulls.offer(record) if record.unit in branches else None)
     result.jobs.append(pulls.run)
     for source in {source_of(u) for u in mine}:
@@ -315,28 +321,66 @@ def of_the_repository(spec: ForgeSink, units: Sequence[Unit], config: Config) ->
     return mine or units
 
 
-def _planners(units: Sequence[Unit], deps: NotifierDeps) -> dict[str, PullRequestPlanner]:
-    """One for each branch that units follow, which plans for all of them."""
-    found: dict[str, PullRequestPlanner] = {}
+def _planners(
+    units: Sequence[Unit],
+    deps: NotifierDeps,
+    heads: Mapping[str, str] = MappingProxyType({}),
+    before: Planners = MappingProxyType({}),
+) -> Planners:
+    """Return one for each branch that units follow, which plans for all of them; those of `before`
+    where they are the same. `heads` are the branches of sources without a ref."""
+    found: dict[str, dict[str, Unit]] = {}
     for unit in units:
-        source = deps.config.source_of(unit)
-        branch = source.spec.ref.followed_branch
-        if not branch or branch in found:
-            continue
-        here = {
-            u.id: u for u in units if deps.config.source_of(u).spec.ref.followed_branch == branch
-        }
-        found[branch] = PullRequestPlanner(
-            repository=deps.repositories[source_of(unit)],
-            branch=branch,
-            config=Config(deps.config.sources, here, {}),
-            live=deps.live,
-            cluster=deps.cluster,
-            gates=deps.gates,
-            clock=deps.clock,
-            workers=deps.workers,
-        )
-    return found
+        named = deps.config.source_of(unit).spec.ref.followed_branch
+        if branch := named or heads.get(source_of(unit), ""):
+            found.setdefault(branch, {})[unit.id] = unit
+    return {branch: _planner(branch, here, deps, before) for branch, here in found.items()}
+
+
+async def _planners_now(
+    units: Sequence[Unit],
+    deps: NotifierDeps,
+    following: Collection[str],
+    before: Planners,
+) -> Planners:
+    """Return the planners after asking each repository for its default branch, which the sources
+    in `following` follow. Raises SourceFailed."""
+    heads: dict[str, str] = {}
+    for source in following:
+        ref = await asyncio.to_thread(deps.repositories[source].default_branch)
+        heads[source] = ref.removeprefix(_HEADS) if ref.startswith(_HEADS) else ""
+    return _planners(units, deps, heads, before)
+
+
+def _without_ref(units: Sequence[Unit], deps: NotifierDeps) -> frozenset[str]:
+    """Return the sources that follow the default branch of their repository."""
+    specs = {source_of(unit): deps.config.source_of(unit).spec for unit in units}
+    return frozenset(
+        source
+        for source, spec in specs.items()
+        if spec.ref.is_branch and not spec.ref.branch and not spec.is_artifact
+    )
+
+
+def _planner(
+    branch: str,
+    units: dict[str, Unit],
+    deps: NotifierDeps,
+    before: Planners,
+) -> PullRequestPlanner:
+    known = before.get(branch)
+    if known is not None and known.config.units == units:
+        return known
+    return PullRequestPlanner(
+        repository=deps.repositories[source_of(next(iter(units.values())))],
+        branch=branch,
+        config=Config(deps.config.sources, units, {}),
+        live=deps.live,
+        cluster=deps.cluster,
+        gates=deps.gates,
+        clock=deps.clock,
+        workers=deps.workers,
+    )
 
 
 async def _add_messages(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -61,6 +61,8 @@ CRASHED_MAX_S: Final = 3600.0  # between two tries to plan one that crashed
 UNPLANNED_FROM: Final = 4  # tries, which take about as long as PROBLEM_AFTER
 MERGED_MAX: Final = 200  # reports whose outcome is still followed; older ones end as they are
 _REPORT: Final = "pull/"
+Planners: TypeAlias = Mapping[str, PullRequestPlanner]
+FindPlanners: TypeAlias = Callable[[Planners], Awaitable[Planners]]
 
 
 class _ParkedPull(NamedTuple):
@@ -73,14 +75,14 @@ class _ParkedPull(NamedTuple):
 
 
 class PullRequestLoop:
-    """Follows the pull requests into the branches that `planners` plan for."""
+    """Follows the pull requests into the branches that units follow."""
 
     def __init__(
         self,
         forge: ForgeRepository,
         channel: Channel,
         rules: PullRequests,
-        planners: Mapping[str, PullRequestPlanner],
+        planners: Planners,
         clock: Clock,
         *,
         section: str,
@@ -97,6 +99,8 @@ class PullRequestLoop:
         self._section, self._check, self._rules = section, check, rules
         self._names = f"{section} {check}"
         self.planners = planners  # by branch
+        # Returns those of a look, from those of the one before: default branches change.
+        self.find_planners: FindPlanners | None = None
         self.sink = channel.name.rpartition("/")[0]
         self.open: Mapping[int, Pull] = {}  # by number, as of the last look
         self.looked = False  # at least once: `open` has what the forge has
@@ -186,6 +190,8 @@ class PullRequestLoop:
         One that fails does not keep the others waiting; its error is raised when all had a turn.
         """
         reports = await self._known()
+        if self.find_planners is not None:
+            self.planners = await self.find_planners(self.planners)
         pulls = [p for p in await self._forge.open_pulls() if p.base in self.planners]
         self.open, self.looked = {pull.number: pull for pull in pulls}, True
         failed: list[ApiError | DiagnosticError] = []

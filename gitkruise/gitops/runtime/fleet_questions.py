@@ -131,11 +131,13 @@ class RunningFleet:
         spec = whole.sinks[loop.sink].spec.forge
         if not self.fleet.foreign.units or spec is None:
             return planner
+        sources = {source_of(unit) for unit in planner.config.units.values()}
         reported = [unit for unit in whole.units.values() if sink_of(unit) == loop.sink]
         units = {
             unit.id: unit
             for unit in of_the_repository(spec, reported, whole)
             if whole.source_of(unit).spec.ref.followed_branch == branch
+            or source_of(unit) in sources
         }
         return replace(planner, config=Config(whole.sources, units, {}))
 

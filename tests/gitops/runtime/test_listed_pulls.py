@@ -116,3 +116,40 @@ def test_a_source_that_follows_a_tag_has_no_plan_of_its_branch(tmp_path: Path) -
     assert forge.comments == {}
     assert PLACE not in listed
     assert "branch/shop/src" not in listed
+
+
+def test_a_source_without_a_ref_has_plans_of_the_default_branch(tmp_path: Path) -> None:
+    program, forge = Program(tmp_path, ""), ModelForge("github")
+    stage, listed = program.stage, dict[str, Any]()
+    program.origin.commit(
+        {f"{n}/a.yaml": documents(config_map(n, x="1")) for n in ("one", "two")}, "first"
+    )
+    run_git(program.origin.bare, "branch", "trunk", "main")
+
+    async def script() -> None:
+        async with served(forge) as url:
+            put_secret(stage, "forge", token=TOKEN)
+            sink = SINK.format(forge=url, repo=REPO, check=CHECK)
+            units = [unit(n, ", sinkRef: {{name: git}}") for n in ("one", "two")]
+            source = SOURCE.replace(", ref: {{branch: main}}", "")
+            assert source != SOURCE
+            program.configure(source + sink + "".join(units))
+            async with program.up() as running:
+                head = opened(program, forge)
+                await stage.rest(60)
+                fleet = RunningFleet(running.fleet, Gates(), stage.clock)
+                listed.update(RunningSources(lambda: fleet).listed())
+                assert forge.last(head, CHECK) == ("success", "2 changed")
+                assert listed[PLACE]["units"] == ["shop/one", "shop/two"]
+                run_git(program.origin.bare, "symbolic-ref", "HEAD", "refs/heads/trunk")
+                await stage.rest(60)
+                into = "outdated: it asks for `main` now, which no unit follows"
+                assert into in forge.comments[7][0]["body"]
+                forge.pulls[7]["base"] = "trunk"
+                await stage.rest(60)
+                assert "→ `trunk` on `test` · ✅ current" in forge.comments[7][0]["body"]
+
+    try:
+        program.play(script, inside=True)
+    finally:
+        stage.close()
