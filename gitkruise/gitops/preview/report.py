@@ -19,7 +19,7 @@ from gitkruise.model.gitops.config import Reference, resolve_reference
 from gitkruise.model.planning.forecast import STUCK
 from gitkruise.planner.report.report import Heading, plan_report
 from gitkruise.planner.sync.apply_order import FIRST, place_of
-from gitkruise.planner.sync.hooks import POST, PRE
+from gitkruise.planner.sync.hooks import JOB, LAST, POST, PRE, hook_of, over
 from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.planner.sync.prune import (
     TRAILER,
@@ -85,6 +85,7 @@ def report_of(
             *_charts(base, target),
             *_bases(base, target),
             *_hooks(preview, base, target),
+            *_last_hooks(changes, _units(preview, base, target), target),
         ),
         staged=preview.staged,
         outside=target.outside if shown is None else (),
@@ -314,6 +315,20 @@ def _hooks(preview: Preview, base: PlanSide | None, target: PlanSide) -> Iterato
         due = d.hook in {PRE, POST} and d.key not in preview.withheld
         if due and d.key in same and mine.get(d.key) in moving:
             yield f"hook {d.key} runs again ({d.hook}), as for each commit that changes its unit"
+
+
+def _last_hooks(
+    changes: Sequence[ObjectChange], units: Mapping[ObjectKey, Unit], target: PlanSide
+) -> Iterator[str]:
+    """Yield the pre-delete hooks of units that leave and have objects to delete."""
+    gone = {c.key: units[c.key].id for c in changes if c.before is not None and c.key in units}
+    ending = {key: name for key, name in gone.items() if name not in target.everyone}
+    deleting = {ending[c.key] for c in changes if c.kind is ChangeKind.PRUNE and c.key in ending}
+    for c in changes:
+        job = c.before if c.key.group_kind == JOB and ending.get(c.key) in deleting else None
+        if job is not None and hook_of(job) == LAST and not over(job):
+            end = f"before objects of unit {ending[c.key]} are deleted"
+            yield f"hook {c.key} runs ({LAST}), {end}"
 
 
 def _regrouped(before: Mapping[ObjectKey, str], after: Mapping[ObjectKey, str]) -> Set[str]:

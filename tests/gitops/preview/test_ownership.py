@@ -22,6 +22,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from tests.gitops.programs import SOURCE, options, unit
 from tests.gitops.reconcile.test_hooks import job
 from tests.gitops.stage import MakeStage, Stage, config_map, documents
+from tests.observer.histories import SINK
 
 ONE, TWO = config_map("one", a="b"), config_map("two", a="b")
 THING, OTHER = config_map("thing", a="old"), config_map("thing", a="new")
@@ -238,6 +239,26 @@ def test_a_plan_names_the_hooks_that_run_again(staged: MakeStage, tmp_path: Path
     ]
     report = report_of(offline_preview(target, target, catalog, GATES), target, target)
     assert not any("hook" in span.text for span in report.blast)
+
+
+@pytest.mark.parametrize(("policy", "runs"), [("Delete", True), ("Orphan", False)])
+def test_a_plan_names_the_last_hooks_of_a_unit_that_leaves(
+    staged: MakeStage, tmp_path: Path, policy: str, *, runs: bool
+) -> None:
+    stage = staged()
+    more = f", sinkRef: {{{{name: git}}}}, prune: {{{{deletionPolicy: {policy}}}}}"
+    before = options(stage, tmp_path, SOURCE + SINK + unit("one") + unit("two", more)).config
+    left = stage.origin.commit(
+        {"one/a.yaml": documents(TWO), "two/a.yaml": documents(job("bye", "pre-delete"), THING)}
+    )
+    catalog = stage.world.catalog
+    after = options(stage, tmp_path, SOURCE + unit("one")).config
+    base = read_side(stage.repository, left, before, catalog, GATES)
+    target = read_side(stage.repository, left, after, catalog, GATES)
+    report = report_of(offline_preview(base, target, catalog, GATES), base, target)
+    said = [span.text for span in report.blast if "hook" in span.text]
+    line = "hook Job shop/bye runs (pre-delete), before objects of unit shop/two are deleted"
+    assert said == [line] * runs
 
 
 def test_a_plan_names_the_hooks_of_units_that_an_object_leaves_and_joins(
