@@ -66,7 +66,7 @@ class BuiltCommit:
     the desired objects; `overtaken` are commits between the last one read and this one that changed
     the files and are never applied on their own. `by_cluster`: the API server, or a definition that
     it serves, rejected the commit and may accept it later. `blocked_by`: nothing else keeps the
-    commit back, but these units are not ready.
+    commit back, but these units are not ready. `undecided`: it waits, and its approval is open.
     `wanted` are the objects that the commit names, valid or not; None when they are unknown.
     `chart` is that of a repository of charts, `bases` are those of other repositories: the commit
     does not contain them.
@@ -80,6 +80,7 @@ class BuiltCommit:
     overtaken: tuple[GitCommit, ...] = ()
     by_cluster: bool = False
     blocked_by: str = ""
+    undecided: bool = False
     wanted: frozenset[ObjectKey] | None = None
     chart: FetchedChart | None = None
     bases: tuple[BaseRecord, ...] = ()

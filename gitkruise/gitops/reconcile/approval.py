@@ -68,6 +68,21 @@ class Effect:
         return bool(self.changed or self.taken_over or self.leaving or self.seen.unknown)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consent:
+    """Changes that a user approved by the hash `mark`, after the live commit `since`."""
+
+    since: str
+    mark: str
+    changes: frozenset[str]
+
+    def covers(self, effect: Effect, given: Collection[str], since: str) -> bool:
+        """Return whether it is still among the approvals `given`, and of all of `effect`: a part
+        of the changes may have happened since, where another unit has taken an object over."""
+        holds = self.since == since and self.mark in given
+        return holds and changes_of(effect) <= self.changes
+
+
 @dataclass(frozen=True, slots=True)
 class ApprovalRule:
     """The approval rules of one unit. `label` is the value of the unit's label."""
@@ -99,9 +114,8 @@ class ApprovalRule:
         ]  # fmt: skip
         if not reasons:
             return "", ""
-        lines = [_line(d.key, d.digest, live.get(d.key)) for d in changed]
-        lines += [_line(key, "", live[key]) for key in gone]
-        mark = hashlib.sha256("\n".join([self.label, *sorted(lines)]).encode()).hexdigest()[:12]
+        lines = [self.label, *sorted(changes_of(effect))]
+        mark = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
         return mark, listing(reasons, _REASONS_MAX)
 
     def _risks(
@@ -150,6 +164,14 @@ def foreseen(
         leaving=leaving(snapshot), seen=Observation(live=there, states={}, rollouts=()),
     )  # fmt: skip
     return rule.asks(effect, replaced)
+
+
+def changes_of(effect: Effect) -> frozenset[str]:
+    """Return each change of an effect: the object as it is, and as it would be."""
+    live = effect.seen.live
+    changed = (*effect.changed, *effect.taken_over)
+    lines = {_line(d.key, d.digest, live.get(d.key)) for d in changed}
+    return frozenset(lines | {_line(key, "", live[key]) for key in effect.leaving})
 
 
 def _line(key: ObjectKey, digest: str, live: Live | None) -> str:

@@ -20,7 +20,7 @@ from gitkruise.gitops.build.post_build import gather
 from gitkruise.gitops.charts.fetcher import Charts
 from gitkruise.gitops.config.dependencies import Gate
 from gitkruise.gitops.config.sync_windows import Windows
-from gitkruise.gitops.reconcile.approval import ApprovalRule, approvals
+from gitkruise.gitops.reconcile.approval import ApprovalRule, Consent, approvals, changes_of
 from gitkruise.gitops.reconcile.preflight import (
     NAMESPACE,
     brought,
@@ -73,6 +73,7 @@ class CommitValidator:
         self._unit = reader.unit
         self._approval = ApprovalRule(reader.unit, cluster.label, context.gates)
         windows = Windows(reader.unit.spec.windows, context.clock, by_hand=context.by_hand)
+        self._consent: Consent | None = None  # the last one
         self.stale: Finding | None = None  # why the chart may be older than the newest one
         self.gate = Gate(reader.unit, context.standings, windows, context.workers, context.clock)
 
@@ -89,8 +90,8 @@ class CommitValidator:
         if not (built.desired.objects or known) and await self._would_empty(built.desired, last):
             extended = (*built.findings, leaves_nothing(self._unit.id))
             return replace(built, desired=None, findings=extended)
-        if not known and (blocker := await self._blocked_by(built, last)):
-            return replace(built, desired=None, blocked_by=blocker)
+        if not known and (waits := await self._waiting(built, last)).blocked_by:
+            return replace(waits, desired=None)
         findings, replaced = await self._preflight(built.desired, built.causal)
         if not findings:
             return built if known else await self._agreed(built, last, replaced)
@@ -99,8 +100,8 @@ class CommitValidator:
         extended = (*built.findings, *findings)
         return replace(built, desired=None, findings=extended, by_cluster=True)
 
-    async def _blocked_by(self, built: BuiltCommit, last: LastTaken) -> str:
-        """Return what a commit that has an effect waits for; "" when nothing blocks it.
+    async def _waiting(self, built: BuiltCommit, last: LastTaken) -> BuiltCommit:
+        """Return a commit with what blocks it if it has an effect; "" when nothing does.
 
         The approval that it needs is part of that, so that a user can give it before a window
         opens.
@@ -109,19 +110,21 @@ class CommitValidator:
         self.gate.approval = ""
         blocker = await self.gate.blocked_by()
         if not blocker:
-            return ""
+            return built
         await self._cluster.complete(last.recorded)
         effect = self._cluster.effect(built.desired)
         if not effect:
-            return ""
+            return built
         if last.was(built.commit) and not (effect.changed or effect.taken_over):
             blocker = ""  # taken before the start: only deletions and handovers are left of it
         if not self._approval.needed:
-            return blocker
+            return replace(built, blocked_by=blocker)
         findings, replaced = await self._preflight(built.desired, built.causal, writes=False)
         if not findings:
             await self._agreed(built, last, replaced)
-        return await self.gate.blocked_by() if blocker else self.gate.approval
+        blocker = await self.gate.blocked_by() if blocker else self.gate.approval
+        undecided = bool(findings or self.gate.approval)
+        return replace(built, blocked_by=blocker, undecided=undecided)
 
     async def _fitting(self, commit: str, last: LastTaken) -> BuiltCommit:
         """Build a commit with definitions that are not older than those of the cluster.
@@ -146,17 +149,23 @@ class CommitValidator:
         if not self._approval.needed:
             return built
         stood = await self._cluster.complete(last.recorded)
-        mark, why = self._approval.asks(self._cluster.effect(built.desired), replaced)
-        if not mark or mark == self._unit.approved:
+        effect = self._cluster.effect(built.desired)
+        mark, why = self._approval.asks(effect, replaced)
+        if not mark:
             return built
         since = last.built.commit.id if last.built is not None else stood
         if since == built.commit.id:  # taken before the start; it may bring its own approval
             since = next(iter(built.commit.parents), "")
         repository, commit = self._reader.repository, built.commit.id
-        if mark in await asyncio.to_thread(approvals, repository, commit, since):
-            return built
-        self.gate.approval = awaited_approval(why, mark, built.commit)
-        return replace(built, desired=None, blocked_by=self.gate.approval)
+        given = {self._unit.approved} | await asyncio.to_thread(
+            approvals, repository, commit, since
+        )
+        if mark in given:
+            self._consent = Consent(since=since, mark=mark, changes=changes_of(effect))
+        if self._consent is None or not self._consent.covers(effect, given, since):
+            self.gate.approval = awaited_approval(why, mark, built.commit)
+            return replace(built, desired=None, blocked_by=self.gate.approval, undecided=True)
+        return built
 
     async def lives(self, commit: str) -> bool:
         """Return whether all live objects are as `commit` wants. Raises ApiError.

@@ -170,7 +170,7 @@ class UnitPruner:
     def park(self, built: BuiltCommit) -> None:
         """Record that a commit waits: where that is for other units alone, it releases what it
         lacks, because one of these may want it. An approval is of all that a commit takes away."""
-        sure = not built.by_cluster and self._unit.spec.approval == "never"
+        sure = not (built.by_cluster or built.undecided)
         self._parked = (built.commit.id, built.wanted) if sure else ("", None)
         self._claims.release(self._unit.id)
 

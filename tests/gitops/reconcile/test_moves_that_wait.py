@@ -170,6 +170,45 @@ def test_a_unit_releases_to_the_unit_that_it_depends_on(staged: MakeStage, tmp_p
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("approval", ["risky", "always"])
+def test_a_unit_with_approval_releases_what_a_user_agreed_to(
+    staged: MakeStage, tmp_path: Path, approval: str
+) -> None:
+    """It releases nothing before, and asks once, although the object has left before it begins."""
+    stage, records = staged(), dict[str, UnitRecord]()
+    heed = (lambda r: records.update({r.unit: r}),)
+    text = SOURCE + unit("one", f", approval: {approval}, dependsOn: [{{{{name: two}}}}]")
+    program = options(stage, tmp_path, text + unit("two"), listeners=heed)
+    newer, asked = config_map("one", a="c"), approval == "always"
+
+    async def agree() -> None:
+        words = records["shop/one"].message
+        if asked:
+            mark = words.partition("Approve: ")[2][:12]
+            stage.origin.commit({}, f"agreed\n\nGitkruise-Approve: {mark}")
+            await stage.rest(60)
+        assert asked == ("waits for approval" in words)
+
+    async def script() -> None:
+        stage.origin.commit({"one/a.yaml": documents(ONE, OLD), "two/a.yaml": documents(TWO)})
+        async with controller(program, stage.wire, stage.clock):
+            await stage.rest(60)
+            await agree()
+            uid = stage.get("ConfigMap", "thing")["metadata"]["uid"]
+            moved = {"one/a.yaml": documents(newer), "two/a.yaml": documents(TWO, NEW)}
+            stage.origin.commit(moved)
+            await stage.rest(60)
+            assert stage.get("ConfigMap", "thing")["data"] == {"a": "old" if asked else "new"}
+            await agree()
+            assert {str(record.state) for record in records.values()} == {"Done"}
+            found = stage.get("ConfigMap", "thing")
+            assert (found["metadata"]["uid"], found["data"]) == (uid, {"a": "new"})
+            assert stage.get("ConfigMap", "one")["data"] == {"a": "c"}
+
+    stage.play(script)
+
+
+@pytest.mark.slow
 def test_what_was_released_comes_back_with_a_commit_that_has_it(
     staged: MakeStage, tmp_path: Path
 ) -> None:
