@@ -156,8 +156,7 @@ def _fitting(
     states: Iterable[BranchState], query: ObjectQuery
 ) -> Iterator[tuple[BranchState, ActionTarget]]:
     for state in states:
-        for d in state.side.objects:
-            unit = state.side.units[d.key]
+        for unit, d in state.side.by_unit():
             if query.fits(d) and query.unit in {"", unit.id, unit.name}:
                 pods = _pods(d, state.side.objects)
                 yield (

@@ -11,6 +11,7 @@ from tests.cli.calls import Caller
 from tests.cli.commands.test_actions import (
     CANARY,
     FILE,
+    UNITS,
     WHO,
     ActionRequest,
     act,
@@ -123,3 +124,21 @@ def test_a_shallow_clone_does_not_take_its_oldest_template_for_the_first(
     assert "GK3108" in ended.err
     run_git(copy, "fetch", "-q", "--unshallow")
     assert "v1" in gk("rollback", "checkout", "--print", cwd=copy, **WHO).out
+
+
+@pytest.mark.slow
+def test_of_two_units_that_have_one_object_each_may_be_named(
+    act: ActionRequest, origin: Origin
+) -> None:
+    """As while a Unit that was renamed has not ended yet."""
+    units = UNITS.replace("target: {namespace: green}", "target: {namespace: blue}")
+    origin.commit({"gitkruise.yaml": units, FILE: CANARY.replace("  namespace: shop\n", "")})
+    both = act("promote", "checkout")
+    there = "blue/checkout of unit default/blue, blue/checkout of unit default/green"
+    assert (both.code, there in both.err) == (2, True)
+    named = ("promote", "checkout", "--unit", "default/green", "--yes")
+    ended = act(*named)
+    assert (ended.code, "a sync leaves it as it is" in ended.err) == (2, True)
+    assert act(*named, "--force").code == 0
+    message = run_git(origin.bare, "log", "-1", "--format=%B", "main")
+    assert "Gitkruise-Unit: default/green" in message

@@ -141,7 +141,7 @@ async def _followed(
                 state=state,
                 images=await image_states(
                     unit,
-                    [d for d in state.side.objects if state.side.units[d.key] == unit],
+                    [d for owner, d in state.side.by_unit() if owner == unit],
                     TagReader(unit=unit, transport=transport, clock=SystemClock()),
                 ),
                 warnings=old,
