@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from gitkruise.kube.cache.subscriptions import Interests, Subscriptions
 from gitkruise.model.gitops.config import UNIT_KIND, Reference, resolve_reference
 from gitkruise.model.gitops.document import Desired
-from gitkruise.model.gitops.sync_round import Live, Owner
+from gitkruise.model.gitops.sync_round import Live, Owner, SyncSnapshot
 from gitkruise.planner.sync.annotations import UNIT_REF, annotation
 from gitkruise.planner.sync.ownership import mark_of
+from gitkruise.planner.sync.prune import choose_prunes, ending, leaving
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.paths import get
 
@@ -52,6 +54,15 @@ def brought_units(
     return found
 
 
+def units_that_left(s: SyncSnapshot) -> Mapping[str, bool]:
+    """Return the Units of a unit that its git no longer contains, and whether they go in the end:
+    no guard keeps them."""
+    gone = {key for key in leaving(s) if key.group_kind == UNIT_KIND}
+    free = choose_prunes(replace(s, prune_held="", prune_soon=False)).now if gone else ()
+    ends = {key for key in ending(s.live, s.desired.by_key()) if key.group_kind == UNIT_KIND}
+    return {f"{key.namespace}/{key.name}": key in ends or key in free for key in gone | ends}
+
+
 class Claims:
     """The objects that each unit wants now, shared by all units of a process.
 
@@ -70,6 +81,7 @@ class Claims:
         self._unsettled: dict[str, Callable[[], Unsettled]] = {}
         self._ending: set[str] = set()  # units that left the configuration and are not forgotten
         self._brought: dict[str, Mapping[str, str]] = {}  # by unit: Units of its git, their sources
+        self._retired: dict[str, Mapping[str, bool]] = {}  # by unit: Units that its git gave up
         self._asks: dict[str, Wake] = {}  # by unit of another shard: have its newest commit read
 
     def join(self, unit: str, source: str, wake: Wake) -> None:
@@ -93,6 +105,19 @@ class Claims:
         before = self._brought.get(unit, {})
         self._brought[unit] = units
         for name in before.keys() - units.keys():
+            self._let_go(name)
+
+    def retire(self, unit: str, units: Mapping[str, bool]) -> None:
+        """Set the Units that the git of `unit` no longer contains; true for those that it deletes
+        when it may.
+
+        Until they end, these keep their objects, and no other unit is in conflict with them.
+        """
+        before = self._retired.get(unit, {})
+        if units == before:
+            return
+        self._retired[unit] = units
+        for name in before.keys() | units.keys():
             self._let_go(name)
 
     def unborn(self, source: str, by: str = "") -> str:
@@ -157,7 +182,7 @@ class Claims:
                 found[key] = Owner(unit=unit)  # of the same unit, under another cluster name
             if not name:
                 continue
-            doubt = self._unsettled[name]()
+            doubt = self._doubt_of(name)
             if doubt.releases(key):
                 found[key] = Owner(unit=name)
                 continue
@@ -228,7 +253,14 @@ class Claims:
         return not self._doubt_of(unit).why
 
     def _doubt_of(self, unit: str) -> Unsettled:
-        return self._unsettled.get(unit, lambda: _SETTLED)()
+        doubt = self._unsettled.get(unit, lambda: _SETTLED)()
+        if doubt.why or unit in self._ending or unit not in self._sources:
+            return doubt
+        by = next((one for one, units in self._retired.items() if unit in units), "")
+        if not by:
+            return doubt
+        why, ends = "which git no longer contains", f"see why unit {by} keeps Unit {unit}"
+        return Unsettled(why, ends, reads=self._retired[by][unit])
 
     def read(self, unit: str, commit: str) -> None:
         """Record that all objects that `unit` wants by `commit` are set."""
@@ -243,6 +275,8 @@ class Claims:
         self.set(unit, ())
         self.bring(unit, {})
         del self._brought[unit]
+        self.retire(unit, {})
+        self._retired.pop(unit, None)
         self._asks.pop(unit, None)
         self._asked.leave(unit)
         if unit in self._sources:

@@ -232,7 +232,7 @@ class UnitPruner:
         self._behind = behind = self._claims.behind(self._unit.id, commit)
         self.soon = self._claims.reads(behind)
         if behind:
-            return f"unit {behind} shares the source and has not read this commit"
+            return f"unit {behind} shares the source and has not taken this commit"
         late = self._claims.unborn(self.source, self._unit.id)
         return f"unit {late} is in git and does not run yet" if late else ""
 

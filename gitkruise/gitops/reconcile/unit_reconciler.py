@@ -20,7 +20,7 @@ from gitkruise.errors import (
 )
 from gitkruise.gitops.build.builder import Builder, BuiltCommit, with_unchanged
 from gitkruise.gitops.cluster.impersonation import account_of, acting_as
-from gitkruise.gitops.cluster.ownership import Unsettled
+from gitkruise.gitops.cluster.ownership import Unsettled, units_that_left
 from gitkruise.gitops.config.fingerprints import source_of
 from gitkruise.gitops.reconcile.applier import Sent
 from gitkruise.gitops.reconcile.commit_validation import CommitValidator, LastTaken
@@ -31,16 +31,14 @@ from gitkruise.gitops.reconcile.pruner import UnitPruner, delete_to_replace
 from gitkruise.gitops.reconcile.rejected_objects import look_again as retry_of
 from gitkruise.gitops.reconcile.retry import CommitQueue, Setbacks
 from gitkruise.gitops.reconcile.unit_cluster import UnitCluster, UnitContext
-from gitkruise.gitops.source.ancestry import newer_than, overtaken
+from gitkruise.gitops.source.ancestry import commit_of, newer_than, overtaken
 from gitkruise.gitops.status.observer import Observation
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.kube.cache.subscriptions import RoundRequests
 from gitkruise.kube.system.clock import wait_for
-from gitkruise.model.gitops.change import MISSING
 from gitkruise.model.gitops.config import Unit, duration
 from gitkruise.model.gitops.document import Desired, DesiredSet, GitCommit
-from gitkruise.model.gitops.sync_round import Live, SyncPlan
-from gitkruise.planner.sync.annotations import COMMIT, annotation
+from gitkruise.model.gitops.sync_round import SyncPlan
 from gitkruise.planner.sync.hook_runs import content_of_hooks
 from gitkruise.planner.sync.plan import find_drift, plan_sync
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
@@ -303,6 +301,7 @@ class UnitReconciler:
             prune_held=self.pruning.held(self.built, newest, closed),
             prune_soon=self.pruning.soon,
         )
+        self._context.claims.retire(self.unit.id, units_that_left(facts))
         plan = plan_sync(facts, drift, catalog, memo)
         return plan if self.unit.spec.drift.mode != "off" else replace(plan, drift=(), standing=())
 
@@ -352,7 +351,7 @@ class UnitReconciler:
         if built.commit.id == (authority.tip(self._source) or self._looked):
             return True  # also where it goes back: the ref leads there now
         live = [seen.live[d.key] for d in plan.apply if d.key in seen.live]
-        marked = {_commit_of(one) for one in live} - {"", built.causal.id}
+        marked = {commit_of(one) for one in live} - {"", built.causal.id}
         repository = self.reader.repository
         newer = await asyncio.to_thread(newer_than, repository, marked, built.commit.id)
         if newer:
@@ -489,12 +488,3 @@ class UnitReconciler:
         false = [one for one in recorded - borne if not await self._validator.lives(one)]
         self._reporter.disclaim(false)
         self._borne = borne
-
-
-def _commit_of(live: Live) -> str:
-    """Return the commit that a live object carries, which may be that of another process; ""
-    without one."""
-    for change in live.rewritten:
-        if change.path[-1] == COMMIT:
-            return "" if change.before is MISSING else str(change.before)
-    return annotation(live.obj, COMMIT)

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from gitkruise.errors import Finding, SourceFailed
 from gitkruise.git.repository.repository import Repository
 from gitkruise.kube.cache.store import InformerCache
+from gitkruise.model.gitops.change import MISSING
+from gitkruise.model.gitops.sync_round import Live
 from gitkruise.planner.sync.annotations import COMMIT, annotation
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey
@@ -42,6 +44,15 @@ def newer_than(repository: Repository, marked: Iterable[str], commit: str) -> st
     Blocking."""
     found = (one for one in sorted(marked) if one != commit and leads_to(repository, commit, one))
     return next(found, "")
+
+
+def commit_of(live: Live) -> str:
+    """Return the commit that a live object carries, which may be that of another process; ""
+    without one."""
+    for change in live.rewritten:
+        if change.path[-1] == COMMIT:
+            return "" if change.before is MISSING else str(change.before)
+    return annotation(live.obj, COMMIT)
 
 
 def overtaken(unit: str, commit: str, newer: str) -> Finding:

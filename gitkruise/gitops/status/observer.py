@@ -54,7 +54,6 @@ PODS_NAMED: Final = 50  # of one rollout; longer lists of names are of no use
 READY: Final = frozenset({State.DONE, State.HELD})
 _LOOKS: Final = timedelta(minutes=1)  # what is not in order is looked at more often than this
 NOT_APPLIED: Final = "not applied yet"
-WITHHELD: Final = "not applied: another unit owns it, or contains it too"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,7 +332,7 @@ def _unsent(plan: SyncPlan | None) -> Iterator[tuple[ObjectKey, str]]:
     drifted = {change.key for change in plan.drift}
     yield from ((d.key, NOT_APPLIED) for d in plan.apply if d.key not in drifted)
     yield from ((key, NOT_APPLIED) for key in plan.replace)
-    yield from ((key, WITHHELD) for key in plan.withheld)
+    yield from plan.withheld.items()
 
 
 def object_records(

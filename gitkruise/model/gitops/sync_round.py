@@ -139,7 +139,7 @@ class SyncPlan:
     healing: tuple[ObjectChange, ...] = ()
     standing: tuple[ObjectChange, ...] = ()
     blocked: tuple[Finding, ...] = ()
-    withheld: tuple[ObjectKey, ...] = ()  # not as git says: other units own them, or want them too
+    withheld: Mapping[ObjectKey, str] = field(default_factory=dict)  # of others, with the reason
     asks: frozenset[str] = frozenset()
     waits: str = ""
     soon: str = ""

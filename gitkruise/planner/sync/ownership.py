@@ -81,6 +81,14 @@ def withheld(key: ObjectKey, s: SyncSnapshot) -> bool:
     return ownership_in(key, s) is not Ownership.FREE
 
 
+def not_applied(key: ObjectKey, s: SyncSnapshot) -> str:
+    """Return why an object that the snapshot's unit may not write is not as git says."""
+    owner = s.owners.get(key)
+    if owner is None or not owner.unsettled:
+        return "not applied: another unit owns it, or contains it too"
+    return f"not applied: it belongs to unit {owner.unit}, {owner.unsettled}"
+
+
 def awaits_owner(key: ObjectKey, s: SyncSnapshot) -> bool:
     """Return whether the owner of an object is about to judge a commit that may release it."""
     owner = s.owners.get(key)

@@ -23,7 +23,13 @@ from gitkruise.planner.sync.drift import (
 )
 from gitkruise.planner.sync.hook_runs import HookStep, failing, hooks_step, plan_mark
 from gitkruise.planner.sync.hooks import FAILURE, POST, PRE
-from gitkruise.planner.sync.ownership import awaits_owner, conflict_in, is_applied, withheld
+from gitkruise.planner.sync.ownership import (
+    awaits_owner,
+    conflict_in,
+    is_applied,
+    not_applied,
+    withheld,
+)
 from gitkruise.planner.sync.prune import choose_prunes
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
@@ -117,7 +123,7 @@ def _healing(
         healing=tuple(healing),
         standing=tuple(standing),
         blocked=(*conflicts.values(), *fights(standing, s)),
-        withheld=tuple(d.key for d in left if _unsent(d, s)),
+        withheld={d.key: not_applied(d.key, s) for d in left if _unsent(d, s)},
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.wire.primitives.names import Obj
 from tests.gitops.objects import GROUP, VERSION, House, play
-from tests.gitops.stage import config_map
+from tests.gitops.stage import config_map, web
 
 pytestmark = pytest.mark.slow
 ONE, TWO, THING = (config_map(name, a="b") for name in ("one", "two", "thing"))
@@ -108,3 +108,34 @@ def test_a_unit_that_is_deleted_by_hand_ends_and_begins_again(hands: House) -> N
         assert house.says("Unit", "one")[0] == "True"
 
     play(hands, script)
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["goes", "kept"])
+def test_a_unit_that_git_renamed_is_stuck_only_where_the_old_one_is_kept(
+    hands: House, *, kept: bool
+) -> None:
+    """The objects of the unit that has both are not ready for a while, so the old one stays."""
+    records: list[UnitRecord] = []
+    program = replace(hands.program(), listeners=(records.append,))
+    old = unit("one")
+    note = {"annotations": {"gitkruise.io/prune": "Disabled"}} if kept else {}
+    old = {**old, "metadata": {**old["metadata"], **note}}
+
+    async def script(house: House) -> None:
+        house.push(units=[old], one=[THING])
+        await house.source()
+        await house.unit("units")
+        await house.rest(60)
+        records.clear()
+        house.push(units=[unit("new", path="one"), web("app:v1")], one=[THING])
+        await house.rest(120)
+        owner = house.stage.get("ConfigMap", "thing")["metadata"]["annotations"]
+        assert owner["gitkruise.io/unit-ref"] == ("shop/one" if kept else "shop/new")
+
+    play(hands, script, program)
+    stuck = {(one.unit, str(f.message)) for one in records for f in one.findings if f.is_error}
+    words = "belongs to unit shop/one, which git no longer contains"
+    assert stuck == ({("shop/new", f"ConfigMap shop/thing {words}")} if kept else set())
+    waits = {o.message for one in records if one.unit == "shop/new" for o in one.objects}
+    assert f"not applied: it {words}" in waits
+    assert ("Stuck" in {str(one.state) for one in records}) is kept

@@ -54,7 +54,7 @@ def test_a_pass_waits_for_deletions_that_another_unit_holds_for_a_moment(
                 await stage.follower.check()
                 await stage.rest()
             assert (stage.state, stage.record.findings) == ("Rolling", ())
-            held = "unit shop/other shares the source and has not read this commit"
+            held = "unit shop/other shares the source and has not taken this commit"
             assert stage.record.message == f"ConfigMap shop/goes left git: {held}"
             assert not applied()
             stage.around.standings.busy(other.unit.id, with_news=False)

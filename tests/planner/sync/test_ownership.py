@@ -54,7 +54,7 @@ def test_rows(row: tuple[str, str, Owner | None, dict[str, Any], str]) -> None:
     assert [d.key for d in found.apply] == ([] if message else [key(MAP)])
     assert (found.prune, found.replace, found.drift) == ((), (), ())
     assert [f.message for f in found.blocked] == ([f"{key(MAP)} {message}"] if message else [])
-    assert found.withheld == ((key(MAP),) if message else ())
+    assert tuple(found.withheld) == ((key(MAP),) if message else ())
     assert found.all_done is False
     for finding in found.blocked:
         notes = dict(finding.notes)
@@ -68,7 +68,7 @@ def test_what_an_unknown_owner_deletes_is_waited_for() -> None:
     meta = {**there.obj["metadata"], "deletionTimestamp": "2026-11-21T10:00:00Z"}
     ending = replace(there, obj={**there.obj, "metadata": meta})
     found = planned(replace(snapshot([MAP], []), live={key(MAP): ending}), load_catalog())
-    assert (found.apply, found.blocked, found.withheld) == ((), (), ())
+    assert (found.apply, found.blocked, found.withheld) == ((), (), {})
     assert [(one.key, one.why) for one in found.waiting] == [
         (key(MAP), "until the old one is gone")
     ]
@@ -94,7 +94,7 @@ def test_an_owner_whose_newest_commit_is_not_live_is_not_blamed(*, newer: bool) 
     found = planned(snapshot([MAP], [applied(MAP)], claimed=CLAIMED, newer=newer), load_catalog())
     message = f"{key(MAP)} is in more than one unit; this unit owns it"
     assert [f.message for f in found.blocked] == ([] if newer else [message])
-    assert (found.apply, found.withheld, found.all_done) == ((), (), True)  # it is as git says
+    assert (found.apply, found.withheld, found.all_done) == ((), {}, True)  # it is as git says
 
 
 ALONE = [("gitkruise.io/reconcile", "Disabled"), ("gitkruise.io/apply", "IfNotPresent")]
@@ -103,7 +103,7 @@ ALONE = [("gitkruise.io/reconcile", "Disabled"), ("gitkruise.io/apply", "IfNotPr
 @pytest.mark.parametrize(("name", "value"), ALONE)
 def test_what_the_unit_would_not_write_is_no_conflict(name: str, value: str) -> None:
     found = planned(snapshot([noted(name, value)], [foreign(MAP, OTHER)]), load_catalog())
-    assert (found.apply, found.blocked, found.withheld) == ((), (), ())
+    assert (found.apply, found.blocked, found.withheld) == ((), (), {})
 
 
 def test_a_hook_of_another_unit_is_not_replaced() -> None:
