@@ -81,7 +81,7 @@ def _effect(
     if scaled:
         yield (Span(scaled),)
     if p.partition and p.staying and p.previous not in {"", p.revision}:
-        why = keeps(_partition(change), p.replicas, p.partition)
+        why = keeps(_partition(change, p.partition), p.replicas, p.partition)
         stay = ", ".join(f"{number} on {revision}" for revision, number in p.staying)
         yield (Span(f"{stay.replace(' on ', ' stay on ', 1)}   ({why})"),)
 
@@ -107,12 +107,14 @@ def _short(path: str, width: int = 40) -> str:
     return path if len(path) <= width else f"{path[:head]}…{path[head + 1 - width :]}"
 
 
-def _partition(change: ObjectChange) -> str:
+def _partition(change: ObjectChange, kept: int) -> str:
+    """Return the partition of git; the number that is `kept` where git leaves it to others."""
     if change.after is None:
         return ""
     if change.key.group_kind in STATEFUL:
-        return str(stateful_set_facts(change.after).partition)
-    return cloneset_facts(change.after).update.partition.text
+        return str(stateful_set_facts(change.after).partition or kept)
+    text = cloneset_facts(change.after).update.partition.text
+    return text if text != "0" else str(kept)
 
 
 def _kept(obj: Obj, kind: GroupKind) -> str:

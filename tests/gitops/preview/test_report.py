@@ -311,6 +311,13 @@ def test_pods_that_stay_are_counted_by_revision() -> None:
     assert "4 stay on web-a, 2 on web-b   (partition" in text
 
 
+def test_a_partition_that_git_does_not_name_is_the_one_that_holds() -> None:
+    """A person patched it, and an apply leaves it as it is."""
+    left = replace(prediction(CLONES), staying=(("web-a", 3),), partition=3, replicas=10)
+    text = FORMS["text"](report([clones("a:v1")], [clones("a:v2")], [left]))
+    assert "3 stay on web-a   (partition 3 keeps 3 of 10)" in text
+
+
 def test_pods_that_are_still_to_be_created_do_not_stay_up() -> None:
     grown = replace(prediction(CLONES), replicas=10)
     states = [
