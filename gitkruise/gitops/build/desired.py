@@ -33,6 +33,7 @@ from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, split_api_version
 from gitkruise.wire.primitives.paths import drop, get, put
 from gitkruise.wire.primitives.secret_names import concealed
+from gitkruise.wire.schema.empty_words import without_empty_words
 from gitkruise.wire.values.base64_text import with_stored_bytes
 
 
@@ -53,7 +54,7 @@ def desired_of(
     namespaced = kind.namespaced if kind else bool(get(obj, "metadata", "namespace"))
     findings += _scope(document, kind)
     where = (get(obj, "metadata", "namespace") or namespace) if namespaced else ""
-    clean = _clean(obj, where)
+    clean = _without_words(kind, _clean(obj, where))
     try:
         wave = wave_of(clean)
     except ValueError:
@@ -95,6 +96,12 @@ def desired_of(
         hook=hook,
         depends_on=awaited,
     ), []
+
+
+def _without_words(kind: Kind | None, obj: Obj) -> Obj:
+    """Return the object without the empty texts for which the server stores its defaults."""
+    kept: Obj = without_empty_words(kind.strict, obj) if kind is not None else obj
+    return kept
 
 
 def _as_hook(job: Obj, hook: str) -> tuple[Obj, str]:

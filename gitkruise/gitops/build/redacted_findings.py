@@ -88,8 +88,8 @@ def unquoted(error: _E, desired: Desired) -> _E:
 
 
 def _message_without_value(cause: Cause) -> str:
-    said = (words for begin, words in _SENTENCES.items() if begin in cause.message)
-    return next(said, rule(cause.reason))
+    plain = (words for begin, words in _SENTENCES.items() if begin in cause.message)
+    return next(plain, rule(cause.reason))
 
 
 def _listed(causes: tuple[Cause, ...]) -> str:

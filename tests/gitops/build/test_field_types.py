@@ -118,7 +118,7 @@ ADVICE = [
 
 
 @pytest.mark.parametrize(("text", "advice"), ADVICE)
-def test_a_list_and_a_map_are_told_apart(text: str, advice: str) -> None:
+def test_a_list_and_a_map_are_distinguished(text: str, advice: str) -> None:
     (finding,) = taken((PODS + text).encode()).errors
     assert advice in dict(finding.notes)["next"]
 
