@@ -171,7 +171,7 @@ def check_document(document: Document) -> Iterator[Finding]:
     """Check one gitkruise document against the published schema and the rules beyond it."""
     obj = document.obj
     kind = obj.get("kind")
-    if obj.get("apiVersion") != OWN_API or kind not in SPECS:
+    if obj.get("apiVersion") != OWN_API or not isinstance(kind, str) or kind not in SPECS:
         group = split_api_version(str(obj.get("apiVersion") or ""))[0]
         instead = instead_of_kind(GroupKind(group, str(kind)))
         following = f"use apiVersion {OWN_API} and one of {', '.join(SPECS)}"

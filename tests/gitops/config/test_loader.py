@@ -37,6 +37,7 @@ spec:
 ROWS: list[tuple[str, str, str, str, str, str]] = [
     # row id, text to replace, with what, code, place, words
     ("GK7002 kind", "kind: Sink", "kind: Sinkk", "GK7002", ":7:7", "one of GitSource"),
+    ("GK7002 no text", "kind: Sink", "kind: [Sink]", "GK7002", ":7:7", "one of GitSource"),
     ("GK7002 version", "v1alpha1\nkind: Unit", "v2\nkind: Unit", "GK7002", ":12:7", "v1alpha1"),
     ("GK7003 unknown field", "sinkRef:", "sinkref:", "GK7003", ":16:3", 'did you mean "sinkRef"?'),
     ("GK7003 wrong word", "correct", "fix", "GK7003", ":18:11", "fix"),
