@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
@@ -216,7 +216,12 @@ def _schema(kind: str) -> Mapping[str, Any]:
 def _validator(kind: str) -> jsonschema.protocols.Validator:
     import jsonschema  # noqa: PLC0415  slow to import, and not needed for what is right
 
-    return jsonschema.Draft202012Validator(_schema(kind))
+    draft = jsonschema.Draft202012Validator
+    # To JSON Schema 1e300 is an integer, to us and Go it is not.
+    whole = draft.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+    strict: Callable[[Mapping[str, Any]], jsonschema.protocols.Validator]
+    strict = jsonschema.validators.extend(draft, type_checker=whole)  # type: ignore[no-untyped-call]
+    return strict(_schema(kind))
 
 
 def _schema_findings(document: Document, error: jsonschema.ValidationError) -> Iterator[Finding]:

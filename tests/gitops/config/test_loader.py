@@ -43,6 +43,8 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
     ("GK7003 wrong word", "correct", "fix", "GK7003", ":18:11", "fix"),
     ("GK3010 absolute", "sinkRef:", "path: /apps\n  sinkRef:", "GK3010", ":16:9", "'/apps'"),
     ("GK3010 up", "sinkRef:", "path: a/../b\n  sinkRef:", "GK3010", ":16:9", "with '..'"),
+    ("GK7003 no finite number", "sinkRef:", "promotion: {steps: [{partition: 1e300}]}\n  sinkRef:",
+     "GK7003", ":16:35", "1e+300 is not"),
     ("GK7003 kind", "sinkRef:", "render: {kind: jsonnet}\n  sinkRef:", "GK7003", ":16:18",
      "'jsonnet' is not one of ['auto', 'plain', 'kustomize', 'helm']"),
     ("GK7003 chart", "sinkRef:", "render: {helm: {}}\n  sinkRef:", "GK7003", ":16:12",
