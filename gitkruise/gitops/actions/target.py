@@ -152,11 +152,19 @@ def check_in_git(config: Config, query: ObjectQuery) -> None:
     )
 
 
+def objects_by_unit(side: PlanSide) -> Iterator[tuple[Unit, Desired]]:
+    """Yield each object of each unit; one that several contain, once for each of them."""
+    later = {key: iter(names) for key, names in side.shared.items()}  # in the order of objects
+    for d in side.objects:
+        name = next(later[d.key]) if d.key in later else side.units[d.key].id
+        yield side.everyone[name], d
+
+
 def _fitting(
     states: Iterable[BranchState], query: ObjectQuery
 ) -> Iterator[tuple[BranchState, ActionTarget]]:
     for state in states:
-        for unit, d in state.side.by_unit():
+        for unit, d in objects_by_unit(state.side):
             if query.fits(d) and query.unit in {"", unit.id, unit.name}:
                 pods = _pods(d, state.side.objects)
                 yield (

@@ -87,13 +87,6 @@ class PlanSide:
         """Return the objects of some units."""
         return tuple(d for d in self.objects if self.unit_among(d.key, names) is not None)
 
-    def by_unit(self) -> Iterator[tuple[Unit, Desired]]:
-        """Yield each object of each unit; one that several contain, once for each of them."""
-        later = {key: iter(names) for key, names in self.shared.items()}  # in the order of objects
-        for d in self.objects:
-            name = next(later[d.key]) if d.key in later else self.units[d.key].id
-            yield self.everyone[name], d
-
     def unit_among(self, key: ObjectKey, names: Collection[str]) -> Unit | None:
         """Return the one of some units that contains an object, None if none does."""
         return next((self.everyone[name] for name in self._containing(key) if name in names), None)

@@ -110,6 +110,7 @@ async def _followed(
         config_of,
         given_config,
     )
+    from gitkruise.gitops.actions.target import objects_by_unit  # noqa: PLC0415  imports the model
     from gitkruise.gitops.images.survey import image_states  # noqa: PLC0415  imports aiohttp
     from gitkruise.gitops.images.tags import TagReader  # noqa: PLC0415  as above
     from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415
@@ -141,7 +142,7 @@ async def _followed(
                 state=state,
                 images=await image_states(
                     unit,
-                    [d for owner, d in state.side.by_unit() if owner == unit],
+                    [d for owner, d in objects_by_unit(state.side) if owner == unit],
                     TagReader(unit=unit, transport=transport, clock=SystemClock()),
                 ),
                 warnings=old,
