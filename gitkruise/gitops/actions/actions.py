@@ -22,6 +22,7 @@ from gitkruise.gitops.actions.hold import FILE, held_by
 from gitkruise.gitops.actions.kustomized import Kustomized, KustomizedFolder
 from gitkruise.gitops.actions.rollback import (
     compute_rollback,
+    file_at,
     rollback_target,
     template_paths,
     templates,
@@ -277,16 +278,19 @@ def _rollback(repository: Repository, target: ActionTarget, args: ActionArgs) ->
     check_written(target.unit, target.desired, "template")
     if args.to:
         back = repository.commit(args.to)
+        earlier = file_at(repository, now, target.key, file, folder, to=back.id)
         trailers: tuple[tuple[str, str], ...] = ()
     else:
         span = rollback_target(repository, now, target.key, file, folder, args.failed)
         if span is None:
             why = "there is nothing to do: git contains no earlier template of it"
             raise _refuse(target, "GK7041", why, next_="a commit that mends its template")
-        back = span.until
+        back, earlier = span.until, span.document.file
         newest = next(templates(repository, now, target.key, file, folder))
         trailers = (("Gitkruise-Rollback-Of", newest.since.id),)
-    found = compute_rollback(repository, target.key, now=now, to=back.id, file=file, folder=folder)
+    found = compute_rollback(
+        repository, target.key, now=now, to=back.id, file=file, earlier=earlier, folder=folder
+    )
     if not found.fields:
         raise _nothing(
             target, f"git asks for the template of {back.short} already, and for all pods"

@@ -53,10 +53,10 @@ def held_by(
     The newest act on the object since it has that partition decides. An object of another cluster
     may have the same name, but not the same files. Raises SourceFailed.
     """
-    set_by = commit_of_partition(repository, commit, key, file, folder)
+    set_by, files = commit_of_partition(repository, commit, key, file, folder)
     if set_by is None:
         return None
-    paths = paths_of(repository, commit, file, folder)
+    paths = {*paths_of(repository, commit, file, folder), *files}  # it may have been moved
     for each in (*repository.commits_between(set_by.id, commit), set_by):
         trailers = _action(repository, each.id, key)
         if trailers and _concerns(repository, each, paths, trailers):

@@ -29,6 +29,7 @@ from gitkruise.wire.primitives.paths import drop, get, put
 
 _TEMPLATE: Final = (("spec", "template"),)
 _SIDECARS: Final = tuple(("spec", field) for field in RECORDED)
+_MANIFESTS: Final = (".yaml", ".yml", ".json")
 _COMMITS_MAX: Final = 200  # looked through for older templates
 
 
@@ -73,20 +74,22 @@ def compute_rollback(
     now: str,
     to: str,
     file: str = "",
+    earlier: str = "",
     folder: KustomizedFolder | None = None,
 ) -> Rollback:
     """Template of commit `to`, no pod kept by partition or canary, not paused, everything else as
     at commit `now`.
 
-    `file` is where the object is written, where that is known; `folder` that of a unit whose
-    kustomizations may set fields of it. Raises UsageProblem GK7020 when the object is in neither,
-    InvalidManifests GK3602 when its lines cannot be edited, and SourceFailed.
+    `file` is where the object is written, where that is known, and `earlier` where it was at `to`;
+    `folder` is that of a unit whose kustomizations may set fields of it. Raises UsageProblem GK7020
+    when the object is in neither, InvalidManifests GK3602 when its lines cannot be edited, and
+    SourceFailed.
     """
     kustomized = Kustomized.of(repository, now, folder)
     if kustomized is not None:
         return _kustomized_rollback(repository, kustomized, key, now=now, to=to, file=file)
     current = find_document(repository, now, key, file)
-    target = find_document(repository, to, key, file)
+    target = find_document(repository, to, key, earlier or file)
     file = current.file
     data = _with_template(repository, key, _Version(now, current), _Version(to, target))
     partition = strategy_path(current, "partition")
@@ -247,7 +250,8 @@ def templates(
     file: str,
     folder: KustomizedFolder | None = None,
 ) -> Iterator[TemplateSpan]:
-    """Yield the templates of the object, newest first, as far back as this file contains it.
+    """Yield the templates of the object, newest first, as far back as this file contains it, and
+    those that it was moved from.
 
     They are as the kustomization of `folder` renders them, where there is one.
     """
@@ -270,19 +274,55 @@ def _states(
     """Yield the commits that may have changed the object, newest first, each with the object.
 
     A commit that cannot be read is stepped over, because no cluster applied it; the first without
-    the object ends it.
+    the object ends it. The first with it may have moved it from another file, which leads on; what
+    kustomize renders is not followed.
     """
     kustomized = Kustomized.of(repository, commit, folder)
-    paths = paths_of(repository, commit, file, folder)
     rendered = kustomized.given if kustomized else None
-    for each in repository.commits_between("", commit, paths=paths, limit=_COMMITS_MAX):
-        try:
-            found = _state(repository, each.id, key, file, rendered)
-        except InvalidManifests:
-            continue
-        if found is None:
+    left = _COMMITS_MAX
+    while left > 0:
+        first: GitCommit | None = None
+        paths = paths_of(repository, commit, file, folder)
+        for each in repository.commits_between("", commit, paths=paths, limit=left):
+            left -= 1
+            try:
+                found = _state(repository, each.id, key, file, rendered)
+            except InvalidManifests:
+                continue
+            if found is None:
+                break
+            first = each
+            yield each, found
+        before = _moved_from(repository, first, key) if first and rendered is None else None
+        if before is None:
             return
-        yield each, found
+        commit, file = before
+
+
+def _moved_from(
+    repository: Repository, commit: GitCommit, key: ObjectKey
+) -> tuple[str, str] | None:
+    """Return the parent of a commit that moved the object, and the file that it took it from; None
+    where it is not in just one."""
+    parent = next(iter(commit.parents), "")
+    if not parent or not repository.here(parent):
+        return None
+    changed = repository.changed_paths(parent, commit.id)
+    found = [
+        path
+        for path in changed
+        if path.endswith(_MANIFESTS)
+        and _has(repository, parent, key, path)
+        and not _has(repository, commit.id, key, path)
+    ]
+    return (parent, found[0]) if len(found) == 1 else None
+
+
+def _has(repository: Repository, commit: str, key: ObjectKey, file: str) -> bool:
+    try:
+        return _in_file(repository, commit, key, file) is not None
+    except InvalidManifests:
+        return False
 
 
 def paths_of(
@@ -304,22 +344,43 @@ def _state(
     return _in_file(repository, commit, key, file)
 
 
+def file_at(
+    repository: Repository,
+    commit: str,
+    key: ObjectKey,
+    file: str,
+    folder: KustomizedFolder | None,
+    *,
+    to: str,
+) -> str:
+    """Return the file that had an object at an earlier commit `to`; "" where its history does not
+    say. It is in `file` at `commit`."""
+    if Kustomized.of(repository, commit, folder) is not None or _has(repository, to, key, file):
+        return file
+    states = _states(repository, commit, key, file, None)
+    found = (d.file for each, d in states if repository.is_ancestor(each.id, to))
+    return next(found, "")
+
+
 def commit_of_partition(
     repository: Repository,
     commit: str,
     key: ObjectKey,
     file: str,
     folder: KustomizedFolder | None = None,
-) -> GitCommit | None:
-    """Return the commit that set the partition of `commit`, as far as git is read."""
+) -> tuple[GitCommit | None, frozenset[str]]:
+    """Return the commit that set the partition of `commit`, as far as git is read, and the files
+    that the object was in since."""
     found: GitCommit | None = None
     wanted: Any = None
+    files: set[str] = set()
     for each, document in _states(repository, commit, key, file, folder):
         has = get(document.obj, *strategy_path(document, "partition"))
         if found is not None and has != wanted:
             break
         found, wanted = each, has
-    return found
+        files.add(document.file)
+    return found, frozenset(files)
 
 
 def rollback_target(
@@ -408,7 +469,7 @@ def find_document(repository: Repository, commit: str, key: ObjectKey, file: str
     if here is not None:
         return here
     for entry in repository.list_tree(commit):
-        if entry.is_file and entry.path.endswith((".yaml", ".yml", ".json")):
+        if entry.is_file and entry.path.endswith(_MANIFESTS):
             parsed = parse_file(repository.read_blob(entry.id), entry.path)
             for document in parsed.documents:
                 if is_object(document.obj, key):

@@ -9,7 +9,7 @@ import pytest
 
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.hold import held_by
-from tests.git.repos import make_origin
+from tests.git.repos import make_origin, run_git
 from tests.gitops.stage import WEB, documents, web
 
 HOLD: Final = f"web: hold\n\nGitkruise-Action: hold\nGitkruise-Object: {WEB}\n"
@@ -95,3 +95,17 @@ def test_a_resume_of_another_cluster_lets_no_hold_go(tmp_path: Path) -> None:
         found = held_by(repository, commit, WEB, "eu/app.yaml", None)
     assert found is not None
     assert found.id == held
+
+
+@pytest.mark.parametrize("trailer", ["", OURS], ids=["edited", "said"])
+def test_a_hold_stays_where_its_file_is_moved(tmp_path: Path, trailer: str) -> None:
+    origin = make_origin(tmp_path)
+    text = documents(web("app:v2", partition=3))
+    origin.commit({f"{cluster}/app.yaml": text for cluster in ("eu", "us")}, "canary")
+    held = origin.commit({} if trailer else {"eu/app.yaml": f"{text}# held\n"}, HOLD + trailer)
+    run_git(origin.work, "rm", "-q", "eu/app.yaml")
+    commit = origin.commit({"europe/web.yaml": text}, "move")
+    with Repository.open(str(origin.bare)) as repository:
+        found = held_by(repository, commit, WEB, "europe/web.yaml", None)
+        theirs = held_by(repository, commit, WEB, "us/app.yaml", None)
+    assert (found and found.id, theirs) == (held, None)

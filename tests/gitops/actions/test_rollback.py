@@ -10,8 +10,13 @@ import yaml
 
 from gitkruise.errors import InvalidManifests, UsageProblem
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.actions.rollback import Rollback, compute_rollback, rollback_target
-from tests.git.repos import Origin, make_origin
+from gitkruise.gitops.actions.rollback import (
+    Rollback,
+    compute_rollback,
+    file_at,
+    rollback_target,
+)
+from tests.git.repos import Origin, make_origin, run_git
 from tests.gitops.stage import WEB, MakeStage, documents, web
 from tests.worlds import cloneset
 
@@ -179,3 +184,33 @@ def test_where_to_when_nobody_says(origin: Origin, name: str) -> None:
     with Repository.open(str(origin.bare)) as repository:
         found = rollback_target(repository, ids[-1], WEB, "web.yaml")
     assert (found.until.id if found else None) == (None if place is None else ids[place])
+
+
+MOVES: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
+    "a-folder": ({}, {}, "app:v1"),
+    "with-a-new-image": ({}, {"image": "app:v2"}, "app:v1"),
+    "a-copy-elsewhere": ({"us/web.yaml": "app:us"}, {}, "app:v1"),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_the_way_back_leads_to_the_file_that_it_came_from(origin: Origin, name: str) -> None:
+    """Another file with an object of that name is of another cluster, and says nothing of it."""
+    others, changed, wanted = MOVES[name]
+    more = {path: documents(fleet(image)) for path, image in others.items()}
+    first = documents(fleet("app:v1"))
+    origin.commit({"old/web.yaml": first, "README.md": "x", **more})
+    run_git(origin.work, "rm", "-q", "old/web.yaml")
+    image = changed.get("image", "app:v1")
+    now = origin.commit({"new/web.yaml": documents(fleet(image, 28 if changed else None))})
+    now = now if changed else origin.commit({"new/web.yaml": documents(fleet("app:v2", 28))})
+    with Repository.open(str(origin.bare)) as repository:
+        span = rollback_target(repository, now, WEB, "new/web.yaml")
+        assert span is not None
+        found = compute_rollback(
+            repository, WEB, now=now, to=span.until.id, file="new/web.yaml",
+            earlier=span.document.file,
+        )  # fmt: skip
+        there = file_at(repository, now, WEB, "new/web.yaml", None, to=span.until.id)
+    assert there == ("old/web.yaml" if changed else "new/web.yaml")
+    assert (found.file, documents(fleet(wanted, 0))) == ("new/web.yaml", found.data.decode())
