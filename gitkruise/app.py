@@ -81,14 +81,12 @@ from gitkruise.model.gitops.shards import WHOLE, Shard
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.webhook.service import WebhookOptions, serve_webhooks
 from gitkruise.wire.primitives.log_line import log_line
-from gitkruise.wire.primitives.requests import ResourceRef
 
 if TYPE_CHECKING:  # imports prometheus_client
     from gitkruise.gitops.telemetry.server import Meter
 
 log = logging.getLogger(__name__)
 MEND_S: Final = 30.0  # before something that could not be started is tried again
-_SECRETS = ResourceRef("", "v1", "secrets")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from gitkruise.agent.container_meta import ContainerMetaAgent, pods_feed
 from gitkruise.agent.cri.runtime import Runtime, connected_runtime
@@ -19,8 +17,6 @@ from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.events import Recorder
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
-
-log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,6 @@ ACTION, OBJECT = "Gitkruise-Action", "Gitkruise-Object"  # trailers of an action
 # Actions that may change no manifest: the trailers alone say what they are.
 NOTED_ACTIONS: Final = frozenset({"hold", "resume"})
 SUBJECT_MAX: Final = 200
-MESSAGE_MAX: Final = 2_048
 # The input of `parse_touched`; of a merge, the files that no parent has.
 TOUCHED: Final = (
     "-c", "log.showRoot=true", "log", "-z", "--topo-order", "--no-renames", "-c", "--name-only",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -201,10 +201,6 @@ class NotificationOutbox:
         query = "SELECT key FROM items WHERE channel = ? ORDER BY id"
         with self._lock:
             return [row[0] for row in self._connection.execute(query, (channel,))]
-
-    def empty(self, channels: Iterable[str]) -> bool:
-        """Return whether no item waits in any of `channels`."""
-        return not any(self.waiting(channel) for channel in channels)
 
 
 def open_outbox(state_dir: Path) -> NotificationOutbox:

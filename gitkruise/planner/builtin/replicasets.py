@@ -43,7 +43,6 @@ class SetFacts:
     name: str
     size: Size  # spec.replicas and the annotations
     ready: int
-    labeled: int
     revision: int
     observed: bool
     deleting: bool
@@ -84,7 +83,6 @@ def set_facts(raw: Obj) -> SetFacts:
             most=int_or_none(notes.get(MOST)),
         ),
         ready=status.get("readyReplicas") or 0,
-        labeled=status.get("fullyLabeledReplicas") or 0,
         revision=int_or_none(notes.get(REVISION)) or 0,
         observed=(status.get("observedGeneration") or 0) >= (meta.get("generation") or 0),
         deleting=bool(meta.get("deletionTimestamp")),

@@ -24,16 +24,12 @@ from gitkruise.wire.primitives.times import format_time
 
 @dataclass(slots=True)
 class Scaling:
-    """Result of scaling. `over`: nothing is updated in this round. `waits_for`: the pod that holds
-    the others up, "" for none. `creating` are revisions by the ordinals of pods created now."""
+    """Result of scaling. `over`: nothing is updated in this round. `creating` are revisions by the
+    ordinals of pods created now."""
 
     out: RoundResult = field(default_factory=RoundResult)
     over: bool = False
-    waits_for: str = ""
     creating: dict[int, Revision] = field(default_factory=dict)
-
-    def wait(self, pod: str) -> None:
-        self.over, self.waits_for = True, pod
 
 
 def plan_scale(context: StatefulRound) -> Scaling:
@@ -65,12 +61,12 @@ def _fill(context: StatefulRound, scaling: Scaling) -> None:
         elif pod.phase in FINISHED:
             if pod.deleting is None:
                 context.delete(pod, scaling.out)
-            scaling.wait(pod.name)
+            scaling.over = True
         else:
             down = not context.available(pod)
             _care(context, pod, scaling)
         if not scaling.over and down and context.owner.in_order:
-            scaling.wait(pod.name if pod is not None else f"{context.owner.name}-{at}")
+            scaling.over = True
         if scaling.over:
             return
         left -= down
@@ -95,14 +91,14 @@ def _create(context: StatefulRound, at: int, scaling: Scaling) -> bool:
     owner, name = context.owner, f"{context.owner.name}-{at}"
     retention = context.gates.stateful_set_auto_delete_pvc
     if retention and stale(owner, name, context.claims):
-        scaling.wait(name)
+        scaling.over = True
         return True
     revision = revision_for(context, at, scaling)
     try:
         template = template_of(revision.data)
     except ValueError as error:
         scaling.out.problems.append(f"ControllerRevision {revision.name}: {error}")
-        scaling.wait(name)
+        scaling.over = True
         return True
     lifecycle = owner.lifecycle
     state = _first_state(lifecycle.pre_normal if lifecycle else None, template)
@@ -174,17 +170,17 @@ def _remove(
         patches = refer(context.owner, pod, context.claims, surplus=True)
         if patches:  # its claims go with it only if they refer to it before it is gone
             out.actions += patches
-            scaling.wait(pod.name)
+            scaling.over = True
             return in_order
     if pod.deleting is not None:
         if in_order:
-            scaling.wait(pod.name)
+            scaling.over = True
         return in_order
     if in_order and not context.available(pod) and pod is not lowest:
-        scaling.wait(lowest.name if lowest is not None else pod.name)
+        scaling.over = True
         out.hold(pod, Hold.DELETE_BUDGET)
         return True
     if context.delete(pod, out) and in_order:
-        scaling.wait(pod.name)
+        scaling.over = True
         return True
     return False
