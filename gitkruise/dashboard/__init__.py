@@ -6,7 +6,7 @@ come through a `gate`. The session of `access` lets in the user of this machine,
 `record_rights` narrows the records of commits and drift.
 `board` keeps the rows of every topic that a browser watches, and `past_rows` those of pods over
 time. `stream` sends each browser what changed since its last frame, so that a slow one gets fewer
-frames and nothing grows; `frames` are encoded once for all browsers that get them. `pod_rows`,
+frames and nothing grows; frames are encoded once for all browsers that get them. `pod_rows`,
 `sidecar_rows` and `node_rows` say how pods are drawn. `assets` are the modules that run in the
 browser; they have no build step.
 

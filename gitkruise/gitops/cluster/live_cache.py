@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
 from gitkruise.errors import ApiError, ClusterFailed, Finding, Forbidden, MethodNotAllowed, NotFound
-from gitkruise.gitops.cluster.crd_conversion import look_at, unconverted
 from gitkruise.gitops.cluster.inventory import Inventory
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.kube.cache.informer import Informer, WatchOutages
@@ -44,6 +44,9 @@ PATIENCE_S: Final = 15.0  # with a list that is to be complete before anything i
 _WHOLE: Final = frozenset({*AUTOSCALERS, REPLICASET})
 WATCHES: Final = "watches"  # the topic of news that a watch fails, or works again
 AGAIN_S: Final = 30.0  # before asking what is served, while something cannot be followed
+# What kube-apiserver answers with 500 to every read and write that needs a conversion.
+_FAILED: Final = re.compile(r"conversion webhook for \S+, Kind=\S+ failed: (.+)", re.DOTALL)
+_COLUMNS: Final = "CRD:.metadata.name,BY:.spec.conversion.webhook.clientConfig.service"
 
 
 class LiveView:
@@ -424,3 +427,14 @@ class Autoscaled:
             self._target[change.key] = target
         if target != before:
             self._notify(filter(None, (before, target)))
+
+
+def unconverted(message: str) -> str:
+    """Return the reason why an API server cannot convert an object; "" for any other failure."""
+    found = _FAILED.search(message)
+    return found[1] if found else ""
+
+
+def look_at(group: str) -> str:
+    """Return the next step: see which servers convert the objects of the CRDs of `group`."""
+    return f"start what converts it: kubectl get crds -o custom-columns={_COLUMNS} | grep {group}"

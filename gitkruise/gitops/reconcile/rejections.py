@@ -23,7 +23,7 @@ from gitkruise.errors import (
 )
 from gitkruise.gitops.build.redacted_findings import parse_field, refused_field, unquoted
 from gitkruise.gitops.build.validate import served_as, written
-from gitkruise.gitops.cluster.crd_conversion import look_at, unconverted
+from gitkruise.gitops.cluster.live_cache import look_at, unconverted
 from gitkruise.gitops.config.other_tools import instead_of_kind
 from gitkruise.kube.system.package_data import DRIVEN, KRUISE_GROUPS
 from gitkruise.model.gitops.config import Unit

@@ -16,13 +16,14 @@ from gitkruise.planner.pods.round_result import RoundResult
 from gitkruise.planner.pods.scatter import expanded
 from gitkruise.planner.revisions.registration import RevisionHistory
 from gitkruise.planner.sidecarset.history import not_upgradable_reason
-from gitkruise.planner.sidecarset.pod_upgrade import flip, upgrade
-from gitkruise.planner.sidecarset.pod_view import MatchCriteria, PodState
-from gitkruise.planner.sidecarset.upgradable_condition import (
+from gitkruise.planner.sidecarset.pod_upgrade import (
     UPGRADABLE,
+    flip,
     upgradable_condition,
     upgradable_entries,
+    upgrade,
 )
+from gitkruise.planner.sidecarset.pod_view import MatchCriteria, PodState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ retried: an image that fails here (`profiles`) always fails, and an idle cluster
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
@@ -49,7 +50,6 @@ from gitkruise.world.kubelet.stages import (
 )
 from gitkruise.world.kubelet.state_sharing import SharedStates
 from gitkruise.world.kubelet.status import only_seen, pod_status
-from gitkruise.world.kubelet.timers import Timers
 
 if TYPE_CHECKING:
     from gitkruise.world.api.cluster import World
@@ -433,3 +433,37 @@ def pulled_ahead(world: World, pod: Obj) -> frozenset[str]:
         if any(one["tag"] == tag and one["phase"] == PullPhase.SUCCEEDED for one in tags):
             found.add(name)
     return frozenset(found)
+
+
+class Timers:
+    """Due instants of pods. An instant that is no longer awaited is dropped."""
+
+    __slots__ = ("_at", "_instants")
+
+    def __init__(self) -> None:
+        self._instants: list[datetime] = []  # a heap
+        self._at: dict[datetime, dict[str, None]] = {}  # uids in the order they were set
+
+    def set(self, at: datetime, uid: str) -> None:
+        who = self._at.get(at)
+        if who is None:
+            who = self._at[at] = {}
+            heapq.heappush(self._instants, at)
+        who[uid] = None
+
+    def due(self, now: datetime, awaited: Callable[[datetime, str], bool]) -> list[str]:
+        """Pop the uids that are due up to `now`."""
+        found: list[str] = []
+        while self._instants and self._instants[0] <= now:
+            at = heapq.heappop(self._instants)
+            found += [uid for uid in self._at.pop(at) if awaited(at, uid)]
+        return found
+
+    def next(self, awaited: Callable[[datetime, str], bool]) -> datetime | None:
+        """Return the next awaited instant."""
+        while self._instants:
+            at = self._instants[0]
+            if any(awaited(at, uid) for uid in self._at[at]):
+                return at
+            del self._at[heapq.heappop(self._instants)]
+        return None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from gitkruise.admission.rules.request import CREATE, UPDATE
 from gitkruise.errors import BadRequest, InvalidObject, Problem, invalid_object
@@ -12,7 +12,7 @@ from gitkruise.model.workloads.labels import DELETION_COST
 from gitkruise.wire.catalog.kinds import Kind
 from gitkruise.wire.patch.json_patch import same
 from gitkruise.wire.primitives.names import Obj
-from gitkruise.wire.primitives.paths import drop, put
+from gitkruise.wire.primitives.paths import drop, get, put
 from gitkruise.wire.schema.nodes import Node
 from gitkruise.wire.schema.structural import (
     LEAVES,
@@ -32,11 +32,12 @@ from gitkruise.world.write.admission import admit_object
 from gitkruise.world.write.changed_parts import rewritten, touched
 from gitkruise.world.write.fast_write import create_fast, update_fast, uses_fast_path
 from gitkruise.world.write.omitempty import without_zeroes
-from gitkruise.world.write.scale_limits import count_problems
 from gitkruise.world.write.server_set_fields import as_requested
 from gitkruise.world.write.unset_times import with_unset_times
 
 Listed = Sequence[Mapping[str, Any]]
+COUNT_MAX: Final = 2**31 - 1
+_GO: Final = {str: "string", bool: "bool", float: "float64", list: "[]interface {}"}
 
 
 def new_object(call: RequestContext, obj: Obj, listed: Listed | None = None) -> Obj:
@@ -376,3 +377,28 @@ def with_managers(obj: Obj, listed: Listed | None) -> Obj:
     if meta.get("managedFields") == listed:
         return obj
     return {**obj, "metadata": {**meta, "managedFields": listed}}
+
+
+def count_problems(kind: Kind, obj: Obj, subresource: str) -> Iterator[Problem]:
+    """Validate the replica counts of `obj`.
+
+    Source: ValidateScaleSpec and ValidateScaleStatus of customResourceValidator; a write of
+    the status does not validate the spec.
+    """
+    if not kind.crd or kind.scale is None:
+        return
+    paths = kind.scale.replicas, kind.scale.status_replicas
+    for path in paths[1:] if subresource == "status" else paths:
+        why = _wrong(path, get(obj, *path, default=0))
+        if why:
+            yield Problem(("." + ".".join(path),), "FieldValueInvalid", f"Invalid value: {why}")
+
+
+def _wrong(path: tuple[str, ...], count: Any) -> str:
+    if isinstance(count, bool) or not isinstance(count, int):
+        shown = str(count).lower() if isinstance(count, bool) else count
+        reason = f"{shown} is of the type {_GO.get(type(count), 'map[string]interface {}')}"
+        return f"0: .{'.'.join(path)} accessor error: {reason}, expected int64"
+    if count < 0:
+        return f"{count}: should be a non-negative integer"
+    return f"{count}: should be less than or equal to {COUNT_MAX}" if count > COUNT_MAX else ""
