@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
@@ -203,12 +203,7 @@ def _update_beta(spec: Obj) -> UpdateStrategy:
     on_delete = raw.get("type") == "OnDelete"
     if rolling is None:
         return UpdateStrategy(on_delete=on_delete, rolling=not on_delete)
-    made = rolling_update(rolling, rolling.get("podUpdatePolicy"))
-    return UpdateStrategy(**{**_fields(made), "on_delete": on_delete})
-
-
-def _fields(strategy: UpdateStrategy) -> dict[str, Any]:
-    return {name: getattr(strategy, name) for name in UpdateStrategy.__slots__}
+    return replace(rolling_update(rolling, rolling.get("podUpdatePolicy")), on_delete=on_delete)
 
 
 def rolling_update(raw: Obj, policy: str | None) -> UpdateStrategy:

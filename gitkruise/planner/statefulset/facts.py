@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count, islice
 from typing import Any, Final
@@ -217,8 +217,7 @@ def _update(
         {**rolling, "priorityStrategy": priority, "inPlaceUpdateStrategy": in_place},
         rolling.get("podUpdatePolicy"),
     )
-    fields = {name: getattr(made, name) for name in UpdateStrategy.__slots__}
-    return UpdateStrategy(**{**fields, "on_delete": strategy.get("type") == "OnDelete"})
+    return replace(made, on_delete=strategy.get("type") == "OnDelete")
 
 
 def reserved_range(value: int | str) -> tuple[int, int] | None:
