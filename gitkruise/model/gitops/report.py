@@ -14,6 +14,7 @@ from gitkruise.errors import Finding
 from gitkruise.model.gitops.change import ChangeKind
 from gitkruise.model.gitops.document import FieldPath, GitCommit
 from gitkruise.model.planning.forecast import RolloutForecast
+from gitkruise.printable import many
 from gitkruise.wire.primitives.names import ObjectKey
 
 
@@ -68,16 +69,15 @@ class PodEffects:
     gone: int = 0
     uncounted: int = 0
 
+    @property
+    def scaled(self) -> str:
+        """Return the numbers of created and deleted pods in words; "" for none."""
+        numbers = ((self.added, "created"), (self.removed, "deleted"))
+        return ", ".join(f"{many(number)} {how}" for number, how in numbers if number)
+
     def __add__(self, other: PodEffects) -> PodEffects:
-        return PodEffects(
-            in_place=self.in_place + other.in_place,
-            recreated=self.recreated + other.recreated,
-            rolled=self.rolled + other.rolled,
-            added=self.added + other.added,
-            removed=self.removed + other.removed,
-            gone=self.gone + other.gone,
-            uncounted=self.uncounted + other.uncounted,
-        )
+        sums = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__}
+        return PodEffects(**sums)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

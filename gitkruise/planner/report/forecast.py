@@ -60,11 +60,6 @@ def _effect(
     if created:
         yield (Span(f"{many(pods.added) if pods.added else 'no pod'} created on {p.revision}"),)
         return
-    scaled = ", ".join(
-        f"{many(number)} {how}"
-        for number, how in ((pods.added, "created"), (pods.removed, "deleted"))
-        if number
-    )
     if pods.recreated:
         words = f"{pods.recreated} of {p.replicas} pods RECREATED"
         yield Span(words, Tone.ALARM), Span(" (new IP, maybe a new node)")
@@ -76,10 +71,10 @@ def _effect(
         words = f"{pods.in_place} of {p.replicas} pods updated IN PLACE"
         yield Span(words, Tone.STRONG), Span(" (IP, node and volumes stay)")
     if not (pods.recreated or pods.in_place):
-        yield (Span("no pod is updated" + (f"; {scaled}" if scaled else "")),)
+        yield (Span("no pod is updated" + (f"; {pods.scaled}" if pods.scaled else "")),)
         return
-    if scaled:
-        yield (Span(scaled),)
+    if pods.scaled:
+        yield (Span(pods.scaled),)
     if p.partition and p.staying and p.previous not in {"", p.revision}:
         why = keeps(_partition(change, p.partition), p.replicas, p.partition)
         stay = ", ".join(f"{number} on {revision}" for revision, number in p.staying)

@@ -34,19 +34,14 @@ def waves_view(
 
 def _effect(p: RolloutForecast, stop: Sentence) -> Iterator[Sentence]:
     pods = moved(p, created=False)
-    scaled = ", ".join(
-        f"{many(number)} {how}"
-        for number, how in ((pods.added, "created"), (pods.removed, "deleted"))
-        if number
-    )
     if not pods.rolled:
-        yield (Span("no pod is replaced" + (f"; {scaled}" if scaled else "")),)
+        yield (Span("no pod is replaced" + (f"; {pods.scaled}" if pods.scaled else "")),)
         if not p.steps and stop:
             yield stop
         return
     yield Span(f"{pods.rolled} of {p.replicas} pods REPLACED", Tone.ALARM), Span(" (new IP)")
-    if scaled:
-        yield (Span(scaled),)
+    if pods.scaled:
+        yield (Span(pods.scaled),)
     if p.canary and p.partition:
         held = f"{p.partition} of {many(p.replicas)} stay as they are"
         yield (Span(f"{held}   (canary {p.canary} updates {p.replicas - p.partition})"),)

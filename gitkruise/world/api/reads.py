@@ -32,7 +32,7 @@ from gitkruise.world.store.api_errors import bad_options
 from gitkruise.world.store.request_context import RequestContext
 from gitkruise.world.store.store import ObjectStore
 
-MATCHES: Final = ("Exact", "NotOlderThan", "")
+_MATCHES: Final = ("Exact", "NotOlderThan", "")
 TOO_OLD_TO_CONTINUE: Final = (
     "The provided continue parameter is too old to display a consistent list result. You can start"
     " a new list without the continue parameter."
@@ -197,14 +197,20 @@ def _limit(params: Mapping[str, str]) -> int:
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
-def _check_match(params: Mapping[str, str]) -> None:
+def match_of(params: Mapping[str, str]) -> str:
+    """The resourceVersionMatch of a list or watch. Raises InvalidObject for one that is unknown."""
     match = params.get("resourceVersionMatch", "")
-    version = params.get("resourceVersion", "")
-    why = ""
-    if match not in MATCHES:
-        words = ", ".join(f'"{word}"' for word in MATCHES)
+    if match not in _MATCHES:
+        words = ", ".join(f'"{word}"' for word in _MATCHES)
         text = f'Unsupported value: "{match}": supported values: {words}'
         raise bad_options("ListOptions", "resourceVersionMatch", "FieldValueNotSupported", text)
+    return match
+
+
+def _check_match(params: Mapping[str, str]) -> None:
+    match = match_of(params)
+    version = params.get("resourceVersion", "")
+    why = ""
     if match and not version:
         why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
     elif match and params.get("continue"):

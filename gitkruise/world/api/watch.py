@@ -10,9 +10,9 @@ from gitkruise.wire.catalog.kinds import Kind
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.requests import ApiRequest, WatchEvent
 from gitkruise.world.api.reads import (
-    MATCHES,
     Query,
     asked_version,
+    match_of,
     read_query,
     select,
     unreadable_version,
@@ -79,12 +79,8 @@ def _past_or_future(state: ObjectStore, text: str) -> int:
 def _initial_wanted(params: Mapping[str, str]) -> bool | None:
     """sendInitialEvents, None when not given. Raises InvalidObject for a wrong combination."""
     given = params.get("sendInitialEvents")
-    match = params.get("resourceVersionMatch", "")
+    match = match_of(params)
     why = ""
-    if match not in MATCHES:
-        words = ", ".join(f'"{word}"' for word in MATCHES)
-        text = f'Unsupported value: "{match}": supported values: {words}'
-        raise bad_options("ListOptions", "resourceVersionMatch", "FieldValueNotSupported", text)
     if given is None and match:
         why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
     elif given is not None and match != "NotOlderThan":
