@@ -33,7 +33,7 @@ from gitkruise.planner.pods.container_hashes import environment_hash, metadata_v
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import MERGE_PATCH, PODS, ApiRequest
+from gitkruise.wire.primitives.requests import PODS, merge_request
 
 COMPONENT: Final = "kruise-daemon-containermeta"
 WORKERS: Final = 16
@@ -120,12 +120,8 @@ class ContainerMetaAgent:
 
     async def _report(self, pod: PodFacts, text: str) -> None:
         """Write the annotation. By way of the status: that right does not include the spec."""
-        request = ApiRequest(
-            verb="patch", resource=PODS, namespace=pod.namespace, name=pod.name,
-            subresource="status",
-            body={"metadata": {"uid": pod.uid, "annotations": {CONTAINERS_META: text}}},
-            content_type=MERGE_PATCH,
-        )  # fmt: skip
+        body = {"metadata": {"uid": pod.uid, "annotations": {CONTAINERS_META: text}}}
+        request = merge_request(PODS, pod.name, body, namespace=pod.namespace, subresource="status")
         try:
             reply = await self.transport.send(request)
         except NotFound:

@@ -61,7 +61,7 @@ from gitkruise.planner.node.pull_credentials import (
 )
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj, ObjectKey, split_api_version
-from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef, merge_request
 
 NODE_IMAGES: Final = ResourceRef(NODE_IMAGE.group, VERSION, "nodeimages")
 AGAIN: Final = timedelta(minutes=1)  # while a container uses the image
@@ -337,10 +337,8 @@ class ImageRemoval:
         meta = raw["metadata"]
         held_: dict[str, Any] = {key: meta[key] for key in ("uid", "resourceVersion")}
         notes = {PULLED_IMAGES: " ".join(images) or None}
-        patch = ApiRequest(
-            verb="patch", resource=NODE_IMAGES, name=meta["name"],
-            body={"metadata": {**held_, "annotations": notes}}, content_type=MERGE_PATCH,
-        )  # fmt: skip
+        body = {"metadata": {**held_, "annotations": notes}}
+        patch = merge_request(NODE_IMAGES, meta["name"], body)
         written: Obj = thaw((await self.transport.send(patch)).body)
         self.store.note_write(written)
         return written

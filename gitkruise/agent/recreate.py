@@ -43,7 +43,7 @@ from gitkruise.planner.node.recreate_agent import (
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import MERGE_PATCH, PODS, ApiRequest, ResourceRef
+from gitkruise.wire.primitives.requests import PODS, ApiRequest, ResourceRef, merge_request
 
 REQUESTS: Final = ResourceRef(RECREATE.group, VERSION, "containerrecreaterequests")
 COMPONENT: Final = "kruise-daemon-crr"  # the source of events, as with OpenKruise
@@ -152,11 +152,10 @@ class RecreateAgent:
         held: dict[str, Any] = {"uid": meta.uid}
         if locked:
             held["resourceVersion"] = meta.resource_version
-        patch = ApiRequest(
-            verb="patch", resource=REQUESTS, namespace=meta.namespace, name=meta.name,
-            subresource="status", body={"metadata": held, "status": status},
-            content_type=MERGE_PATCH,
-        )  # fmt: skip
+        body = {"metadata": held, "status": status}
+        patch = merge_request(
+            REQUESTS, meta.name, body, namespace=meta.namespace, subresource="status"
+        )
         try:
             reply = await self.transport.send(patch)
         except NotFound:

@@ -22,7 +22,7 @@ from gitkruise.wire.patch.json_patch import same
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef, apply_request
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef, apply_request, merge_request
 
 log: Final = logging.getLogger(__name__)
 
@@ -282,16 +282,8 @@ class Registrar:
         return [crd for crd in found if crd is not None and _by_us(crd)]
 
     async def _convert(self, name: str, patch: Obj) -> bool:
-        request = ApiRequest(
-            verb="patch",
-            resource=CRDS,
-            name=name,
-            body=patch,
-            content_type=MERGE_PATCH,
-            params={"fieldManager": MANAGER},
-        )
         try:
-            await self._transport.send(request)
+            await self._transport.send(merge_request(CRDS, name, patch, MANAGER))
         except Conflict:
             log.info(log_line("webhook-conflict", configuration=name))
             return False

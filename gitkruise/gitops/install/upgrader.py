@@ -46,7 +46,7 @@ from gitkruise.model.gitops.health import Health, Phase
 from gitkruise.planner.health.health import health
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
-from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
+from gitkruise.wire.primitives.requests import ApiRequest, merge_request
 
 AVAILABLE_WITHIN: Final = timedelta(minutes=5)
 _LOOK_S: Final = 0.5
@@ -164,11 +164,8 @@ class Upgrader:
             for obj in objects:
                 await self._touch(replace(migration, ref=ref), obj)
             meta = {"resourceVersion": crd["metadata"]["resourceVersion"]}
-            trim = ApiRequest(
-                verb="patch", resource=CRDS, name=name, subresource="status",
-                body={"metadata": meta, "status": {"storedVersions": [storage]}},
-                content_type=MERGE_PATCH, params={"fieldManager": MANAGER},
-            )  # fmt: skip
+            body = {"metadata": meta, "status": {"storedVersions": [storage]}}
+            trim = merge_request(CRDS, name, body, MANAGER, subresource="status")
             if stored_versions(crd) == (storage,):
                 return replace(migration, storage=storage, objects=len(objects))
             try:
@@ -180,10 +177,8 @@ class Upgrader:
 
     async def _touch(self, migration: StorageMigration, obj: Obj) -> None:
         meta = obj["metadata"]
-        request = ApiRequest(
-            verb="patch", resource=migration.ref, namespace=meta.get("namespace") or "",
-            name=meta["name"], body={}, content_type=MERGE_PATCH, params={"fieldManager": MANAGER},
-        )  # fmt: skip
+        space = meta.get("namespace") or ""
+        request = merge_request(migration.ref, meta["name"], {}, MANAGER, namespace=space)
         try:
             await self._transport.send(request)
         except NotFound:

@@ -12,7 +12,7 @@ from gitkruise.planner.sync.annotations import MANAGER
 from gitkruise.planner.sync.hooks import LAST, hook_of, over
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
+from gitkruise.wire.primitives.requests import merge_request
 
 
 async def run_last_jobs(
@@ -48,15 +48,8 @@ async def _wake(key: ObjectKey, view: LiveView, transport: Transport) -> None:
     kind = view.catalog.stored(key.group_kind)
     if kind is None:
         return  # its definition is gone, and with it every object
-    request = ApiRequest(
-        verb="patch",
-        resource=kind.ref,
-        namespace=key.namespace,
-        name=key.name,
-        body={"spec": {"suspend": False}},
-        content_type=MERGE_PATCH,
-        params={"fieldManager": MANAGER},
-    )
+    body = {"spec": {"suspend": False}}
+    request = merge_request(kind.ref, key.name, body, MANAGER, namespace=key.namespace)
     view.store.note_write((await transport.send(request)).body)
 
 

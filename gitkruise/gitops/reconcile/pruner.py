@@ -43,7 +43,7 @@ from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
+from gitkruise.wire.primitives.requests import ApiRequest, merge_request
 
 log = logging.getLogger(__name__)
 _PAST: Final = 200  # commits of a unit that are read for what git said of an object last
@@ -453,11 +453,8 @@ async def release_all(
         if kind is None or meta.get("deletionTimestamp"):
             continue
         version = {name: meta.get(name) for name in ("uid", "resourceVersion")}
-        request = ApiRequest(
-            verb="patch", resource=kind.ref, namespace=key.namespace, name=key.name,
-            body={"metadata": {**version, "labels": {UNIT: None}}}, content_type=MERGE_PATCH,
-            params={"fieldManager": MANAGER},
-        )  # fmt: skip
+        body = {"metadata": {**version, "labels": {UNIT: None}}}
+        request = merge_request(kind.ref, key.name, body, MANAGER, namespace=key.namespace)
         try:
             await transport.send(request)
         except NotFound:

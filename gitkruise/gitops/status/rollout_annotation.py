@@ -19,7 +19,7 @@ from gitkruise.planner.sync.annotations import COMMIT, ROLLOUT, STATUS_MANAGER, 
 from gitkruise.printable import visible
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj, ObjectKey
-from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
+from gitkruise.wire.primitives.requests import merge_request
 
 log = logging.getLogger(__name__)
 
@@ -95,15 +95,8 @@ class Annotator:
         kind = self._live.catalog.stored(key.group_kind)
         if kind is None:
             return
-        request = ApiRequest(
-            verb="patch",
-            resource=kind.ref,
-            namespace=key.namespace,
-            name=key.name,
-            body={"metadata": {"annotations": {ROLLOUT: text}}},
-            content_type=MERGE_PATCH,
-            params={"fieldManager": STATUS_MANAGER},
-        )
+        body = {"metadata": {"annotations": {ROLLOUT: text}}}
+        request = merge_request(kind.ref, key.name, body, STATUS_MANAGER, namespace=key.namespace)
         reply = await self._live.transport.send(request)
         self._live.store.note_write(reply.body)
 

@@ -18,7 +18,7 @@ from gitkruise.printable import visible
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj, ObjectKey, join_api_version
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef, merge_request
 from gitkruise.wire.primitives.times import format_time
 
 EVENTS: Final = ResourceRef("", "v1", "events")
@@ -194,14 +194,7 @@ class Recorder:
             }
             try:
                 await self._transport.send(
-                    ApiRequest(
-                        verb="patch",
-                        resource=EVENTS,
-                        namespace=namespace,
-                        name=series.name,
-                        body=patch,
-                        content_type=MERGE_PATCH,
-                    )
+                    merge_request(EVENTS, series.name, patch, namespace=namespace)
                 )
             except NotFound:
                 series.stored = False  # it has expired on the server

@@ -101,6 +101,28 @@ def apply_request(
     )
 
 
+def merge_request(
+    ref: ResourceRef,
+    name: str,
+    body: Obj,
+    manager: str = "",
+    *,
+    namespace: str = "",
+    subresource: str = "",
+) -> ApiRequest:
+    """A JSON merge patch; without a manager the server names one after the client."""
+    return ApiRequest(
+        verb="patch",
+        resource=ref,
+        namespace=namespace,
+        name=name,
+        subresource=subresource,
+        body=body,
+        content_type=MERGE_PATCH,
+        params={"fieldManager": manager} if manager else {},
+    )
+
+
 class ApiReply(NamedTuple):
     """A successful reply (2xx; failures are raised): HTTP status and decoded body."""
 

@@ -22,7 +22,7 @@ from gitkruise.planner.node.recreate_agent import (
     pick,
 )
 from gitkruise.wire.primitives.names import Obj, ObjectKey
-from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
+from gitkruise.wire.primitives.requests import merge_request
 from gitkruise.world.controllers import event_recorder as event_log
 from gitkruise.world.controllers.client import resource_of
 from gitkruise.world.kubelet.kubelet import Kubelet
@@ -141,15 +141,9 @@ def containers_of(worker: PodWorker) -> dict[str, NodeContainer]:
 
 def _write(world: World, request: RecreateRequest, status: Obj, now: datetime) -> bool:
     """Merge `status`; False when the server refused, and the next change is the next try."""
-    write = ApiRequest(
-        verb="patch",
-        resource=resource_of(world.catalog, request.key, VERSION),
-        namespace=request.key.namespace,
-        name=request.key.name,
-        subresource="status",
-        body={"metadata": {"uid": request.metadata.uid}, "status": status},
-        content_type=MERGE_PATCH,
-    )
+    key, body = request.key, {"metadata": {"uid": request.metadata.uid}, "status": status}
+    ref = resource_of(world.catalog, key, VERSION)
+    write = merge_request(ref, key.name, body, namespace=key.namespace, subresource="status")
     try:
         world.handle(write, now, user=USER)
     except ApiError:
