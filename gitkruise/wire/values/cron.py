@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
-_MONTHS: Final = (
+MONTHS: Final = (
     "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
 )  # fmt: skip
-_DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ _FIELDS: Final = (
     _CronField("minute", 0, 59, {}),
     _CronField("hour", 0, 23, {}),
     _CronField("day of the month", 1, 31, {}),
-    _CronField("month", 1, 12, {word: n for n, word in enumerate(_MONTHS, 1)}),
-    _CronField("day of the week", 0, 7, {word: n for n, word in enumerate(_DAYS)}),
+    _CronField("month", 1, 12, {word: n for n, word in enumerate(MONTHS, 1)}),
+    _CronField("day of the week", 0, 7, {word: n for n, word in enumerate(DAYS)}),
 )
 
 

@@ -18,16 +18,13 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from gitkruise.wire.primitives.times import parse_duration
+from gitkruise.wire.values.cron import DAYS, MONTHS
 
 _SECOND, _MINUTE, _HOUR, _DAY = (timedelta(seconds=s) for s in (1, 60, 3600, 86400))
 _YEARS: Final = 5  # a time further away is none
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _INT64_MAX: Final = 2**63 - 1
 _DIGITS_MAX: Final = 100  # more are not even converted
-_MONTHS: Final = (
-    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
-)  # fmt: skip
-_WEEKDAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +38,8 @@ _FIELDS: Final = (
     _Bounds(0, 59, {}),
     _Bounds(0, 23, {}),
     _Bounds(1, 31, {}),
-    _Bounds(1, 12, {name: at for at, name in enumerate(_MONTHS, 1)}),
-    _Bounds(0, 6, {name: at for at, name in enumerate(_WEEKDAYS)}),
+    _Bounds(1, 12, {name: at for at, name in enumerate(MONTHS, 1)}),
+    _Bounds(0, 6, {name: at for at, name in enumerate(DAYS)}),
 )
 _DESCRIPTORS: Final[Mapping[str, str]] = {
     "@yearly": "0 0 1 1 *",
