@@ -9,7 +9,6 @@ from typing import Final
 
 from gitkruise.admission.conversion.registry import convert
 from gitkruise.controller.controllers import ControllerOptions, Controllers
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.health.health import health
 from gitkruise.planner.workloads import EMBEDDED
@@ -22,6 +21,7 @@ from gitkruise.sandbox.server import SandboxOptions, parts_of
 from gitkruise.sandbox.tables.tables import Shaper
 from gitkruise.world.api.cluster import World
 from tests.admitted import Admitting
+from tests.clock import ManualClock
 from tests.worlds import START, empty_world
 
 TABLE: Final = ResponseForm("Table", "meta.k8s.io", "v1")

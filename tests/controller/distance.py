@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from gitkruise.controller.controllers import ControllerOptions, Controllers
 from gitkruise.errors import ApiError, Conflict, GatewayTimeout, InvalidObject
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.pod import PodFacts, pod_facts
@@ -23,6 +22,7 @@ from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
 from gitkruise.world.api.cluster import World
+from tests.clock import ManualClock
 from tests.laws.live import parts
 from tests.worlds import PODS
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from gitkruise.controller.controllers import ControllerOptions, Controllers
 from gitkruise.kube.client.transport import Transport
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.planning.plan import Action, Create, Delete, Event, Plan
 from gitkruise.model.planning.view import ClusterView
@@ -19,6 +18,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_reference
 from gitkruise.wire.primitives.requests import ApiRequest
+from tests.clock import ManualClock
 from tests.kube.toy import CONFIG_MAPS, PODS, Toy
 
 FLEET = GroupKind("", "ConfigMap")

@@ -11,7 +11,6 @@ import pytest
 from gitkruise.admission.chain import admit
 from gitkruise.controller.controllers import ControllerOptions, Controllers
 from gitkruise.errors import Forbidden
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.budgets.availability import is_available
@@ -25,6 +24,7 @@ from gitkruise.wire.primitives.requests import MERGE_PATCH, PODS, ApiRequest, Re
 from gitkruise.world.api.cluster import World
 from gitkruise.world.controllers.scheduler import Scheduler
 from gitkruise.world.kubelet.kubelet import Kubelet
+from tests.clock import ManualClock
 from tests.worlds import SPACE, budget, cloneset, template
 
 GATES: Final = Gates(pod_unavailable_budget_update_gate=True)

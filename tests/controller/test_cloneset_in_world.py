@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from gitkruise.controller.controllers import ControllerOptions, Controllers
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.pod import POD
 from gitkruise.planner.workloads import CLONESET
@@ -21,6 +20,7 @@ from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, Resource
 from gitkruise.world.api.cluster import World
 from gitkruise.world.controllers.scheduler import Scheduler
 from gitkruise.world.kubelet.kubelet import Kubelet
+from tests.clock import ManualClock
 
 CLONESETS = ResourceRef("apps.kruise.io", "v1beta1", "clonesets")
 WEB = ObjectKey("apps.kruise.io", "CloneSet", "shop", "web")

@@ -12,7 +12,6 @@ from gitkruise.errors import Forbidden, TooManyRequests, Unavailable
 from gitkruise.kube.cache.list_watch import Feed, Init, InitApply, InitDone, ObjectSeen
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.events import Recorder, Subject
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.planning.plan import (
     Applied,
@@ -30,6 +29,7 @@ from gitkruise.model.planning.plan import (
 from gitkruise.model.workloads.pod import POD
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.requests import ResourceRef
+from tests.clock import ManualClock
 from tests.kube.toy import CONFIG_MAPS, PODS, Fault, Toy, lost
 
 OWNER = ObjectKey("", "ConfigMap", "default", "web")

@@ -14,13 +14,13 @@ from gitkruise.admission.chain import admit
 from gitkruise.admission.rules.request import AdmissionRequest
 from gitkruise.controller.repair import Repairer
 from gitkruise.kube.client.events import Recorder
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.world.api.cluster import World
+from tests.clock import ManualClock
 from tests.webhook.hooked import sidecarset
 from tests.worlds import PODS, SPACE, START, create, pod
 

@@ -10,7 +10,6 @@ import pytest
 
 from gitkruise.admission.chain import admit
 from gitkruise.controller.controllers import Controllers
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.planning.workload_spread import subset_match
 from gitkruise.model.workloads.feature_gates import Gates
@@ -25,6 +24,7 @@ from gitkruise.wire.primitives.requests import MERGE_PATCH, PODS, ApiRequest, Re
 from gitkruise.world.api.cluster import World
 from gitkruise.world.controllers.scheduler import Scheduler, node_objects
 from gitkruise.world.kubelet.kubelet import Kubelet
+from tests.clock import ManualClock
 from tests.worlds import SPACE, cloneset, spread, subset
 
 CLONESETS: Final = ResourceRef("apps.kruise.io", "v1beta1", "clonesets")

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from gitkruise.controller.controllers import ControllerOptions, Controllers
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.pod import POD
 from gitkruise.planner.statefulset.plan import ADVANCED
@@ -22,6 +21,7 @@ from gitkruise.world.api.cluster import World
 from gitkruise.world.controllers.scheduler import Scheduler
 from gitkruise.world.controllers.volumes import VolumeController
 from gitkruise.world.kubelet.kubelet import Kubelet
+from tests.clock import ManualClock
 from tests.planner.statefulset.build import CLAIM, DATA, GATE, IN_PLACE, advanced
 
 SETS = ResourceRef("apps.kruise.io", "v1beta1", "statefulsets")

@@ -8,8 +8,8 @@ from typing import Any
 
 from gitkruise.dashboard.board import Board, Watcher
 from gitkruise.dashboard.past_rows import TOPICS_MAX, PastRows, RowMemory
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.wire.primitives.times import format_time
+from tests.clock import ManualClock
 from tests.dashboard.scenes import pod, pods
 from tests.dashboard.table import Table
 

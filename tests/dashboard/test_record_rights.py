@@ -14,8 +14,8 @@ from gitkruise.dashboard.gate import RightsUnknown
 from gitkruise.dashboard.record_rights import REASON
 from gitkruise.dashboard.stream import Streams
 from gitkruise.dashboard.viewers import REVIEW_S, ClusterGate
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.wire.primitives.names import ObjectKey
+from tests.clock import ManualClock
 from tests.dashboard.cluster import JANE, ROOT, RULES, STRANGER, Reviewing
 from tests.dashboard.record_scenes import (
     OLDER,

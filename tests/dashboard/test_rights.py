@@ -11,7 +11,7 @@ import pytest
 
 from gitkruise.dashboard.rights import ALL, FREE, Need
 from gitkruise.dashboard.viewers import REVIEW_S, SESSION_S, ClusterGate
-from gitkruise.kube.system.clock import ManualClock
+from tests.clock import ManualClock
 from tests.dashboard.cluster import JANE, ROOT, RULES, STRANGER, Reviewing, guarded_shop
 
 TOPICS: dict[str, tuple[str, str | None]] = {

@@ -26,7 +26,8 @@ from gitkruise.errors import (
     UsageProblem,
 )
 from gitkruise.kube.serve.addresses import Listen
-from gitkruise.kube.system.clock import ManualClock, SystemClock
+from gitkruise.kube.system.clock import SystemClock
+from tests.clock import ManualClock
 from tests.dashboard.scenes import pods
 from tests.dashboard.table import Table
 

@@ -19,7 +19,8 @@ from gitkruise.dashboard.stream import STREAMS_MAX, Streams
 from gitkruise.dashboard.viewers import ClusterGate
 from gitkruise.kube.serve.addresses import Listen
 from gitkruise.kube.serve.certificates import new_authority, new_server, server_context
-from gitkruise.kube.system.clock import ManualClock, SystemClock
+from gitkruise.kube.system.clock import SystemClock
+from tests.clock import ManualClock
 from tests.dashboard.cluster import JANE, ROOT, RULES, STRANGER, Reviewing, guarded_shop
 from tests.dashboard.table import Table
 from tests.dashboard.test_server import HANG_S, Browser

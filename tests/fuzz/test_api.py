@@ -12,7 +12,6 @@ import pytest
 from aiohttp import web
 
 from gitkruise.admission.chain import admit
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.sandbox.backend.cluster import Cluster
@@ -26,6 +25,7 @@ from gitkruise.sandbox.initial_objects import bootstrap
 from gitkruise.sandbox.server import SandboxOptions, parts_of
 from gitkruise.sandbox.tables.tables import Shaper
 from gitkruise.world.api.cluster import World
+from tests.clock import ManualClock
 from tests.conftest import NIGHT
 from tests.fuzz.api_calls import HOST, TOKEN, call, starters
 from tests.fuzz.in_memory import Answered, ask

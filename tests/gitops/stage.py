@@ -48,7 +48,6 @@ from gitkruise.gitops.status.publisher import Outbox
 from gitkruise.gitops.status.rollout_annotation import Annotator
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.gitops.workers.pool import InProcess
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.config import (
     GitRef,
     GitSource,
@@ -69,6 +68,7 @@ from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
 from gitkruise.world.api.cluster import World
 from gitkruise.world.kubelet.profiles import FAST
+from tests.clock import ManualClock
 from tests.git.push.history import history
 from tests.git.repos import Origin, make_origin, run_git
 from tests.gitops.analysis.endpoint import fetch_now

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from gitkruise.controller.controllers import ControllerOptions, Controllers
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.labels import REVISION_HASH
@@ -24,6 +23,7 @@ from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, Resource
 from gitkruise.world.api.cluster import CommittedChange, World
 from gitkruise.world.kubelet.profiles import FAST
 from gitkruise.world.simulation.forecast import predict
+from tests.clock import ManualClock
 from tests.laws.live import parts
 from tests.worlds import PODS, SPACE, Lab, cloneset
 

@@ -11,7 +11,6 @@ from typing import Any, Final, Protocol
 
 from gitkruise.controller.controllers import ControllerOptions, Controllers
 from gitkruise.errors import Conflict, GatewayTimeout, Unavailable, WatchExpired
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.planning.workload import Workload
 from gitkruise.planner.workloads import CLONESET
@@ -25,6 +24,7 @@ from gitkruise.world.controllers.scheduler import Scheduler
 from gitkruise.world.controllers.volumes import VolumeController
 from gitkruise.world.kubelet.kubelet import Kubelet
 from gitkruise.world.kubelet.profiles import FAST
+from tests.clock import ManualClock
 
 SEND_FAULTS: Final = ("", "", "", "conflict", "lost", "down")
 WATCH_FAULTS: Final = ("", "", "", "late", "twice", "ends", "expired")

@@ -18,12 +18,12 @@ from gitkruise.agent.cri.runtime import Runtime
 from gitkruise.agent.pull import NODE_IMAGES
 from gitkruise.agent.service import AgentOptions, acting
 from gitkruise.kube.client.rawobject import thaw
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.agent.cri_server import METHODS, MemoryRuntime
 from tests.agent.scenes import NODE, Scene, api_server
 from tests.agent.test_pull import APP
+from tests.clock import ManualClock
 from tests.laws.examples import one_in
 
 ENDS_S, LOOK_S = 600, 0.2

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from gitkruise.gitops.telemetry.metrics import Metrics
-from gitkruise.kube.system.clock import ManualClock
+from tests.clock import ManualClock
 from tests.conftest import need
 from tests.gitops.telemetry.test_metrics import Nothing
 from tests.worlds import START

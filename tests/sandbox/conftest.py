@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.server import SandboxOptions
 from gitkruise.world.api.cluster import World
+from tests.clock import ManualClock
 from tests.sandbox.served import Client, Served, served
 
 

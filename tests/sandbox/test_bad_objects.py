@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.controllers import alongside, run_parts
 from gitkruise.sandbox.initial_objects import bootstrap
@@ -16,6 +15,7 @@ from gitkruise.sandbox.server import SandboxOptions, parts_of
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.requests import PODS, ApiRequest, ResourceRef
 from gitkruise.world.controllers.object_backoff import FIRST, LONGEST, ObjectBackoff
+from tests.clock import ManualClock
 from tests.pods import raw_pod
 from tests.worlds import SPACE, START, empty_world
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.controllers import alongside, run_parts
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from gitkruise.world.api.cluster import World
+from tests.clock import ManualClock
 
 MAPS = ResourceRef("", "v1", "configmaps")
 

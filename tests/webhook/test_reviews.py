@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from gitkruise.admission.conversion.registry import convert
 from gitkruise.admission.pods.defaults import fill_spec
 from gitkruise.errors import BadRequest
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.webhook.handler import AdmissionHandler, conversion
@@ -23,6 +22,7 @@ from gitkruise.wire.kruise.go_round_trip import settle
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import drop, put
 from gitkruise.world.api.cluster import World
+from tests.clock import ManualClock
 from tests.webhook.hooked import JSON, Hooked, patched, play, review, sidecarset
 from tests.worlds import SPACE, START, Lab, cloneset, container, create, empty_world, pod
 

@@ -6,13 +6,13 @@ import asyncio
 from typing import Any
 
 from gitkruise.cli.commands.cluster.demo_sidecars import Pair
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.pod import PodFacts, pod_facts
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.world.api.cluster import World
+from tests.clock import ManualClock
 
 EMPTY = "r.io/empty:v1"
 

@@ -21,7 +21,6 @@ from gitkruise.gitops.inspect.doctor_cluster import (
     object_checks,
     rights_checks,
 )
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.lease_terms import SYNC_LEASE
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 from tests.cli.calls import ROOT, Caller
@@ -29,6 +28,7 @@ from tests.cli.commands.test_wait import CONFIG, UNIT, sinkless
 from tests.cli.console.test_exit_codes import kubeconfig
 from tests.cli.live import leases, send
 from tests.cli.shop import START, Checkout, cloneset, unit_record
+from tests.clock import ManualClock
 from tests.git.repos import ENV, make_origin, run_git
 from tests.kube.toy import Fault, Toy
 

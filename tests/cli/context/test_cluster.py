@@ -13,9 +13,9 @@ from gitkruise.errors import ApiError, Forbidden, NotFound
 from gitkruise.gitops.inspect.cluster_view import Survey
 from gitkruise.kube.auth.connection import Connection
 from gitkruise.kube.client.connection_errors import cluster_failed
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET
+from tests.clock import ManualClock
 from tests.gitops.inspect.test_survey import refusing
 from tests.worlds import START
 

@@ -12,10 +12,10 @@ from gitkruise.cli.context.local_repository import cluster_records
 from gitkruise.cli.views.dashboard import ClusterSource
 from gitkruise.cli.views.history import Journal
 from gitkruise.dashboard.source import HEAD
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.record import DriftRecord, Intervention
 from gitkruise.model.gitops.unit_state import State
 from tests.cli.shop import CHECKOUT, REJECTED, START, Checkout, unit_record
+from tests.clock import ManualClock
 from tests.git.repos import run_git
 
 NOW = START + timedelta(hours=2)

@@ -23,8 +23,8 @@ from gitkruise.gitops.http_get import (
     fetch,
     is_forbidden,
 )
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.analysis import MetricProvider, PrometheusProvider, WebProvider
+from tests.clock import ManualClock
 from tests.gitops.analysis.endpoint import Endpoint
 
 

@@ -16,10 +16,10 @@ from gitkruise.gitops.charts import cache
 from gitkruise.gitops.charts.cache import ChartCache
 from gitkruise.gitops.charts.fetcher import ChartAnswer, ChartFetcher, LiveCharts
 from gitkruise.gitops.http_get import Access
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.analysis import SecretReference
 from gitkruise.model.gitops.config import Helm, Reference, Render, Unit, UnitSpec
 from gitkruise.model.gitops.record import ChartRecord
+from tests.clock import ManualClock
 from tests.gitops.analysis.endpoint import fetch_now
 from tests.gitops.charts.hosts import Host, chart, serving
 

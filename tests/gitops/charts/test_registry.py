@@ -19,8 +19,8 @@ from gitkruise.errors import DiagnosticError
 from gitkruise.gitops.charts.cache import ChartCache
 from gitkruise.gitops.charts.fetcher import ChartAnswer, ChartFetcher
 from gitkruise.gitops.http_get import Access
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.config import Helm, Reference, Render, Unit, UnitSpec
+from tests.clock import ManualClock
 from tests.git.helm_program import real
 from tests.gitops.analysis.endpoint import fetch_now
 from tests.gitops.charts.hosts import Host, chart, serving

@@ -15,7 +15,7 @@ from gitkruise.gitops.cluster.engine import (
     choose_engine,
     heeds_canaries,
 )
-from gitkruise.kube.system.clock import ManualClock
+from tests.clock import ManualClock
 from tests.gitops.cluster.leases import lease
 from tests.gitops.cluster.test_engine import ALIVE, wire_to
 from tests.worlds import START, create

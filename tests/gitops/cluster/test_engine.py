@@ -13,13 +13,13 @@ from gitkruise.errors import ApiError, ClusterFailed, Forbidden
 from gitkruise.gitops.cluster.engine import OWN, Engine, choose_engine
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.kube.cache.leader_election import Lease
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.lease_terms import LeaseName
 from gitkruise.model.gitops.shards import Shard
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.controllers import alongside
 from gitkruise.wire.primitives.requests import PODS, ApiRequest
+from tests.clock import ManualClock
 from tests.gitops.cluster.leases import LASTS, lease, renewal
 from tests.gitops.stage import Wire
 from tests.worlds import START, create, empty_world

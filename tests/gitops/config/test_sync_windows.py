@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from gitkruise.gitops.config.sync_window_checks import bad_windows
 from gitkruise.gitops.config.sync_windows import Times, Windows
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.config import Unit, UnitSpec, Window
 from gitkruise.wire.primitives.times import format_time, parse_time
+from tests.clock import ManualClock
 from tests.gitops.promoted import promoting, promotion, standing, written
 from tests.gitops.stage import MakeStage, config_map, web
 

@@ -28,10 +28,11 @@ from gitkruise.gitops.forges.github import DIALECTS, GitHubClient
 from gitkruise.gitops.forges.github_app import AppKey, AppToken
 from gitkruise.gitops.forges.http import JsonClient, JsonReply
 from gitkruise.gitops.notify.factory import of_the_repository
-from gitkruise.kube.system.clock import ManualClock, SystemClock
+from gitkruise.kube.system.clock import SystemClock
 from gitkruise.model.gitops.config import ForgeSink, Reference
 from gitkruise.model.gitops.notifications import CommitStatusItem
 from gitkruise.wire.primitives.times import format_time
+from tests.clock import ManualClock
 from tests.gitops.forges.forges import reply
 from tests.gitops.source.test_repositories import HEAD, configured, put_secret, source
 from tests.gitops.stage import MakeStage, Stage

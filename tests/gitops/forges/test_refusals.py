@@ -13,7 +13,8 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from gitkruise.errors import ApiError, TooManyRequests
 from gitkruise.gitops.forges.factory import always
 from gitkruise.gitops.forges.http import JsonClient, JsonReply
-from gitkruise.kube.system.clock import ManualClock, SystemClock
+from gitkruise.kube.system.clock import SystemClock
+from tests.clock import ManualClock
 
 PAGE: Final = b"\n<!DOCTYPE html>\n<html><head><title> Sign in </title></head>\n<body>secrets"
 MOVED: Final = "https://hub.example/api/v1/repos/shop/new/pulls"

@@ -25,8 +25,8 @@ from gitkruise.gitops.forges.webhook_payloads import (
     signature,
 )
 from gitkruise.gitops.receiver.dispatch import Debounce, Followed, concerns, place_of
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.config import GitRef, GitSource, GitSourceSpec
+from tests.clock import ManualClock
 from tests.gitops.deliveries import (
     BODIES,
     DATA_CENTER,

@@ -14,7 +14,6 @@ import pytest
 from gitkruise.errors import DiagnosticError, Forbidden, NotFound
 from gitkruise.gitops.images.tags import SeenTags, TagReader
 from gitkruise.kube.client.transport import Transport
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.analysis import SecretReference
 from gitkruise.model.gitops.config import Reference, Unit, UnitSpec
 from gitkruise.model.gitops.image_policy import (
@@ -25,6 +24,7 @@ from gitkruise.model.gitops.image_policy import (
     SemverPolicy,
 )
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
+from tests.clock import ManualClock
 from tests.gitops.analysis.endpoint import fetch_now
 from tests.gitops.charts.hosts import Host, serving
 from tests.gitops.charts.real_registry import push, running

@@ -6,7 +6,7 @@ import pytest
 
 from gitkruise.gitops.cluster.engine import LEASE_NAMESPACE, WORKLOADS_LEASE
 from gitkruise.gitops.inspect.doctor_cluster import Check, cluster_checks
-from gitkruise.kube.system.clock import ManualClock
+from tests.clock import ManualClock
 from tests.gitops.cluster.test_engine import ALIVE, DEAD, wire_to
 from tests.worlds import START, create, installable_crds
 

@@ -9,12 +9,12 @@ import pytest
 
 from gitkruise.gitops.cluster.engine import LEASE_NAMESPACE
 from gitkruise.gitops.inspect.shard_holders import ShardHolders, read_holders
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.lease_terms import SYNC_LEASE
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.controllers import alongside
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
 from gitkruise.wire.primitives.times import format_micro_time
+from tests.clock import ManualClock
 from tests.gitops.stage import Wire
 from tests.worlds import START, create, empty_world
 

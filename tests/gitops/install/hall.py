@@ -20,7 +20,6 @@ from gitkruise.gitops.install.uninstall_plan import (
 )
 from gitkruise.gitops.install.uninstaller import Uninstaller
 from gitkruise.gitops.resources.declared import FINALIZER
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.controllers import alongside, run_parts
@@ -28,6 +27,7 @@ from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.webhook.registration import Address, Registrar
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 from gitkruise.world.kubelet.profiles import FAST
+from tests.clock import ManualClock
 from tests.worlds import START, cloneset, create, empty_world, parts_of
 
 SPACE: Final = "gitkruise-system"

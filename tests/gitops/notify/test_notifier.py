@@ -12,11 +12,11 @@ from gitkruise.gitops.notify.channel import Channel
 from gitkruise.gitops.notify.notifier import Notifier, WebhookTarget
 from gitkruise.gitops.notify.outbox import NotificationOutbox
 from gitkruise.gitops.notify.sender import Sender
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.config import Notify, Reference
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.notify.messages import AGAIN_AFTER
 from gitkruise.sandbox.controllers import alongside
+from tests.clock import ManualClock
 from tests.gitops.notify.harness import Chat
 from tests.gitops.notify.test_commit_statuses import record
 from tests.gitops.stage import Inline

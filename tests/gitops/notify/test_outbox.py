@@ -29,9 +29,9 @@ from gitkruise.gitops.notify.outbox import (
     open_outbox,
 )
 from gitkruise.gitops.notify.sender import TRIES_MAX, Sender
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.notifications import CommentItem, CommitStatusItem, StatusState
 from gitkruise.sandbox.controllers import alongside
+from tests.clock import ManualClock
 from tests.gitops.forges.forges import ME, ModelForge, away, client, reply
 from tests.gitops.stage import Inline
 from tests.worlds import START

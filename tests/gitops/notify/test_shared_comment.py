@@ -12,10 +12,10 @@ from gitkruise.gitops.forges.http import JsonReply
 from gitkruise.gitops.notify.channel import deliver
 from gitkruise.gitops.notify.outbox import NotificationOutbox, OutboxEntry
 from gitkruise.gitops.notify.sender import Sender
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.notifications import CommentItem
 from gitkruise.planner.notify.comment import sections
 from gitkruise.sandbox.controllers import alongside
+from tests.clock import ManualClock
 from tests.gitops.forges.forges import ModelForge, client
 from tests.gitops.stage import Inline
 from tests.worlds import START

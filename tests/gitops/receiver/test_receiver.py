@@ -31,9 +31,10 @@ from gitkruise.gitops.receiver.server import (
     path_of,
 )
 from gitkruise.kube.serve.addresses import Listen, parse_listen
-from gitkruise.kube.system.clock import ManualClock, SystemClock
+from gitkruise.kube.system.clock import SystemClock
 from gitkruise.model.gitops.config import Config, GitRef, GitSource, GitSourceSpec
 from gitkruise.sandbox.backend.cluster import Cluster
+from tests.clock import ManualClock
 from tests.gitops.deliveries import BODIES, KEY, signed, text
 from tests.gitops.source.test_repositories import HEAD, configured, put_secret, source
 from tests.gitops.stage import MakeStage, Stage, Wire

@@ -20,11 +20,11 @@ import pytest
 
 from gitkruise.app import controller
 from gitkruise.kube.cache.leader_election import Lease
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.sandbox.controllers import alongside, run_parts
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
 from gitkruise.world.kubelet.profiles import FAST
+from tests.clock import ManualClock
 from tests.git.repos import run_git
 from tests.gitops.programs import SOURCE, options, unit
 from tests.gitops.stage import Inline, MakeStage, Stage, Wire, documents, web

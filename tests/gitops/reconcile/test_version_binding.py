@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from gitkruise.gitops.reconcile.applier import Applier, Sent
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.config import Unit, UnitSpec
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.planner.sync.annotations import COMMIT, MANAGER, marked
@@ -23,6 +22,7 @@ from gitkruise.wire.primitives.requests import (
     ApiRequest,
     ResourceRef,
 )
+from tests.clock import ManualClock
 from tests.gitops.stage import Wire
 from tests.planner.sync.build import LABEL, desired, thing
 from tests.worlds import SPACE, START, empty_world

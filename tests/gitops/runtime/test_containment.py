@@ -13,8 +13,8 @@ import pytest
 
 from gitkruise.errors import ApiError, Concern, Conflict, Crashed, Finding, NotFound, SourceFailed
 from gitkruise.gitops.containment import RECOVERED_S, UNREPORTED, Containment
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.crash_reports import CrashReports
+from tests.clock import ManualClock
 
 SECRET = "hunter2"
 NOTHING: dict[str, str] = {}

@@ -21,12 +21,13 @@ from gitkruise.gitops.source.follower import FollowPolicy, SourceFollower
 from gitkruise.gitops.source.poller import Polling
 from gitkruise.gitops.status.publisher import Outbox
 from gitkruise.kube.serve.addresses import Listen
-from gitkruise.kube.system.clock import ManualClock, SystemClock
+from gitkruise.kube.system.clock import SystemClock
 from gitkruise.kube.system.crash_reports import CrashReports
 from gitkruise.model.gitops.config import GitRef, GitSource, GitSourceSpec
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.sandbox.controllers import alongside
 from gitkruise.wire.primitives.requests import ApiRequest
+from tests.clock import ManualClock
 from tests.git.repos import run_git
 from tests.gitops.deliveries import BODIES, KEY, signed, text
 from tests.gitops.notify.harness import ForgeHarness

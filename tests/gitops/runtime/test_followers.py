@@ -11,8 +11,8 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.runtime.followers import FollowerDeps, follow
 from gitkruise.gitops.source.repositories import Renewal
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.config import GitSource, GitSourceSpec, Reference, Unit, UnitSpec
+from tests.clock import ManualClock
 from tests.worlds import START
 
 

@@ -22,9 +22,9 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.source.artifacts import ArtifactReader
 from gitkruise.gitops.source.ref_resolver import ResolvedRef
 from gitkruise.gitops.source.repositories import Pool, Renewal
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.config import GitSource, GitSourceSpec
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
+from tests.clock import ManualClock
 from tests.gitops.analysis.endpoint import fetch_now
 from tests.gitops.charts.hosts import Host, packed, serving
 from tests.gitops.charts.test_registry import BASIC, served

@@ -14,9 +14,9 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.source.poller import Polling, pause_after
 from gitkruise.gitops.source.ref_resolver import ResolvedRef, look
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.config import GitRef, GitSource, GitSourceSpec
 from gitkruise.sandbox.controllers import alongside
+from tests.clock import ManualClock
 from tests.git.repos import Origin, make_origin, run_git, serve
 from tests.gitops.stage import Inline, MakeStage, config_map, documents
 from tests.worlds import START

@@ -22,7 +22,6 @@ from gitkruise.gitops.status.serializer import (
     shared_files,
 )
 from gitkruise.gitops.status.unit_status import Reporter
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.config import Reference, Unit, UnitSpec
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import (
@@ -35,6 +34,7 @@ from gitkruise.model.gitops.record import (
 )
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import ObjectKey
+from tests.clock import ManualClock
 from tests.gitops.stage import WEB, MakeStage, config_map, documents
 
 AT = datetime(2026, 11, 21, 10, tzinfo=UTC)

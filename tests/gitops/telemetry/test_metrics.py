@@ -25,7 +25,7 @@ from gitkruise.kube.cache.leader_election import Lease
 from gitkruise.kube.client.http import HttpTransport
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.serve.addresses import Listen
-from gitkruise.kube.system.clock import ManualClock, SystemClock
+from gitkruise.kube.system.clock import SystemClock
 from gitkruise.kube.system.lease_terms import LeaseName
 from gitkruise.model.gitops.config import Reference, Unit, UnitSpec
 from gitkruise.model.gitops.document import GitCommit
@@ -35,6 +35,7 @@ from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.sandbox.server import SandboxOptions
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
+from tests.clock import ManualClock
 from tests.gitops.source.test_repositories import configured, source, unit
 from tests.gitops.stage import MakeStage, config_map, documents
 from tests.gitops.status.test_records import RECORD

@@ -16,7 +16,7 @@ from gitkruise.kube.auth import connection as auth
 from gitkruise.kube.auth import exec_plugin
 from gitkruise.kube.auth.connection import Connection
 from gitkruise.kube.auth.credentials import REISSUE_S, IssuedCredentials, Plugin
-from gitkruise.kube.system.clock import ManualClock
+from tests.clock import ManualClock
 from tests.worlds import START
 
 

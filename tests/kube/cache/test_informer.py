@@ -14,10 +14,10 @@ from gitkruise.errors import ApiError, Forbidden, Unavailable, WatchExpired
 from gitkruise.kube.cache.informer import Informer, WatchOutages
 from gitkruise.kube.cache.list_watch import SILENCE_S, Feed
 from gitkruise.kube.cache.store import InformerCache
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.workloads.pod import POD
 from gitkruise.wire.primitives.log_line import LogLine
 from gitkruise.wire.primitives.requests import OPENED, ApiReply, ApiRequest, WatchEvent
+from tests.clock import ManualClock
 from tests.kube.toy import PODS, Fault, Toy
 
 FEED = Feed(ref=PODS, kind="Pod")

@@ -22,7 +22,6 @@ from gitkruise.errors import (
     Unavailable,
 )
 from gitkruise.kube.cache.leader_election import LEASES, Lease
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.lease_terms import (
     DURATION_S,
     JOINT,
@@ -33,6 +32,7 @@ from gitkruise.kube.system.lease_terms import (
 )
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
+from tests.clock import ManualClock
 from tests.kube.toy import Fault, Toy
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from gitkruise.errors import Forbidden
 from gitkruise.kube.client.events import Correlator, Recorder, Subject
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.planning.plan import Event
 from gitkruise.wire.primitives.names import Obj, ObjectKey
+from tests.clock import ManualClock
 from tests.kube.toy import Fault, Toy
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitkruise.kube.client.limits import AdaptiveLimit, pause_s
-from gitkruise.kube.system.clock import ManualClock
+from tests.clock import ManualClock
 
 
 @given(st.integers(1, 10_000), st.text(max_size=5))

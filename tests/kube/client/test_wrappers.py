@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 from gitkruise.kube.client.wrappers import QueuedTransport
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
+from tests.clock import ManualClock
 from tests.kube.toy import CONFIG_MAPS
 
 

@@ -11,7 +11,8 @@ import pytest
 from gitkruise.errors import UsageProblem
 from gitkruise.kube.serve.certificates import KeyPair, new_authority, new_server
 from gitkruise.kube.serve.tls_files import RELOAD_S, TlsFiles
-from gitkruise.kube.system.clock import ManualClock, SystemClock
+from gitkruise.kube.system.clock import SystemClock
+from tests.clock import ManualClock
 
 NOW = SystemClock().now()  # TLS checks certificates against the machine's clock
 AUTHORITY = new_authority(NOW)

@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gitkruise.kube.system.clock import ManualClock, SystemClock
+from gitkruise.kube.system.clock import SystemClock
+from tests.clock import ManualClock
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -88,7 +89,7 @@ def test_time_passes_while_the_machine_is_suspended(monkeypatch: pytest.MonkeyPa
 
 def test_work_that_never_lets_time_pass_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two tasks that wake each other for ever would otherwise hang a suite."""
-    monkeypatch.setattr("gitkruise.kube.system.clock._TURNS_MAX", 1000)
+    monkeypatch.setattr("tests.clock._TURNS_MAX", 1000)
 
     async def busy() -> None:
         for _ in range(2000):

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from gitkruise.errors import Unavailable, WatchExpired
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.backend.encoding import Encoder
@@ -19,6 +18,7 @@ from gitkruise.sandbox.backend.sqlite import CommitBatch, SqliteStore, StoreFail
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef, WatchEvent
 from gitkruise.world.api.cluster import World
+from tests.clock import ManualClock
 
 MAPS = ResourceRef("", "v1", "configmaps")
 

@@ -8,11 +8,11 @@ from contextlib import aclosing
 
 import pytest
 
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.sandbox.backend.cluster import SERVE_NOW_MAX, SWEEP_EVERY, Cluster
 from gitkruise.sandbox.backend.watch_fanout import EventBatch
 from gitkruise.sandbox.handlers.watch import batches
 from gitkruise.wire.primitives.names import GroupKind
+from tests.clock import ManualClock
 from tests.sandbox.backend.test_cluster import create, seen, watch
 
 NAMES = [f"map-{number}" for number in range(5)]

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from gitkruise.errors import Unavailable
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.sandbox.backend.cluster import SERVE_NOW_MAX, Cluster
 from gitkruise.sandbox.backend.sqlite import StoreFailed
 from gitkruise.sandbox.backend.watch_fanout import CHUNK_BYTES, EventBatch
 from gitkruise.sandbox.handlers.watch import batches, broadcast
+from tests.clock import ManualClock
 from tests.sandbox.backend.test_cluster import Disk, create, on_disk, seen, watch
 
 NAMES = [f"map-{number}" for number in range(20)]

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from gitkruise.errors import Unauthorized
-from gitkruise.kube.system.clock import ManualClock
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.http.authentication import Tokens
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+from tests.clock import ManualClock
 from tests.sandbox.served import Client
 
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
