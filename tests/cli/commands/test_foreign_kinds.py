@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gitkruise.kube.client.discovery import CRDS
+from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 from tests.cli.calls import Caller
 from tests.cli.live import send
@@ -61,12 +62,12 @@ def daemon_set(cluster: Path) -> Iterator[Path]:
                "schema": {"openAPIV3Schema": schema}}  # fmt: skip
     names = {"kind": "DaemonSet", "listKind": "DaemonSetList", "plural": "daemonsets",
              "singular": "daemonset"}  # fmt: skip
-    crd = {
+    crd: Obj = {
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "daemonsets.apps.kruise.io"},
         "spec": {"group": ref.group, "scope": "Namespaced", "names": names, "versions": [version]},
     }  # fmt: skip
-    log = {
+    log: Obj = {
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet",
         "metadata": {"name": "log", "namespace": "default"},
         "spec": {"selector": {"matchLabels": {"app": "log"}}, "updateStrategy": {}},

@@ -256,9 +256,9 @@ def test_a_plan_names_the_last_hooks_of_a_unit_that_leaves(
     base = read_side(stage.repository, left, before, catalog, GATES)
     target = read_side(stage.repository, left, after, catalog, GATES)
     report = report_of(offline_preview(base, target, catalog, GATES), base, target)
-    said = [span.text for span in report.blast if "hook" in span.text]
+    notes = [span.text for span in report.blast if "hook" in span.text]
     line = "hook Job shop/bye runs (pre-delete), before objects of unit shop/two are deleted"
-    assert said == [line] * runs
+    assert notes == [line] * runs
 
 
 def test_a_plan_names_the_hooks_of_units_that_an_object_leaves_and_joins(

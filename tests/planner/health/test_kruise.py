@@ -46,7 +46,7 @@ def partitions(**kept: int) -> dict[str, Any]:
 
 MANUAL: Final = {"replicas": 4, **partitions(a=1, b=1)}
 OVER: Final = {"replicas": 4, **partitions(a=100)}
-SUBSETS: Final = {"subsetReplicas": {"a": 2, "b": 2}}
+SUBSETS: Final[dict[str, Any]] = {"subsetReplicas": {"a": 2, "b": 2}}
 
 
 def step(state: str, number: int = 2) -> dict[str, Any]:
