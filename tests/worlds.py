@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from gitkruise.admission.chain import admit
-from gitkruise.kube.system.package_data import embedded_crds, load_catalog
+from gitkruise.kube.system.package_data import embedded_crds, load_catalog, only_storage_version
 from gitkruise.model.planning.trace import Trace
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.workloads import EMBEDDED
@@ -250,14 +250,4 @@ def budget(
 
 def installable_crds() -> tuple[dict[str, Any], ...]:
     """The CRDs that an installation brings to a cluster without OpenKruise."""
-    return tuple(map(_only_storage_version, embedded_crds()))
-
-
-def _only_storage_version(crd: Mapping[str, Any]) -> dict[str, Any]:
-    """A CRD that serves its storage version alone.
-
-    Without a conversion webhook an API server would relabel objects of the other versions and
-    prune the fields that moved between them.
-    """
-    versions = [{**v, "served": v["storage"]} for v in crd["spec"]["versions"]]
-    return {**crd, "spec": {**crd["spec"], "versions": versions}}
+    return tuple(map(only_storage_version, embedded_crds()))

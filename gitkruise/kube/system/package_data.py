@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -62,6 +63,16 @@ def embedded_crds() -> tuple[dict[str, Any], ...]:
         for crd in recorded_crds()
         if crd["spec"]["names"]["kind"] in DRIVEN or crd["spec"]["group"] == OWN_GROUP
     )
+
+
+def only_storage_version(crd: Mapping[str, Any]) -> dict[str, Any]:
+    """A CRD that serves its storage version alone.
+
+    Without a conversion webhook an API server would relabel objects of the other versions and
+    prune the fields that moved between them.
+    """
+    versions = [{**v, "served": v["storage"]} for v in crd["spec"]["versions"]]
+    return {**crd, "spec": {**crd["spec"], "versions": versions}}
 
 
 @cache
