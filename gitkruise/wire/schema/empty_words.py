@@ -11,17 +11,28 @@ from typing import Any, Final
 
 from gitkruise.wire.schema.nodes import Node
 
-_CORE: Final = "io.k8s.api.core.v1."
+_API: Final = "io.k8s.api."
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Container": ("imagePullPolicy", "terminationMessagePolicy"),
-    "ContainerPort": ("protocol",),
-    "HTTPGetAction": ("scheme",),
-    "PodSpec": ("dnsPolicy", "restartPolicy"),
-    "ServicePort": ("protocol",),
-    "ServiceSpec": ("externalTrafficPolicy", "sessionAffinity", "type"),
-    "Toleration": ("operator",),
-}
-_WORDS: Final = frozenset((_CORE + of, name) for of, names in _FIELDS.items() for name in names)
+    "apps.v1.DaemonSetUpdateStrategy": ("type",),
+    "apps.v1.DeploymentStrategy": ("type",),
+    "apps.v1.StatefulSetSpec": ("podManagementPolicy",),
+    "apps.v1.StatefulSetUpdateStrategy": ("type",),
+    "batch.v1.CronJobSpec": ("concurrencyPolicy",),
+    "core.v1.Container": (
+        "imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy",
+    ),
+    "core.v1.ContainerPort": ("protocol",),
+    "core.v1.HTTPGetAction": ("scheme",),
+    "core.v1.PersistentVolumeSpec": ("persistentVolumeReclaimPolicy",),
+    "core.v1.PodSpec": ("dnsPolicy", "restartPolicy", "schedulerName"),
+    "core.v1.Secret": ("type",),
+    "core.v1.ServicePort": ("protocol",),
+    "core.v1.ServiceSpec": ("externalTrafficPolicy", "sessionAffinity", "type"),
+    "core.v1.Toleration": ("operator",),
+    "rbac.v1.RoleRef": ("apiGroup",),
+    "rbac.v1.Subject": ("apiGroup",),
+}  # fmt: skip
+_WORDS: Final = frozenset((_API + of, name) for of, names in _FIELDS.items() for name in names)
 
 
 def without_empty_words(node: Node, value: Any) -> Any:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.wire.primitives.names import split_api_version
 from gitkruise.wire.primitives.paths import get, put
 from gitkruise.wire.schema.empty_words import without_empty_words
 from tests.fuzz.commits import taken, text_of
@@ -17,6 +20,19 @@ EMPTY: tuple[tuple[str | int, ...], ...] = (
     (*POD, "dnsPolicy"),
     (*CONTAINER, "imagePullPolicy"),
     (*CONTAINER, "terminationMessagePolicy"),
+    (*CONTAINER, "terminationMessagePath"),
+    (*POD, "schedulerName"),
+)
+ELSEWHERE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("apps/v1", "Deployment", ("spec", "strategy", "type")),
+    ("apps/v1", "DaemonSet", ("spec", "updateStrategy", "type")),
+    ("apps/v1", "StatefulSet", ("spec", "updateStrategy", "type")),
+    ("apps/v1", "StatefulSet", ("spec", "podManagementPolicy")),
+    ("batch/v1", "CronJob", ("spec", "concurrencyPolicy")),
+    ("v1", "PersistentVolume", ("spec", "persistentVolumeReclaimPolicy")),
+    ("v1", "Secret", ("type",)),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", ("roleRef", "apiGroup")),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding", ("subjects", "0", "apiGroup")),
 )
 SERVICE: dict[str, Any] = {
     "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
@@ -35,6 +51,37 @@ def test_words_of_pods_and_services_are_left_out() -> None:
     result = taken(text_of([SERVICE]))
     assert result.errors == []
     assert result.objects[0].obj["spec"] == {"ports": [{"port": 80}]}
+
+
+@pytest.mark.parametrize(("api_version", "kind", "path"), ELSEWHERE)
+def test_words_of_other_kinds_are_left_out(
+    api_version: str, kind: str, path: tuple[str, ...]
+) -> None:
+    node = load_catalog().by_kind(*split_api_version(api_version), kind)
+    assert node is not None
+    value: Any = {path[-1]: "", "kept": ""}
+    for name in reversed(path[:-1]):
+        value = [value] if name == "0" else {name: value}
+    left = without_empty_words(node.strict, value)
+    *above, last = path
+    holder: Any = left
+    for name in above:
+        holder = holder[int(name) if name == "0" else name]
+    assert last not in holder
+    assert holder["kept"] == ""
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "field"),
+    [("batch/v1", "Job", "completionMode"), ("batch/v1", "Job", "podReplacementPolicy")],
+)
+def test_a_word_that_the_server_refuses_when_it_is_empty_is_sent(
+    api_version: str, kind: str, field: str
+) -> None:
+    node = load_catalog().by_kind(*split_api_version(api_version), kind)
+    assert node is not None
+    value = {"spec": {field: ""}}
+    assert without_empty_words(node.strict, value) == value
 
 
 def test_other_texts_stay_as_they_are() -> None:
