@@ -58,6 +58,11 @@ _PULLS: Final = frozenset({PULL_JOB, LIST_PULL_JOB})
 _PULLED: Final = frozenset(
     ("spec", name) for name in ("image", "images", "selector", "podSelector")
 )
+_ABSENT: Final = "its CRD is not installed"
+_ABSENT_OR_AWAY: Final = "no CRD defines it, and no API server that responds"  # by an APIService
+_INSTALL: Final = (
+    "install the CRD, or add it to git; kubectl get apiservices names API servers that are away"
+)
 _MAY_QUOTE: Final = "a warning that may quote a secret"
 _COMPLETE: Final = "field is immutable in a complete job: its controller pulls nothing more"
 _FREE: Final = re.compile(r"'(\w+)'")  # fields that such a rule lets change
@@ -170,11 +175,13 @@ def not_served(d: Desired, catalog: Catalog, *, sent: bool = False) -> Finding:
     `sent`: the rest of its commit is applied.
     """
     other = served_as(d, catalog)
-    found = f"it serves {other.kind} ({other.api_version})" if other else "its CRD is not installed"
+    found = f"it serves {other.kind} ({other.api_version})" if other else _ABSENT
     next_ = instead_of_kind(d.key.group_kind)
     if other and not next_ and d.key.group != OWN_GROUP:
         next_ = written(other)
-    return _unknown(d, found, next_ or _bring(d, "install the CRD, or add it to git"), sent=sent)
+    if not other and d.key.group not in {OWN_GROUP, *KRUISE_GROUPS}:
+        found = _ABSENT_OR_AWAY
+    return _unknown(d, found, next_ or _bring(d, _INSTALL), sent=sent)
 
 
 def served_no_more(d: Desired) -> Finding:

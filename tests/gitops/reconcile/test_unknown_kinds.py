@@ -59,3 +59,12 @@ def test_a_kind_of_kubernetes_with_the_same_name_takes_the_place_of_no_kind_of_o
     finding = not_served(workload, served_by(load_catalog(), ()))
     assert dict(finding.notes)["next"].partition(",")[0] == next_
     assert "its CRD is not installed" in finding.message
+
+
+def test_a_kind_that_openkruise_does_not_define_may_be_of_an_api_server_that_is_away() -> None:
+    text = WORKLOAD.format(kind="Metric", version="v1").replace("apps.kruise.io", "metrics.test")
+    documents = parse_file(text.encode(), "a.yaml").documents
+    (metric,), _ = check_documents(documents, load_catalog(), namespace="shop")
+    finding = not_served(metric, served_by(load_catalog(), ()))
+    assert "no API server that responds" in finding.message
+    assert "kubectl get apiservices" in dict(finding.notes)["next"]
