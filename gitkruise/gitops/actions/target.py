@@ -17,7 +17,7 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import ActionTarget
 from gitkruise.gitops.actions.kustomized import Kustomized, KustomizedFolder
 from gitkruise.gitops.build.builder import ReadBefore
-from gitkruise.gitops.preview.inputs import PlanSide, read_side
+from gitkruise.gitops.preview.inputs import PlanSide, read_side, whole_repository
 from gitkruise.model.gitops.config import Config, Unit
 from gitkruise.model.gitops.document import Desired
 from gitkruise.model.workloads.feature_gates import Gates
@@ -29,6 +29,7 @@ from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.selectors import label_selector
 
 DRY_RUN: Final = CommitAuthor(name="dry run", email="")  # of commits that are only previewed
+_NAME_IT: Final = ("next", "name the cluster that has its units: --context NAME or --sandbox")
 _LABELS: Final = ("spec", "template", "metadata", "labels")
 
 
@@ -51,7 +52,7 @@ class ObjectQuery:
 class BranchState:
     """A branch that units follow, at its tip: what they have there, read with `catalog`.
 
-    `before` is what was read of it, for commits on top.
+    `before` is what was read of it, for commits on top; `absent` are units whose folder it lacks.
     """
 
     branch: str
@@ -59,6 +60,7 @@ class BranchState:
     side: PlanSide
     catalog: Catalog
     before: ReadBefore = field(default_factory=ReadBefore)
+    absent: tuple[Unit, ...] = ()
 
 
 def read_branch(
@@ -73,10 +75,13 @@ def read_branch(
         for name, unit in config.units.items()
         if repository.find(tip, unit.spec.path) is not None
     }
+    absent = tuple(unit for name, unit in config.units.items() if name not in here)
     config = Config(config.sources, here, config.sinks, config.receivers)
     before = ReadBefore()
     side = read_side(repository, tip, config, catalog, gates, before=before)
-    return BranchState(branch=branch, config=config, side=side, catalog=catalog, before=before)
+    return BranchState(
+        branch=branch, config=config, side=side, catalog=catalog, before=before, absent=absent
+    )
 
 
 def readers_of(
@@ -214,6 +219,14 @@ def _none(states: Sequence[BranchState], query: ObjectQuery) -> UsageProblem:
         if d.key.group_kind in ROLLING_KINDS and query.fits(d, d.key.group_kind)
     )
     notes += [("next", f"name it with its kind: {' or '.join(others)}")] if others else []
+    notes += [
+        ("no folder", f"{unit.spec.path} of unit {unit.id} on {state.branch}")
+        for state in states
+        for unit in state.absent
+        if query.unit in {"", unit.id, unit.name}
+    ]
+    if not others and any(state.config == whole_repository() for state in states):
+        notes += [("assumed", "the repository is one unit: no gitkruise.yaml has others"), _NAME_IT]
     notes += [("broken", str(f)) for state in states for f in state.side.findings[:1]]
     message = f"git has no {query.kind.kind} {query.name}{where}"
     return UsageProblem(Finding(code="GK7040", message=message, notes=tuple(notes)))

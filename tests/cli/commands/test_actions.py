@@ -232,6 +232,7 @@ NOTHING = [
     ("hold", "GK7047", "--sandbox"),
     ("promote", "GK7045", "add --yes"),
     ("promote -n other", "GK7040", "git has no CloneSet checkout in namespace other"),
+    ("promote -n other", "GK7040", "--context NAME or --sandbox"),
     ("promote --unit other", "GK7040", "in unit other"),
     ("promote --pr --commit", "GK7010", "--commit excludes"),
 ]

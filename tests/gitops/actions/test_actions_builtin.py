@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from gitkruise.errors import NothingToDo, UsageProblem
 from gitkruise.git.repository.repository import Repository
@@ -13,6 +14,7 @@ from gitkruise.gitops.actions.actions import ActionArgs, ActionVerb, FileEdit, c
 from gitkruise.gitops.actions.target import ObjectQuery, find_target, read_branch
 from gitkruise.gitops.preview.inputs import whole_repository
 from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.gitops.config import Config
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, DAEMONSET, STATEFULSET
 from gitkruise.wire.primitives.names import GroupKind
@@ -171,3 +173,17 @@ def test_what_git_names_already_is_put_back_by_the_controller(
     origin.commit({"web.yaml": advanced(partition=0, paused=False)})
     with pytest.raises(NothingToDo):
         computed(origin, ADVANCED_STATEFULSET, verb, **args)
+
+
+def test_a_unit_without_its_folder_is_named_where_an_object_is_not_found(origin: Origin) -> None:
+    tip = origin.commit({"moved/web.yaml": stateful()})
+    whole = whole_repository()
+    (unit,) = whole.units.values()
+    gone = replace(unit, spec=replace(unit.spec, path="apps/web"))
+    config = Config(whole.sources, {unit.id: gone}, {}, {})
+    with Repository.open(str(origin.bare)) as repository:
+        state = read_branch(repository, "main", tip, config, *RULES)
+        with pytest.raises(UsageProblem) as caught:
+            find_target([state], ObjectQuery(kind=STATEFULSET, name="web"))
+    notes = dict(caught.value.findings[0].notes)
+    assert notes["no folder"] == f"apps/web of unit {unit.id} on main"
