@@ -123,9 +123,9 @@ def bad_expression(unit: Unit, path: tuple[str | int, ...], why: str) -> Finding
     )
 
 
-def places(unit: Unit, *path: str | int) -> tuple[SourcePlace, ...]:
-    """Return the place in the file of a field of the unit's spec."""
-    return (unit.origin.place(("spec", *path)),) if unit.origin is not None else ()
+def places(owner: Unit | Sink | Receiver, *path: str | int) -> tuple[SourcePlace, ...]:
+    """Return the place in the file of a field of the owner's spec."""
+    return (owner.origin.place(("spec", *path)),) if owner.origin is not None else ()
 
 
 def named_by(owner: Unit | Sink | Receiver) -> Iterator[tuple[FieldPath, str, Reference]]:
@@ -170,6 +170,7 @@ def _unwritable(sink: Sink, config: Config) -> Iterator[Finding]:
             code="GK7076",
             message=f"Sink {sink.namespace}/{sink.name}: spec.git.sourceRef names {name}, an"
             " artifact of a registry, which has no branches",
+            places=places(sink, "git", "sourceRef"),
             notes=(
                 ("why", "records of units are written to a branch of a git repository"),
                 ("next", "name a GitSource of a git repository, or take git out of the Sink"),
@@ -187,6 +188,7 @@ def _unknown_to_forge(unit: Unit, config: Config) -> Iterator[Finding]:
             code="GK7076",
             message=f"Unit {unit.id}: Sink {sink.name} has a forge, and the unit's source is an"
             " artifact of a registry, whose commits no forge knows",
+            places=places(unit, "sinkRef"),
             notes=(("next", "name a Sink without forge"),),
         )
 
@@ -202,6 +204,6 @@ def _missing(
             code="GK7007",
             message=f"{type(owner).__name__} {owner.namespace}/{owner.name}: "
             f"spec{field} names {wanted}, which is not configured",
-            places=places(owner, *path) if isinstance(owner, Unit) else (),
+            places=places(owner, *path),
             notes=(("next", f"configured: {listed}"),),
         )

@@ -147,7 +147,8 @@ def declared(document: Document, obj: Obj) -> GitSource | Unit | Sink | Receiver
     if isinstance(made, GitSource):
         mark = get(obj, "metadata", "annotations", ACCEPT_REWRITE, default="")
         return msgspec.structs.replace(made, accepted=mark)
-    return made  # type: ignore[no-any-return]  # one of the classes
+    placed: Sink | Receiver = msgspec.structs.replace(made, origin=document)
+    return placed
 
 
 def _twice(document: Document, what: str) -> Finding:

@@ -414,12 +414,14 @@ class Sink(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     spec: SinkSpec
+    origin: Document | None = None  # where it is written
 
 
 class Receiver(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     spec: ReceiverSpec
+    origin: Document | None = None  # where it is written
 
 
 class Config(msgspec.Struct, frozen=True):

@@ -34,6 +34,14 @@ spec:
   drift:
     mode: correct
 """
+RECEIVER = """\
+    mode: correct
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Receiver
+metadata: {name: in, namespace: shop}
+spec: {type: github, secretRef: {name: key}, sources: [{name: x}]}
+"""
 ROWS: list[tuple[str, str, str, str, str, str]] = [
     # row id, text to replace, with what, code, place, words
     ("GK7002 kind", "kind: Sink", "kind: Sinkk", "GK7002", ":7:7", "one of GitSource"),
@@ -175,13 +183,17 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
             (", matchOIDCIdentity: [{issuer: a, subject: ''}]", "GK7003", ":4:100", "subject"),
         )
     ),
-    ("GK7076 sink", "url: ., ref: {branch: main}", "url: oci://a.example/b", "GK7076", "",
-     "which has no branches"),
+    ("GK7076 sink", "url: ., ref: {branch: main}", "url: oci://a.example/b", "GK7076",
+     ":9:25", "which has no branches"),
+    ("GK7007 source of a sink", "git: {sourceRef: {name: src}", "git: {sourceRef: {name: x}",
+     "GK7007", ":9:25", "shop/x"),
+    ("GK7007 source of a receiver", "    mode: correct\n", RECEIVER, "GK7007", ":23:56", "shop/x"),
     ("GK7003 pointer", "correct", "correct\n    ignore: [{paths: [spec/replicas]}]", "GK7003",
      ":19:23", "spec/replicas"),
     ("GK7003 empty rule", "correct", "correct\n    ignore: [{}]", "GK7003", ":19:14", "{}"),
-    ("GK7007 source", "Ref: {name: src}\n  s", "Ref: {name: x}\n  s", "GK7007", "", "shop/x"),
-    ("GK7007 sink", "sinkRef: {name: out}", "sinkRef: {name: none}", "GK7007", "", "shop/out"),
+    ("GK7007 source", "Ref: {name: src}\n  s", "Ref: {name: x}\n  s", "GK7007", ":15:14", "shop/x"),
+    ("GK7007 sink", "sinkRef: {name: out}", "sinkRef: {name: none}", "GK7007", ":16:12",
+     "shop/out"),
     (
         "GK7031 health", "drift:", 'health: {exprs: [{kind: A, current: "status. =="}]}\n  drift:',
         "GK7031", ":17:39", "Syntax error",
