@@ -99,7 +99,8 @@ def _head(report: PlanReport) -> Iterator[str]:
     if not report.entries:
         text = nothing(report)  # with the names of files, if any are outside
         yield f"\n{_code(text, len(text)) if report.outside else text}\n"
-    findings = [f"{f.severity}[{f.code}]: {shown(f.message, _CELL)}" for f in report.findings]
+    lines = (f"{f.severity}[{f.code}]: {shown(f.message, _CELL)}" for f in report.findings)
+    findings = [*dict.fromkeys(lines)]  # places, in which alike ones differ, are not shown
     if findings:
         more = len(findings) - _FINDINGS
         rest = [f"… and {more} more"] if more > 0 else []

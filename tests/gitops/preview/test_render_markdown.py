@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitkruise.errors import Finding, SourcePlace
 from gitkruise.gitops.preview.render_markdown import LEAST, _cell, plan_markdown
 from tests.gitops.plans import prediction, report
 from tests.planner.sync.build import key, thing
@@ -45,6 +47,13 @@ def test_steps_go_before_fields_do() -> None:
     made = report([obj], [thing("web", "CloneSet", spec={"replicas": 2})], [prediction(key(obj))])
     assert "step 1: 2 in-place, then 2 of 10" in plan_markdown(made)
     assert "level 0" in plan_markdown(made)
+
+
+def test_a_finding_of_two_places_is_one_line() -> None:
+    places = [SourcePlace(file="a.yaml", line=n, column=1) for n in (1, 2)]
+    alike = [Finding(code="GK1405", message="m", places=(place,)) for place in places]
+    text = plan_markdown(replace(report([], []), findings=tuple(alike)))
+    assert text.count("[GK1405]: m") == 1
 
 
 def test_no_room_is_refused() -> None:
