@@ -24,7 +24,7 @@ from gitkruise.errors import (
     NotLeading,
     Unauthorized,
 )
-from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.client.transport import SEND_CHECK, Transport
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.kube.system.lease_terms import RENEW_EVERY, RENEW_WITHIN, RETRY, LeaseName
 from gitkruise.wire.primitives.log_line import log_line
@@ -129,6 +129,7 @@ class Lease:
             raise NotLeading(self._why())
         loop = asyncio.get_running_loop()
         limit = self._clock.timeout(left)
+        checked = SEND_CHECK.set(self._check)
         try:
             async with limit:
                 self._idle.clear()
@@ -139,6 +140,7 @@ class Lease:
                 raise
             raise NotLeading(self._why()) from None
         finally:
+            SEND_CHECK.reset(checked)
             self._writing.pop(limit, None)
             if not self._writing:
                 self._idle.set()
@@ -242,6 +244,10 @@ class Lease:
             if self._wanted_by and not (self._urgent or self.name.joint):
                 await self._make_way(self._wanted_by)
                 raise self._lost()
+
+    def _check(self) -> None:
+        if self._left() <= 0:
+            raise NotLeading(self._why())
 
     def _left(self) -> float:
         return self._renew_within_s - self._age()

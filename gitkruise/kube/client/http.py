@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 from urllib.parse import quote, urlencode
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
 from gitkruise.errors import (
@@ -31,6 +32,7 @@ from gitkruise.kube.client import responses
 from gitkruise.kube.client.codec import encode
 from gitkruise.kube.client.connection_errors import why_unreachable
 from gitkruise.kube.client.limits import AdaptiveLimit, pause_s
+from gitkruise.kube.client.transport import SEND_CHECK
 from gitkruise.kube.system.clock import Clock
 from gitkruise.wire.primitives.requests import (
     APPLY_PATCH,
@@ -95,7 +97,8 @@ class HttpTransport:
         self._session: aiohttp.ClientSession | None = None
 
     async def send(self, request: ApiRequest) -> ApiReply:
-        progress = SimpleNamespace(written=False, renewed=False, failure=None)
+        check = SEND_CHECK.get()
+        progress = SimpleNamespace(written=False, renewed=False, failure=None, check=check)
         urgent = request.resource.group == _LEASES_GROUP  # a holder has seconds to renew one
         try:
             turn = self.limit.slot(urgent=urgent)
@@ -109,7 +112,7 @@ class HttpTransport:
         if request.verb != "watch":
             raise ValueError(f"{request.verb} is not a watch")
         url = self._url(request, {"watch": "true"})
-        progress = SimpleNamespace(written=False, renewed=False)
+        progress = SimpleNamespace(written=False, renewed=False, check=SEND_CHECK.get())
         headers = await self._headers(request)
         async with AsyncExitStack() as stack:
             try:
@@ -352,7 +355,7 @@ class _Opened:
             method,
             url,
             headers=headers,
-            data=body,
+            data=None if body is None else _CheckedBody(body),
             allow_redirects=False,
             proxy=connection.proxy or None,
             server_hostname=connection.tls_server_name or None,
@@ -391,7 +394,22 @@ def _cut(response: aiohttp.ClientResponse) -> None:
         response.connection.transport.abort()
 
 
+class _CheckedBody(aiohttp.BytesPayload):
+    """A body that is checked when it goes out: its headers are kept back until then."""
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__(body)
+        self._check = SEND_CHECK.get()
+
+    async def write_with_length(
+        self, writer: AbstractStreamWriter, content_length: int | None
+    ) -> None:
+        self._check()
+        await super().write_with_length(writer, content_length)
+
+
 async def _note_written(_session: Any, context: Any, _params: Any) -> None:
+    context.trace_request_ctx.check()
     context.trace_request_ctx.written = True
 
 
