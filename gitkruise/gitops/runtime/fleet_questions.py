@@ -147,13 +147,13 @@ class RunningFleet:
         for name, unit in self.fleet.whole.units.items():
             units.setdefault(source_of(unit), []).append(name)
         for source, follower in sorted(self.fleet.followers.items()):
-            if branch := follower.source.spec.ref.followed_branch:
+            if branch := follower.branch:
                 yield source, branch, sorted(units.get(source, ()))
 
     def _planner(self, source: str, follower: SourceFollower) -> PullRequestPlanner:
         fleet = self.fleet
         return PullRequestPlanner(
-            repository=follower.repository, branch=follower.source.spec.ref.followed_branch,
+            repository=follower.repository, branch=follower.branch,
             config=fleet.units_of(source), live=fleet.live, cluster=fleet.cluster,
             gates=self.gates, clock=self.clock, workers=fleet.workers,
         )  # fmt: skip

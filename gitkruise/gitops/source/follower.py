@@ -24,6 +24,7 @@ from gitkruise.planner.sync.annotations import ACCEPT_REWRITE
 from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
+_HEADS: Final = "refs/heads/"
 _COUNTED: Final = 1_000  # commits; more are not counted one by one
 
 
@@ -71,6 +72,7 @@ class SourceFollower:
         self._policy, self._named = policy, f"GitSource {source.namespace}/{source.name}"
         self._handed_on = ""  # the newest commit handed on
         self.revision = ""  # of the artifact that it was imported from
+        self._ref = ""  # the full one that led to a commit last
         self.read_at: datetime | None = None  # when the ref was resolved last
         self._problem: Finding | None = None
         self._refused: GitCommit | None = None  # by the verdict on its history and signature
@@ -84,6 +86,15 @@ class SourceFollower:
     def followed(self) -> str:
         """Return the newest commit handed on; "" before the first."""
         return self._handed_on
+
+    @property
+    def branch(self) -> str:
+        """Return the branch that it follows, by name or by default; "" for another ref, and before
+        a default branch is known."""
+        ref = self.source.spec.ref
+        if ref.branch or not ref.is_branch or not self._ref.startswith(_HEADS):
+            return ref.followed_branch
+        return self._ref.removeprefix(_HEADS)
 
     @property
     def problem(self) -> Finding | None:
@@ -112,6 +123,7 @@ class SourceFollower:
         if self._handed_on and self._policy.memory is not None:
             await asyncio.to_thread(self._policy.memory.keep, self._live())
         if isinstance(found, ResolvedRef):
+            self._ref = found.ref
             new = found.commit != self._handed_on
             before, self._refused = self._refused, None
             problem = await self._new_problem(found) if new else None

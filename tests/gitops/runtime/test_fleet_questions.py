@@ -23,13 +23,14 @@ from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
 
 pytestmark = pytest.mark.slow
 
+REF = ", ref: {{branch: main}}"
 Body = Callable[[Answers, RunningController], Awaitable[Any]]
 
 
-def ask(stage: Stage, folder: Path, body: Body) -> Any:
+def ask(stage: Stage, folder: Path, body: Body, source: str = SOURCE) -> Any:
     """Run `body` next to a controller that follows the repository and has come to rest."""
     found: list[Any] = []
-    program = options(stage, folder, SOURCE + unit("one") + unit("two"))
+    program = options(stage, folder, source + unit("one") + unit("two"))
 
     async def script() -> None:
         async with controller(program, stage.wire, stage.clock) as running:
@@ -121,8 +122,9 @@ def test_commits_that_no_source_follows_are_not_read(
     assert other in ask(stage, tmp_path, body)
 
 
+@pytest.mark.parametrize("source", [SOURCE, SOURCE.replace(REF, "")], ids=["named", "by default"])
 def test_a_branch_is_planned_as_its_merge_into_the_followed_one(
-    staged: MakeStage, tmp_path: Path
+    staged: MakeStage, tmp_path: Path, source: str
 ) -> None:
     stage = staged()
     pushed(stage, one=documents(web("app:v1")), two=documents(config_map("b", x="1")))
@@ -137,7 +139,7 @@ def test_a_branch_is_planned_as_its_merge_into_the_followed_one(
             await answers.find_out(f"{q}/{about}", Machine()) for q in ("commit", "plan", "diff")
         ]
 
-    change, plan, diff = ask(stage, tmp_path, body)
+    change, plan, diff = ask(stage, tmp_path, body, source)
     head = run_git(stage.origin.bare, "rev-parse", "team/v2")
     assert (change["name"], change["into"], change["base"]) == ("branch team/v2", "main", tip)
     assert change["id"] == head
