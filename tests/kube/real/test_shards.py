@@ -53,11 +53,15 @@ spec: {{git: {{sourceRef: {{name: src}}}}}}
 
 
 async def settled(transport: Transport, image: str) -> None:
-    """Wait until every CloneSet runs `image`."""
+    """Wait until every CloneSet runs `image`, as a status of its newest spec says."""
     async with asyncio.timeout(HANG_S):
         while True:
             found = await listed(transport, CLONESETS)
-            ready = [get(one, "status", "updatedReadyReplicas") == PODS for one in found]
+            ready = [
+                get(one, "status", "updatedReadyReplicas") == PODS
+                and get(one, "status", "observedGeneration") == one["metadata"]["generation"]
+                for one in found
+            ]
             images = [get(o, "spec", "template", "spec", "containers")[0]["image"] for o in found]
             if ready == [True] * 3 and all(text.endswith(image) for text in images):
                 return
