@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from bench.timing import Row, cpu
 from gitkruise.model.workloads.pod import POD
-from gitkruise.wire.primitives.requests import MERGE_PATCH, PODS, ApiRequest
+from gitkruise.wire.primitives.requests import PODS, ApiRequest, merge_request
 from gitkruise.world.api.cluster import World
 from gitkruise.world.controllers.client import write_status
 from tests.worlds import SPACE, START, Lab, cloneset, create, pod
@@ -61,11 +61,4 @@ def _listed(p: Any) -> list[dict[str, Any]]:
 
 
 def _patch(name: str, body: Any) -> ApiRequest:
-    return ApiRequest(
-        verb="patch",
-        resource=PODS,
-        namespace=SPACE,
-        name=name,
-        body=body,
-        content_type=MERGE_PATCH,
-    )
+    return merge_request(PODS, name, body, namespace=SPACE)

@@ -20,7 +20,7 @@ from gitkruise.gitops.inspect.explain import left_git, past_hold
 from gitkruise.gitops.inspect.shard_holders import WITHOUT_SHARDS, ShardHolders
 from gitkruise.gitops.inspect.unit_objects import UNRECORDED, record_it, unrecorded_in
 from gitkruise.gitops.status.codecs import CHART, PROMOTION
-from gitkruise.model.gitops.unit_state import LOOKS, SETTLED, State
+from gitkruise.model.gitops.unit_state import LOOKS, READY, SETTLED, State
 from gitkruise.printable import listing, many, visible
 from gitkruise.wire.primitives.names import named, short_name
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.promotion import PromotionRecord
 
 NEEDS_YOU: Final = (State.REJECTED, State.STUCK, State.DRIFTED, State.UNKNOWN)
-_READY: Final = SETTLED - {State.PAUSED}
 WORST_FIRST: Final = (*NEEDS_YOU, *(s for s in reversed(LOOKS) if s not in NEEDS_YOU))
 _NAMED: Final = 8  # units in one line
 _PROBLEMS: Final = 3  # of one unit
@@ -217,7 +216,7 @@ def _header(view: StatusView, style: Style) -> Iterator[str]:
         yield f"{style.paint(where, 'bold')}  {_LAST} {label}  {who}".rstrip()
     yield cluster
     yield from _shards(view, style)
-    shown = {(m.unit, m.state) for m in view.objects if m.state not in _READY}
+    shown = {(m.unit, m.state) for m in view.objects if m.state not in READY}
     for unit in view.units:
         if view.shards.problem_of(unit.unit):
             continue  # named with its shard, or the lease
@@ -253,7 +252,7 @@ def _not_in_table(unit: RecordedUnit, shown: AbstractSet[tuple[str, State]]) -> 
         return True
     if unit.state is State.STUCK:
         return (unit.unit, State.STUCK) not in shown
-    if unit.state in _READY:
+    if unit.state in READY:
         return False
     settled = SETTLED - {unit.state}  # a paused row says nothing of what still moves
     return all(name != unit.unit or state in settled for name, state in shown)
@@ -317,7 +316,7 @@ def _row(
 
 
 def _why(m: Managed, promotion: PromotionRecord | None, now: datetime) -> str:
-    if m.left_git and m.state in {State.DONE, State.HELD}:
+    if m.left_git and m.state in READY:
         return "left git"
     if m.state is State.DONE:
         return ""

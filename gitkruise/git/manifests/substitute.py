@@ -57,8 +57,7 @@ def substitute(
     if the value were written there (`replicas: ${N}` is a number); a quoted one stays text. Fields
     named by `leave` are not looked into. An undefined name is GK1401 when strict, else it stays as
     it is written; it never becomes an empty text. One whose value is elsewhere stays, too: it is
-    `unread`. The document itself comes back when nothing is
-    to be replaced.
+    `unread`. The document itself comes back when nothing is to be replaced.
     """
     obj = document.obj
     if not isinstance(obj, dict) or not _mentions(obj) or _opted_out(obj):

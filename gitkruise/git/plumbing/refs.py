@@ -14,6 +14,7 @@ from gitkruise.printable import UNPRINTABLE, shown
 
 PROTOCOLS: Final = frozenset({"https", "ssh", "file"})  # http only where a caller asks for it
 _KNOWN: Final = frozenset({"https", "ssh", "file", "http"})
+HEADS: Final = "refs/heads/"
 _URL_MAX: Final = 2_048
 _REF_MAX: Final = 512
 _SCP: Final = re.compile(

@@ -18,6 +18,7 @@ from gitkruise.git.edit.set_field import edit_field, refused
 from gitkruise.git.parsing.documents import parse_file
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.kustomized import Kustomized, KustomizedEdits, KustomizedFolder
+from gitkruise.gitops.config.loader import SUFFIXES
 from gitkruise.model.gitops.change import FieldChange
 from gitkruise.model.gitops.document import Document, FieldPath, GitCommit
 from gitkruise.model.gitops.gate import gate_of, open_gate, replicas_of, strategy_path
@@ -29,7 +30,6 @@ from gitkruise.wire.primitives.paths import drop, get, put
 
 _TEMPLATE: Final = (("spec", "template"),)
 _SIDECARS: Final = tuple(("spec", field) for field in RECORDED)
-_MANIFESTS: Final = (".yaml", ".yml", ".json")
 _COMMITS_MAX: Final = 200  # looked through for older templates
 
 
@@ -311,7 +311,7 @@ def _moved_from(
     found = [
         path
         for path in changed
-        if path.endswith(_MANIFESTS)
+        if path.endswith(SUFFIXES)
         and _has(repository, parent, key, path)
         and not _has(repository, commit.id, key, path)
     ]
@@ -469,7 +469,7 @@ def find_document(repository: Repository, commit: str, key: ObjectKey, file: str
     if here is not None:
         return here
     for entry in repository.list_tree(commit):
-        if entry.is_file and entry.path.endswith(_MANIFESTS):
+        if entry.is_file and entry.path.endswith(SUFFIXES):
             parsed = parse_file(repository.read_blob(entry.id), entry.path)
             for document in parsed.documents:
                 if is_object(document.obj, key):

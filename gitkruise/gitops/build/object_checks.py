@@ -45,8 +45,8 @@ SERVER_FIELDS: Final = (
     ("metadata", "annotations", "deployment.kubernetes.io/revision"),
     ("metadata", "annotations", "deprecated.daemonset.template.generation"),
 )
-# Of a Job: the cluster makes them of its uid, and takes them for no other.
 _NAME: Final = ("metadata", "name")
+# Of a Job: the cluster makes them of its uid, and takes them for no other.
 _SELECTOR: Final = ("spec", "selector")
 _UIDS: Final = ("batch.kubernetes.io/controller-uid", "controller-uid")
 _JOB_LABELS: Final = tuple(

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from gitkruise.errors import ApiError, DiagnosticError, Finding, Severity, UsageProblem
+from gitkruise.git.plumbing.refs import HEADS
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.cluster.live_cache import LiveView
@@ -48,7 +49,6 @@ from gitkruise.model.gitops.shards import WHOLE, Shard
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.notify.commit_statuses import context_of
 
-_HEADS: Final = "refs/heads/"
 Job = Callable[[], Coroutine[Any, Any, None]]
 T = TypeVar("T")
 Opening = Callable[[AsyncExitStack], Coroutine[Any, Any, T]]  # it closes with the stack
@@ -348,7 +348,7 @@ async def _planners_now(
     heads: dict[str, str] = {}
     for source in following:
         ref = await asyncio.to_thread(deps.repositories[source].default_branch)
-        heads[source] = ref.removeprefix(_HEADS) if ref.startswith(_HEADS) else ""
+        heads[source] = ref.removeprefix(HEADS) if ref.startswith(HEADS) else ""
     return _planners(units, deps, heads, before)
 
 

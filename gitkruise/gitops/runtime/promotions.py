@@ -6,9 +6,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Final
 
 from gitkruise.errors import ApiError, DiagnosticError
+from gitkruise.git.plumbing.refs import HEADS
 from gitkruise.gitops.actions.image_automation import ImageUpdater, image_branch
 from gitkruise.gitops.actions.on_failure import FailureHandler
 from gitkruise.gitops.actions.promotion import Promoter
@@ -31,7 +31,6 @@ from gitkruise.gitops.status.sinks import Writer
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.model.gitops.config import Config, Sink, Unit
 
-_HEADS: Final = "refs/heads/"
 Driven = tuple[UnitReconciler, Reporter]
 _Acting = Promoter | FailureHandler | ImageUpdater
 
@@ -205,7 +204,7 @@ async def _proposer(
     branch = config.source_of(unit).spec.ref.branch
     if not branch:
         head = await asyncio.to_thread(writer.repository.default_branch)
-        branch = head.removeprefix(_HEADS)
+        branch = head.removeprefix(HEADS)
     return Proposer(
         repository=writer.repository,
         branch=branch,

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from gitkruise.errors import ApiError, Concern, Crashed, DiagnosticError, Finding, SourceFailed
-from gitkruise.git.plumbing.refs import is_object_id
+from gitkruise.git.plumbing.refs import HEADS, is_object_id
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.source.accepted_commits import Memory
@@ -24,7 +24,6 @@ from gitkruise.planner.sync.annotations import ACCEPT_REWRITE
 from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
-_HEADS: Final = "refs/heads/"
 _COUNTED: Final = 1_000  # commits; more are not counted one by one
 
 
@@ -92,9 +91,9 @@ class SourceFollower:
         """Return the branch that it follows, by name or by default; "" for another ref, and before
         a default branch is known."""
         ref = self.source.spec.ref
-        if ref.branch or not ref.is_branch or not self._ref.startswith(_HEADS):
+        if ref.branch or not ref.is_branch or not self._ref.startswith(HEADS):
             return ref.followed_branch
-        return self._ref.removeprefix(_HEADS)
+        return self._ref.removeprefix(HEADS)
 
     @property
     def problem(self) -> Finding | None:

@@ -12,11 +12,11 @@ from gitkruise.gitops.build.object_checks import own_health
 from gitkruise.gitops.build.ordering_checks import no_hold
 from gitkruise.gitops.build.untrusted import CheckResult, Workers
 from gitkruise.gitops.config.dependency_checks import WORDS, bad_expression
-from gitkruise.gitops.status.observer import READY, Observation, observed_since
+from gitkruise.gitops.status.observer import Observation, observed_since
 from gitkruise.model.gitops.config import HealthExpr, Unit, duration
 from gitkruise.model.gitops.document import Desired, DesiredSet
 from gitkruise.model.gitops.sync_round import Live
-from gitkruise.model.gitops.unit_state import SETTLED, State
+from gitkruise.model.gitops.unit_state import READY, SETTLED, State
 from gitkruise.planner.sync.annotations import (
     HOLD,
     LEFT_ALONE,

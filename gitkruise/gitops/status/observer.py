@@ -16,7 +16,7 @@ from gitkruise.model.gitops.change import ObjectChange, Redacted
 from gitkruise.model.gitops.document import Desired, DesiredSet
 from gitkruise.model.gitops.record import DriftRecord, ObjectRecord, PodRecord, Rollout
 from gitkruise.model.gitops.sync_round import Live, SyncPlan
-from gitkruise.model.gitops.unit_state import State, worst
+from gitkruise.model.gitops.unit_state import READY, State, worst
 from gitkruise.model.workloads.labels import DEPLOYMENT, SIDECARSET
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.health.health import Health, Phase, health, held_by
@@ -51,7 +51,6 @@ STATE_OF: Final = {
     Phase.UNKNOWN: State.UNKNOWN,
 }
 PODS_NAMED: Final = 50  # of one rollout; longer lists of names are of no use
-READY: Final = frozenset({State.DONE, State.HELD})
 _LOOKS: Final = timedelta(minutes=1)  # what is not in order is looked at more often than this
 NOT_APPLIED: Final = "not applied yet"
 

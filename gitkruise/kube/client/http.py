@@ -97,8 +97,7 @@ class HttpTransport:
         self._session: aiohttp.ClientSession | None = None
 
     async def send(self, request: ApiRequest) -> ApiReply:
-        check = SEND_CHECK.get()
-        progress = SimpleNamespace(written=False, renewed=False, failure=None, check=check)
+        progress = SimpleNamespace(written=False, renewed=False, failure=None)
         urgent = request.resource.group == _LEASES_GROUP  # a holder has seconds to renew one
         try:
             turn = self.limit.slot(urgent=urgent)
@@ -112,7 +111,7 @@ class HttpTransport:
         if request.verb != "watch":
             raise ValueError(f"{request.verb} is not a watch")
         url = self._url(request, {"watch": "true"})
-        progress = SimpleNamespace(written=False, renewed=False, check=SEND_CHECK.get())
+        progress = SimpleNamespace(written=False, renewed=False)
         headers = await self._headers(request)
         async with AsyncExitStack() as stack:
             try:
@@ -409,7 +408,7 @@ class _CheckedBody(aiohttp.BytesPayload):
 
 
 async def _note_written(_session: Any, context: Any, _params: Any) -> None:
-    context.trace_request_ctx.check()
+    SEND_CHECK.get()()
     context.trace_request_ctx.written = True
 
 

@@ -62,7 +62,8 @@ CHOSEN: Final = frozenset(
     {"Suspended", "WindowClosed", "ApprovalRequired", "DependencyNotReady", "Terminating"}
 )
 SUSPENDED: Final = "suspended"  # begins the message of a unit that is
-SETTLED: Final = frozenset({State.DONE, State.HELD, State.PAUSED})  # as git asks
+READY: Final = frozenset({State.DONE, State.HELD})
+SETTLED: Final = READY | {State.PAUSED}  # as git asks
 
 
 def stuck_for_good(state: State, since: datetime | None, now: datetime) -> bool:

@@ -8,11 +8,10 @@ from typing import Final
 
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import Rollout, RolloutStep
-from gitkruise.model.gitops.unit_state import SETTLED, State
+from gitkruise.model.gitops.unit_state import READY, SETTLED, State
 
 KEPT: Final = 20  # steps kept in the record; git has the rest
 
-_ATTAINED: Final = frozenset({State.DONE, State.HELD})
 
 Steps = tuple[RolloutStep, ...]
 
@@ -78,7 +77,7 @@ def observe_step(steps: Steps, rollout: Rollout, now: datetime) -> Steps:
         replicas=rollout.replicas,
         state=rollout.state,
         updated=rollout.updated,
-        done=last.done or (now if rollout.state in _ATTAINED else None),
+        done=last.done or (now if rollout.state in READY else None),
         message=rollout.message if rollout.state is State.STUCK else "",
     )
     return steps if new == last else (*steps[:-1], new)

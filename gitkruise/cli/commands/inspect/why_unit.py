@@ -62,19 +62,18 @@ def _absent(name: str, namespace: str, units: Sequence[RecordedUnit]) -> Cluster
 def reasons_of(unit: RecordedUnit) -> list[str]:
     """Return what keeps a unit from the state that its newest commit asks for, most urgent first;
     none for a unit in order."""
-    from gitkruise.model.gitops.unit_state import SETTLED, State  # noqa: PLC0415  the model
+    from gitkruise.model.gitops.unit_state import READY  # noqa: PLC0415  the model
 
-    in_order = SETTLED - {State.PAUSED}
     newest = f"commit {unit.attempted.short}" if unit.attempted is not None else "the newest commit"
     waits = [f"{newest} waits for {unit.waits}"] if unit.waits else []
     objects = [
         f"{named(one.key)} is {one.state}: {one.message}" if one.message
         else f"{named(one.key)} is {one.state}"
         for one in unit.objects.values()
-        if one.state not in in_order
+        if one.state not in READY
     ]  # fmt: skip
     found = [*waits, *unit.shown_problems, *objects[:_OBJECTS]]
-    has_message = unit.message and not waits and unit.state not in in_order
+    has_message = unit.message and not waits and unit.state not in READY
     if has_message and not any(unit.message.partition(": ")[2] in reason for reason in found):
         found.insert(0, unit.message)
     return found
